@@ -1,0 +1,136 @@
+"""`attend`: the one place where scores become weights and weights become values.
+
+    Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V        Vaswani et al. 2017, section 3.2.1, Eq. 1
+
+What varies between kinds of attention is handed in: how a query is scored against a key (`score`),
+which pairs may attend (`mask`), how weights meet values (`combine`), who looks on (`observe`) and
+which kernel computes it (`backend`). Axes: `B` batch, `H` heads, `Q` queries, `K` keys, `E` width.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from crosshead.attention.scores import ScaledDot, Score
+
+Combine = Callable[[Tensor, Tensor], Tensor]
+"""Weights `B H Q K` and values `B H K E` to outputs `B H Q E`."""
+
+Observe = Callable[[Tensor], None]
+"""Is shown the weights `B H Q K` of every call, before dropout."""
+
+
+def weighted_sum(
+    weights: Float[Tensor, "B H Q K"], value: Float[Tensor, "#B #H K E"]
+) -> Float[Tensor, "B H Q E"]:
+    """The plain way in which weights meet values."""
+    return weights @ value
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """A kernel. No row of its mask is empty: `attend` sees to that."""
+
+    def __call__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        score: Score,
+        mask: Tensor | None,
+        combine: Combine,
+        dropout: float,
+        observe: Observe | None,
+    ) -> Tensor:
+        """The outputs `B H Q E`; raises `ValueError` for what this kernel cannot compute."""
+        ...
+
+
+def explicit(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    score: Score,
+    mask: Tensor | None,
+    combine: Combine,
+    dropout: float,
+    observe: Observe | None,
+) -> Tensor:
+    """Attention written out: every score, mask and combination, and the weights can be seen."""
+    scores = score(query, key)
+    if mask is not None:
+        # Added, not filled in: an addition is vectorised and has no work to do backwards.
+        scores = scores + torch.zeros_like(mask, dtype=scores.dtype).masked_fill(
+            ~mask, torch.finfo(scores.dtype).min
+        )
+    statistics = torch.promote_types(scores.dtype, torch.float32)
+    weights = scores.softmax(dim=-1, dtype=statistics).to(value.dtype)
+    if observe is not None:
+        observe(weights)
+    return combine(F.dropout(weights, dropout) if dropout else weights, value)
+
+
+def sdpa(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    score: Score,
+    mask: Tensor | None,
+    combine: Combine,
+    dropout: float,
+    observe: Observe | None,
+) -> Tensor:
+    """PyTorch's fused kernel: scaled dot products only, and nobody sees the weights."""
+    if not isinstance(score, ScaledDot) or combine is not weighted_sum or observe is not None:
+        raise ValueError(
+            "the sdpa backend computes scaled dot products and plain sums and shows no weights; "
+            "use backend=explicit for another score, another combination or to observe"
+        )
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, dropout_p=dropout, scale=score.scale
+    )
+
+
+def attend(
+    query: Float[Tensor, "B H Q E"],
+    key: Float[Tensor, "#B #H K E"],
+    value: Float[Tensor, "#B #H K Ev"],
+    *,
+    mask: Bool[Tensor, "#B #H #Q #K"] | None = None,
+    score: Score = ScaledDot(),  # noqa: B008 - immutable
+    combine: Combine = weighted_sum,
+    dropout: float = 0.0,
+    observe: Observe | None = None,
+    backend: Backend = explicit,
+) -> Float[Tensor, "B H Q Ev"]:
+    """Let every query gather the values of the keys it may attend to.
+
+    `mask` is True where a query may attend. A query with no key to attend to gathers zeros, and
+    passes no gradient (a softmax over nothing would be NaN). `dropout` is the share of weights
+    dropped: 0 outside training.
+    """
+    if mask is None:
+        return backend(
+            query, key, value,
+            score=score, mask=None, combine=combine, dropout=dropout, observe=observe,
+        )  # fmt: skip
+    reachable = mask.any(dim=-1, keepdim=True)
+    if observe is not None:
+        observe = _only(reachable, observe)
+    output = backend(
+        query, key, value,
+        score=score, mask=mask | ~reachable, combine=combine, dropout=dropout, observe=observe,
+    )  # fmt: skip
+    return output * reachable.to(output.dtype)
+
+
+def _only(reachable: Tensor, observe: Observe) -> Observe:
+    """Show zeros for the queries that reach no key."""
+    return lambda weights: observe(weights * reachable.to(weights.dtype))

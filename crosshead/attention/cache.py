@@ -1,0 +1,80 @@
+"""Keys and values of positions already seen, so that decoding computes each of them once."""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class KeyValues(NamedTuple):
+    """Projected keys `B H K E` and values `B H K Ev`."""
+
+    keys: Float[Tensor, "B H K E"]
+    values: Float[Tensor, "B H K Ev"]
+
+
+@runtime_checkable
+class Past(Protocol):
+    """What a self-attention layer attends to besides the positions it is given."""
+
+    def extend(self, new: KeyValues) -> KeyValues:
+        """Remember `new`, and return all that can be attended to."""
+        ...
+
+
+class NoPast:
+    """Nothing came before and nothing is remembered: training, and the encoder."""
+
+    def extend(self, new: KeyValues) -> KeyValues:
+        """`new` itself."""
+        return new
+
+
+class Cache:
+    """The keys and values of one layer for the rows being decoded.
+
+    Buffers are laid out time first (`K N H E`): a new position is one contiguous write, reordering
+    rows copies whole vectors, and the products of attention read the buffers in place. Spare room
+    doubles, so that extending costs constant time a position.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._buffers: tuple[Tensor, Tensor] | None = None
+
+    def extend(self, new: KeyValues) -> KeyValues:
+        """Append positions in place; a cache continues one way only."""
+        keys, values = (part.permute(2, 0, 1, 3) for part in new)
+        end = self.length + keys.shape[0]
+        if self._buffers is None or end > self._buffers[0].shape[0]:
+            self._grow(keys, values, max(2 * self.length, end, 16))
+        assert self._buffers is not None
+        for buffer, part in zip(self._buffers, (keys, values), strict=True):
+            buffer[self.length : end] = part
+        self.length = end
+        return KeyValues(*(buffer[:end].permute(1, 2, 0, 3) for buffer in self._buffers))
+
+    def select(self, rows: Int[Tensor, " M"]) -> "Cache":
+        """A cache whose row i continues row `rows[i]` of this one."""
+        chosen = Cache()
+        chosen.length = self.length
+        if self._buffers is not None:
+            chosen._buffers = tuple(_select(part, rows, self.length) for part in self._buffers)  # type: ignore[assignment]
+        return chosen
+
+    def _grow(self, keys: Tensor, values: Tensor, room: int) -> None:
+        grown = []
+        for index, part in enumerate((keys, values)):
+            buffer = part.new_empty((room, *part.shape[1:]))
+            if self._buffers is not None:
+                buffer[: self.length] = self._buffers[index][: self.length]
+            grown.append(buffer)
+        self._buffers = (grown[0], grown[1])
+
+
+def _select(buffer: Tensor, rows: Tensor, length: int) -> Tensor:
+    """The chosen rows of a time-first buffer, with as much spare room as before."""
+    chosen = buffer.new_empty((buffer.shape[0], rows.shape[0], *buffer.shape[2:]))
+    torch.index_select(buffer[:length], 1, rows, out=chosen[:length])
+    return chosen

@@ -1,0 +1,29 @@
+"""How well a query fits a key: objects that turn `B H Q E` and `B H K E` into scores `B H Q K`."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+Score = Callable[[Tensor, Tensor], Tensor]
+"""Queries `B H Q E` and keys `B H K E` to scores `B H Q K`."""
+
+
+@dataclass(frozen=True)
+class ScaledDot:
+    """The dot product times `scale`, by default 1/sqrt(d_k) (Vaswani et al. 2017, Eq. 1).
+
+    Without the scale the products of random vectors grow with sqrt(d_k) and push the softmax into
+    regions of vanishing gradient (section 3.2.1, footnote 4).
+    """
+
+    scale: float | None = None
+
+    def __call__(
+        self, query: Float[Tensor, "B H Q E"], key: Float[Tensor, "#B #H K E"]
+    ) -> Float[Tensor, "B H Q K"]:
+        scale = 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
+        # The queries are scaled instead of the scores: there are fewer of them.
+        return (query * scale) @ key.transpose(-2, -1)

@@ -1,0 +1,44 @@
+"""`Decodable`: all that search knows of a model.
+
+A model starts from a source, steps with the last tokens of every row, and keeps whatever it needs
+in a state that search can expand, reorder and thin out. Models import nothing from here: the
+protocol is structural.
+
+Axes: `B` sentences, `N` rows (hypotheses) that are being decoded, `T` tokens, `V` vocabulary.
+"""
+
+from typing import Protocol, Self, TypeVar
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class DecodingState(Protocol):
+    """What a model remembers of the rows it is decoding."""
+
+    def select(self, rows: Int[Tensor, " M"]) -> Self:
+        """A state whose row i continues row `rows[i]` of this one.
+
+        Repeating an index expands a row, leaving one out drops it, another order reorders. What
+        belongs to the sentence (the encoder's memory) is shared by its rows, not copied.
+        """
+        ...
+
+
+S = TypeVar("S", bound=DecodingState)
+
+
+class Decodable(Protocol[S]):
+    """A model that can be searched."""
+
+    def start(self, source: Int[Tensor, "B S"]) -> S:
+        """The state before the first token: one row a sentence of a padded source."""
+        ...
+
+    def step(self, state: S, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N V"], S]:
+        """Feed each row its next tokens; return the logits of the token after them.
+
+        The first call gives the start token. Several tokens at once (a forced prefix) count as if
+        they had been fed one by one.
+        """
+        ...

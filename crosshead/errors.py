@@ -1,0 +1,21 @@
+"""The errors a user can cause: each is one line that says what, where and what to do."""
+
+
+class UserError(Exception):
+    """A mistake in what the user gave: the command line prints its message and exits with 2.
+
+    The message is one line: what was expected, what was found, where (file:line, key, shape) and
+    what to do about it.
+    """
+
+
+class ConfigError(UserError):
+    """A configuration that cannot be: an unknown key, a wrong type, an impossible combination."""
+
+
+class DataError(UserError):
+    """Text that cannot be read or does not fit together."""
+
+
+class BundleError(UserError):
+    """A directory that is not a bundle, or a bundle that is damaged or too new."""

@@ -1,0 +1,79 @@
+"""The decoder: self-attention to what was written, cross-attention to the source, feed-forward."""
+
+from collections.abc import Iterable, Sequence
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from crosshead.attention.cache import KeyValues, Past
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.layers.encoder import AddNorm
+from crosshead.layers.feedforward import FeedForward
+
+
+class DecoderLayer(nn.Module):
+    """One layer of the right half of Figure 1 (Vaswani et al. 2017, section 3.1)."""
+
+    def __init__(
+        self,
+        self_attention: MultiHeadAttention,
+        cross_attention: MultiHeadAttention,
+        feedforward: FeedForward,
+        add_norm: tuple[AddNorm, AddNorm, AddNorm],
+    ) -> None:
+        super().__init__()
+        self.self_attention, self.cross_attention = self_attention, cross_attention
+        self.feedforward = feedforward
+        self.add_norm_self, self.add_norm_cross, self.add_norm_feedforward = add_norm
+
+    def forward(
+        self,
+        x: Float[Tensor, "N T D"],
+        past: Past,
+        memory: KeyValues,
+        mask: Bool[Tensor, "#N #H #T K"] | None,
+        memory_mask: Bool[Tensor, "#B #H #Q S"] | None,
+    ) -> Float[Tensor, "N T D"]:
+        """Attend to what was written, then to the source, then think at every position.
+
+        `past` adds the positions before these. The memory may hold fewer sentences (`B`) than there
+        are rows (`N`, sentence by sentence): the rows of a sentence then query its one memory
+        together.
+        """
+
+        def attend_to_written(y: Tensor) -> Tensor:
+            return self.self_attention(y, past.extend(self.self_attention.project(y)), mask)
+
+        def attend_to_source(y: Tensor) -> Tensor:
+            queries = y.reshape(memory.keys.shape[0], -1, y.shape[-1])
+            return self.cross_attention(queries, memory, memory_mask).reshape(y.shape)
+
+        x = self.add_norm_self(x, attend_to_written)
+        x = self.add_norm_cross(x, attend_to_source)
+        return self.add_norm_feedforward(x, self.feedforward)
+
+
+class Decoder(nn.Module):
+    """A stack of decoder layers, and `norm` (of a pre-norm stack; otherwise the identity) after it."""
+
+    def __init__(self, layers: Iterable[DecoderLayer], norm: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.norm = norm
+
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> list[KeyValues]:
+        """The keys and values that each layer's cross-attention sees, computed once a source."""
+        return [layer.cross_attention.project(memory) for layer in self.layers]
+
+    def forward(
+        self,
+        x: Float[Tensor, "N T D"],
+        pasts: Sequence[Past],
+        memories: Sequence[KeyValues],
+        mask: Bool[Tensor, "#N #H #T K"] | None,
+        memory_mask: Bool[Tensor, "#B #H #Q S"] | None,
+    ) -> Float[Tensor, "N T D"]:
+        """The features from which the next token is predicted."""
+        for layer, past, memory in zip(self.layers, pasts, memories, strict=True):
+            x = layer(x, past, memory, mask, memory_mask)
+        return self.norm(x)

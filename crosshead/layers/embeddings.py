@@ -1,0 +1,90 @@
+"""From token ids to the vectors that enter the first layer."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from crosshead.attention.positions import Layout, sinusoidal
+from crosshead.errors import UserError
+from crosshead.layers.dropout import Dropout
+from crosshead.vocabulary import PAD
+
+
+class SinusoidalPositions(nn.Module):
+    """The fixed sinusoids of Vaswani et al. 2017, section 3.5, for any length."""
+
+    def __init__(self, d_model: int, layout: Layout) -> None:
+        super().__init__()
+        self.d_model, self.layout = d_model, layout
+        self.register_buffer("table", sinusoidal(64, d_model, layout=layout), persistent=False)
+        self.table: Tensor
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
+        """The vectors of positions `start` to `start + length - 1`."""
+        end = start + length
+        if end > self.table.shape[0]:
+            longer = sinusoidal(2 * end, self.d_model, layout=self.layout)
+            self.table = longer.to(self.table)
+        return self.table[start:end]
+
+
+class LearnedPositions(nn.Module):
+    """One learned vector a position (Gehring et al. 2017; row (E) of Vaswani et al. 2017, Table 3)."""
+
+    def __init__(self, d_model: int, max_length: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(max_length, d_model))
+        nn.init.normal_(self.table, std=d_model**-0.5)
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
+        """The vectors of positions `start` to `start + length - 1`.
+
+        Raises `UserError` for a position past the end of the table: nothing was learned for it.
+        """
+        if start + length > self.table.shape[0]:
+            raise UserError(
+                f"a sequence of {start + length} tokens is longer than the {self.table.shape[0]} "
+                "learned positions of this model (model.max_length); shorten or split it"
+            )
+        return self.table[start : start + length]
+
+
+class Embeddings(nn.Module):
+    """Dropout(sqrt(d_model) E[token] + PE(position)): Vaswani et al. 2017, sections 3.4 and 5.4.
+
+    `weight` (`V D`) may be shared with other embeddings and with the output projection. Padding is
+    embedded as the zero vector until training moves it through a shared output projection.
+    """
+
+    def __init__(
+        self,
+        weight: nn.Parameter,
+        positions: SinusoidalPositions | LearnedPositions,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.weight = weight
+        self.positions = positions
+        self.dropout = Dropout(dropout)
+
+    def forward(self, tokens: Int[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T D"]:
+        """The vectors of `tokens`, the first of which stands at position `start`."""
+        scale = math.sqrt(self.weight.shape[1])
+        vectors = F.embedding(tokens, self.weight, padding_idx=PAD) * scale
+        return self.dropout(vectors + self.positions(start, tokens.shape[1]))
+
+
+def embedding_weight(vocabulary: int, d_model: int) -> nn.Parameter:
+    """A `V D` matrix drawn from N(0, 1/d_model), so that it is of unit variance once scaled.
+
+    The same matrix then gives logits of unit variance for normalised hidden states. The row of
+    padding is zero.
+    """
+    weight = nn.Parameter(torch.empty(vocabulary, d_model))
+    nn.init.normal_(weight, std=d_model**-0.5)
+    with torch.no_grad():
+        weight[PAD].zero_()
+    return weight

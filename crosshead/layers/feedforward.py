@@ -1,0 +1,39 @@
+"""The position-wise feed-forward network."""
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from crosshead.layers.dropout import Dropout
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "swish": F.silu,
+}
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al. 2017, section 3.3, Eq. 2).
+
+    `activation` may be another than the paper's ReLU; `dropout` (0 in the paper) acts on what it
+    gives.
+    """
+
+    def __init__(
+        self, d_model: int, d_ff: int, *, activation: str = "relu", dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_ff)
+        self.outer = nn.Linear(d_ff, d_model)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout)
+        for layer in (self.inner, self.outer):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """The same two-layer network at every position."""
+        return self.outer(self.dropout(self.activation(self.inner(x))))
