@@ -1,0 +1,144 @@
+"""What is left out of training, and why. Nothing is left out of translation or evaluation."""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from crosshead.data.corpora import DataConfig, ParallelText
+from crosshead.data.tokenizers import Tokenizer
+from crosshead.errors import DataError
+from crosshead.files import atomic_write
+
+REASONS = ("empty side", "too long", "length ratio", "duplicate")
+"""Every reason there is, in the order in which they are looked for."""
+
+RATIO_SLACK = 5
+"""Tokens that the longer side may have over the allowed ratio: short texts vary more."""
+
+# No tokenizer makes so few tokens of so much text (SentencePiece's pieces have at most 16
+# characters), so a longer line is too long whatever it says and need not be tokenized.
+_CHARACTERS_PER_TOKEN = 64
+_CHUNK = 10_000
+
+
+class LeftOut(NamedTuple):
+    """A pair that is not trained on: where its source side stands, and why."""
+
+    file: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The pairs that are trained on, their ids (without begin and end), and what was left out."""
+
+    text: ParallelText
+    examples: list[tuple[Sequence[int], Sequence[int]]]
+    left_out: list[LeftOut]
+
+    def counts(self) -> dict[str, int]:
+        """How many pairs were left out for each reason, in the order of `REASONS`."""
+        counts = dict.fromkeys(REASONS, 0)
+        for row in self.left_out:
+            counts[row.reason] += 1
+        return counts
+
+
+def keep_pairs(
+    text: ParallelText, config: DataConfig, source: Tokenizer, target: Tokenizer
+) -> Kept:
+    """Tokenize the training pairs and leave out those that cannot be learned from.
+
+    A side is empty when there is nothing but white space in it; a pair is too long when either
+    side has more than `max_length` tokens; its ratio is too large when one side has more than
+    `max_ratio` times the tokens of the other and `RATIO_SLACK` more; it is a duplicate, when these
+    are unwanted, if both sides repeat those of an earlier pair that was kept.
+
+    Raises `DataError` where no pair is left.
+    """
+    rows: list[int] = []
+    examples: list[tuple[Sequence[int], Sequence[int]]] = []
+    left_out: list[LeftOut] = []
+    seen: set[tuple[str, str]] = set()
+    for first in range(0, len(text), _CHUNK):
+        chunk = range(first, min(first + _CHUNK, len(text)))
+        source_ids = _encode(text.source[chunk.start : chunk.stop], config, source)
+        target_ids = _encode(text.target[chunk.start : chunk.stop], config, target)
+        for row, left, right in zip(chunk, source_ids, target_ids, strict=True):
+            pair = text.source[row], text.target[row]
+            reason = _reason(pair, left, right, config)
+            if reason is None and config.drop_duplicates:
+                reason = "duplicate" if pair in seen else None
+                seen.add(pair)
+            if reason is None:
+                rows.append(row)
+                examples.append((left, right))
+            else:
+                left_out.append(LeftOut(*text.origin(row), reason))
+    kept = Kept(text.select(rows), examples, left_out)
+    if not rows:
+        found = ", ".join(f"{reason}: {count}" for reason, count in kept.counts().items() if count)
+        raise DataError(f"no pair is left to train on ({found}); see data.max_length and max_ratio")
+    return kept
+
+
+def sample_pairs(
+    text: ParallelText,
+    config: DataConfig,
+    source: Tokenizer,
+    target: Tokenizer,
+    rng: np.random.Generator,
+) -> list[tuple[Sequence[int], Sequence[int]]]:
+    """The ids of kept pairs for an epoch of subword sampling, all drawn from `rng`.
+
+    A sampled segmentation is longer than the usual one; where it goes over `max_length`, the usual
+    one is taken, so that every kept pair stays within it.
+    """
+    sources = _sample(text.source, config.max_length, source, rng)
+    targets = _sample(text.target, config.max_length, target, rng)
+    return list(zip(sources, targets, strict=True))
+
+
+def write_left_out(path: Path, rows: Sequence[LeftOut]) -> None:
+    """Write a TSV with a header: file, line, reason."""
+    lines = ["file\tline\treason", *(f"{row.file}\t{row.line}\t{row.reason}" for row in rows)]
+    atomic_write(path, ("\n".join(lines) + "\n").encode())
+
+
+def _encode(lines: Sequence[str], config: DataConfig, tokenizer: Tokenizer) -> list[Sequence[int]]:
+    """The ids of each line; for one too long to be worth tokenizing, as many as are too many."""
+    bound = _CHARACTERS_PER_TOKEN * config.max_length
+    fitting = iter(tokenizer.encode_lines([line for line in lines if len(line) <= bound]))
+    too_many = range(config.max_length + 1)
+    # An array of machine integers takes a small part of a list's memory.
+    return [array("i", next(fitting)) if len(line) <= bound else too_many for line in lines]
+
+
+def _reason(
+    pair: tuple[str, str], source: Sequence[int], target: Sequence[int], config: DataConfig
+) -> str | None:
+    """Why a pair is left out, or None; duplicates apart."""
+    if not pair[0].strip() or not pair[1].strip():
+        return "empty side"
+    shorter, longer = sorted((len(source), len(target)))
+    if longer > config.max_length:
+        return "too long"
+    if longer > config.max_ratio * shorter + RATIO_SLACK:
+        return "length ratio"
+    return None
+
+
+def _sample(
+    lines: Sequence[str], longest: int, tokenizer: Tokenizer, rng: np.random.Generator
+) -> list[Sequence[int]]:
+    found: list[Sequence[int]] = []
+    for first in range(0, len(lines), _CHUNK):
+        chunk = lines[first : first + _CHUNK]
+        for line, ids in zip(chunk, tokenizer.encode_lines(chunk, rng), strict=True):
+            found.append(array("i", ids if len(ids) <= longest else tokenizer.encode(line)))
+    return found

@@ -1,0 +1,364 @@
+"""Subword tokenizers: SentencePiece models (Kudo and Richardson 2018), BPE and unigram.
+
+SentencePiece learns the pieces and its `.model` file is what is stored. Text is taken as it is
+(identity normalisation, white space kept), and characters that have no piece are spelled in bytes,
+so that `decode(encode(text)) == text` for every text that is valid Unicode. SentencePiece writes a
+space as U+2581; a U+2581 in the text itself is escaped before and restored after.
+
+BPE is segmented here, from the pieces of the model, for two reasons: BPE-dropout has to depend on
+nothing but the generator that it is given, and words repeat, so that a cache answers for most.
+"""
+
+import hashlib
+import heapq
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import sentencepiece
+
+from crosshead.data.symbols import (
+    CONTROL,
+    special_splitter,
+    string_list,
+    to_utf8,
+    write_metadata,
+)
+from crosshead.errors import BundleError, ConfigError, DataError
+from crosshead.files import atomic_write
+from crosshead.vocabulary import BOS, EOS, PAD, UNK
+
+SPACE = "\u2581"
+ESCAPE = "\x1a"  # U+001A SUBSTITUTE, the control character least likely to mean anything
+UNKNOWN_MARK = "\u2585"  # SentencePiece's own mark in training: it drops lines that contain it
+RESERVED = ESCAPE + SPACE + UNKNOWN_MARK
+"""The characters that are escaped: `ESCAPE` and their place in this string."""
+
+_ESCAPE_TABLE = {ord(character): f"{ESCAPE}{n}" for n, character in enumerate(RESERVED)}
+_ESCAPED = re.compile(f"{ESCAPE}([0-{len(RESERVED) - 1}])")
+_RESERVED = re.compile(f"[{RESERVED}]")
+_WORD = re.compile(f"{SPACE}?[^{SPACE}]+|{SPACE}", re.DOTALL)
+
+# SentencePiece counts positions inside a line in 16 bits and drops lines over a limit of bytes:
+# longer lines are learned from in chunks, so that none is dropped.
+_TRAINING_CHUNK = 4096
+_CACHED_WORDS = 500_000
+_LONGEST_CACHED_WORD = 64
+
+
+class SubwordTokenizer:
+    """What BPE and unigram share: the pieces of a SentencePiece model and the way back to text."""
+
+    kind: str
+
+    def __init__(self, model: bytes, special: Sequence[str] = (), sampling: float = 0.0) -> None:
+        self.model = model
+        self.special = list(special)
+        self.sampling = sampling
+        processor = sentencepiece.SentencePieceProcessor()
+        processor.LoadFromSerializedProto(model)
+        self._processor = processor
+        self.vocab_size: int = processor.vocab_size()
+        self._pieces: list[str] = [processor.id_to_piece(i) for i in range(self.vocab_size)]
+        self._bytes = [self._spelling(index) for index in range(self.vocab_size)]
+        self.line_breaks = frozenset(
+            index for index, spelling in enumerate(self._bytes) if set(spelling) & set(b"\n\r")
+        )
+
+    def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
+        """The ids of a line of text, without begin and end.
+
+        With `rng` the segmentation is drawn with the strength `sampling`.
+        Raises `DataError` for a lone surrogate.
+        """
+        return self.encode_lines([text], rng)[0]
+
+    def encode_lines(
+        self, lines: Iterable[str], rng: np.random.Generator | None = None
+    ) -> list[list[int]]:
+        """`encode` for many lines."""
+        texts = [_escape(line) for line in lines]
+        found: list[list[int]] = self._processor.encode(texts, num_threads=1)
+        return found
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of the ids; padding, begin and end are left out.
+
+        Bytes that are not UTF-8, which only a model can put together, are decoded as U+FFFD.
+        """
+        text = b"".join([self._bytes[index] for index in ids]).decode("utf-8", "replace")
+        text = text.removeprefix(" ")  # every line is encoded behind one space
+        return _ESCAPED.sub(lambda match: RESERVED[int(match[1])], text) if ESCAPE in text else text
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """A readable piece for each id: U+2581 stands for a space, `<0x0A>` for a byte."""
+        return [self._pieces[index] for index in ids]
+
+    def save(self, directory: Path, stem: str) -> None:
+        """Write the SentencePiece model to `directory/stem.model`, the rest to `stem.json`."""
+        atomic_write(directory / f"{stem}.model", self.model)
+        metadata = {
+            "kind": self.kind,
+            "vocab_size": self.vocab_size,
+            "special": self.special,
+            "sampling": self.sampling,
+            "model_sha256": hashlib.sha256(self.model).hexdigest(),
+        }
+        write_metadata(directory, stem, metadata)
+
+    @classmethod
+    def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
+        """The tokenizer that `save` wrote; `metadata` is what its JSON file holds.
+
+        Raises `BundleError` where the model file is missing or is not the one that was saved.
+        """
+        path = directory / f"{stem}.model"
+        try:
+            model = path.read_bytes()
+        except OSError as error:
+            raise BundleError(f"{path}: cannot be read ({error.strerror})") from None
+        if hashlib.sha256(model).hexdigest() != metadata.get("model_sha256"):
+            raise BundleError(
+                f"{path}: damaged: its SHA-256 is not the one in {stem}.json; copy the file again"
+            )
+        sampling = metadata.get("sampling")
+        if not isinstance(sampling, float) or not 0 <= sampling < 1:
+            raise ValueError("'sampling' is not a number from 0 to below 1")
+        return cls(model, string_list(metadata, "special"), sampling)
+
+    def _spelling(self, index: int) -> bytes:
+        """The bytes of text that an id stands for."""
+        piece = self._pieces[index]
+        if index == UNK:
+            return CONTROL[UNK].encode()
+        if self._processor.is_control(index):
+            return b""
+        if self._processor.is_byte(index):
+            return bytes([int(piece[3:5], 16)])
+        return piece.replace(SPACE, " ").encode()
+
+
+class UnigramTokenizer(SubwordTokenizer):
+    """A unigram language model of pieces (Kudo 2018): the most probable segmentation."""
+
+    kind = "unigram"
+
+
+class BpeTokenizer(SubwordTokenizer):
+    """Byte-pair encoding (Sennrich 2016), with BPE-dropout (Provilkov 2020) on request.
+
+    Without `rng` the segmentation is SentencePiece's own. With it, at every step each merge that
+    is possible is dropped with probability `sampling`, independently, the best of the rest is
+    made, and the word is done when none is left (Provilkov 2020, Algorithm 1): exactly this
+    distribution, drawn from `rng` alone.
+    """
+
+    kind = "bpe"
+
+    def __init__(self, model: bytes, special: Sequence[str] = (), sampling: float = 0.0) -> None:
+        super().__init__(model, special, sampling)
+        # A user-defined piece is found before merging starts: it is an id, but never a merge.
+        self._special_ids = {piece: self._pieces.index(piece) for piece in special}
+        self._splitter = special_splitter(special)
+        self._ids: dict[str, int] = {}
+        self._ranks: dict[str, float] = {}
+        for index, piece in enumerate(self._pieces):
+            if index <= UNK or piece in self._special_ids or self._processor.is_byte(index):
+                continue
+            self._ids[piece] = index
+            self._ranks[piece] = -self._processor.get_score(index)  # scores are minus the order
+        self._byte_ids = [self._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
+        self._cache: dict[str, tuple[list[int], int]] = {}
+
+    def encode_lines(
+        self, lines: Iterable[str], rng: np.random.Generator | None = None
+    ) -> list[list[int]]:
+        """`encode` for many lines, one after the other."""
+        if rng is None or self.sampling == 0:
+            return [self._encode_line(_escape(line)) for line in lines]
+        return [self._sample_line(_escape(line), rng) for line in lines]
+
+    def _encode_line(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for word in self._words(text):
+            ids.extend(self._segment(word)[0])
+        return ids
+
+    def _sample_line(self, text: str, rng: np.random.Generator) -> list[int]:
+        """Draw, for every step, how many of the best merges in a row are dropped.
+
+        A word of n characters makes at most n - 1 merges and one attempt that ends it: n draws
+        belong to it. Where no merge of the usual segmentation is dropped, that is the result.
+        """
+        # One more than the text for the space in front. A geometric number of trials, less the
+        # successful one, is the number of failures before it.
+        draws = (rng.geometric(1 - self.sampling, len(text) + 1) - 1).tolist()
+        ids: list[int] = []
+        first = 0
+        for word in self._words(text):
+            plain, merges = self._segment(word)
+            if any(draws[first : first + merges]):
+                own = iter(draws[first : first + len(word)])
+                ids.extend(self._spell(self._merge(word, own)))
+            else:
+                ids.extend(plain)
+            first += len(word)
+        return ids
+
+    def _words(self, text: str) -> Iterator[str]:
+        """What is segmented on its own: special pieces, and words with the space before them."""
+        if not text:
+            return
+        text = SPACE + text.replace(" ", SPACE)
+        if self._splitter is None:
+            yield from _WORD.findall(text)
+            return
+        for index, part in enumerate(self._splitter.split(text)):
+            if index % 2:
+                yield part
+            else:
+                yield from _WORD.findall(part)
+
+    def _segment(self, word: str) -> tuple[list[int], int]:
+        """The ids of a word, none of its merges dropped, and how many merges that took."""
+        found = self._cache.get(word)
+        if found is not None:
+            return found
+        if word in self._special_ids:
+            return [self._special_ids[word]], 0
+        pieces = self._merge(word, None)
+        segmented = self._spell(pieces), len(word) - len(pieces)
+        if len(word) <= _LONGEST_CACHED_WORD:
+            if len(self._cache) >= _CACHED_WORDS:
+                self._cache.clear()
+            self._cache[word] = segmented
+        return segmented
+
+    def _merge(self, word: str, drops: Iterator[int] | None) -> list[str]:
+        """Merge the characters of a word, best merge first, the leftmost of equals.
+
+        `drops` gives for every step how many of the best merges are passed over; without it none
+        is. The merges possible are kept in a heap of (rank, left, right, merged piece); an entry
+        whose neighbours have changed since is out of date and thrown away when it is met.
+        """
+        ranks = self._ranks
+        symbols: list[str] = list(word)
+        end = len(symbols)
+        following = list(range(1, end + 1))
+        preceding = list(range(-1, end - 1))
+        heap: list[tuple[float, int, int, str]] = []
+
+        def offer(left: int, right: int) -> None:
+            if left >= 0 and right < end:
+                merged = symbols[left] + symbols[right]
+                if merged in ranks:
+                    heapq.heappush(heap, (ranks[merged], left, right, merged))
+
+        for left in range(end - 1):
+            offer(left, left + 1)
+        while heap:
+            passed = 0 if drops is None else next(drops)
+            dropped: list[tuple[float, int, int, str]] = []
+            best = None
+            while heap:
+                entry = heapq.heappop(heap)
+                _, left, right, merged = entry
+                if following[left] != right or symbols[left] + symbols[right] != merged:
+                    continue
+                if len(dropped) == passed:
+                    best = entry
+                    break
+                dropped.append(entry)
+            if best is None:
+                break
+            for entry in dropped:
+                heapq.heappush(heap, entry)
+            _, left, right, merged = best
+            symbols[left], symbols[right] = merged, ""
+            after = following[left] = following[right]
+            following[right] = -1
+            if after < end:
+                preceding[after] = left
+            offer(preceding[left], left)
+            offer(left, after)
+        return [symbol for symbol in symbols if symbol]
+
+    def _spell(self, pieces: Sequence[str]) -> list[int]:
+        """The ids of pieces; a character without a piece is spelled in bytes."""
+        ids: list[int] = []
+        for piece in pieces:
+            index = self._ids.get(piece)
+            if index is not None:
+                ids.append(index)
+            else:
+                ids.extend(self._byte_ids[value] for value in to_utf8(piece))
+        return ids
+
+
+def train_model(kind: str, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> bytes:
+    """Learn a SentencePiece model (`bpe` or `unigram`); the same lines give the same bytes.
+
+    Raises `ConfigError` where `vocab_size` is larger or smaller than the text allows, and
+    `DataError` where there is no text.
+    """
+    writer = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_training_chunks(lines),
+            model_writer=writer,
+            model_type=kind,
+            vocab_size=vocab_size,
+            user_defined_symbols=list(special),
+            # The rarest characters, one in ten thousand, are left to bytes.
+            character_coverage=0.9999,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            max_sentence_length=16 * _TRAINING_CHUNK,
+            pad_id=PAD,
+            bos_id=BOS,
+            eos_id=EOS,
+            unk_id=UNK,
+            pad_piece=CONTROL[PAD],
+            num_threads=1,  # sums over threads depend on their number
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise _explain(str(error), vocab_size) from None
+    return writer.getvalue()
+
+
+def _training_chunks(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        text = _escape(line)
+        for first in range(0, len(text), _TRAINING_CHUNK):
+            yield text[first : first + _TRAINING_CHUNK]
+
+
+def _explain(message: str, vocab_size: int) -> Exception:
+    """Our error for one of SentencePiece's."""
+    if "sentences_.empty()" in message:
+        return DataError("the tokenizer was given no text to learn from")
+    too_high = re.search(r"Vocabulary size too high .*<= (\d+)", message)
+    if too_high:
+        return ConfigError(
+            f"tokenizer.vocab_size={vocab_size} is larger than the data allow; "
+            f"the largest that fits is {too_high[1]}"
+        )
+    too_low = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
+    if too_low:
+        return ConfigError(
+            f"tokenizer.vocab_size={vocab_size} is too small for the characters and bytes of the "
+            f"data; the smallest that fits is {too_low[1]}"
+        )
+    return DataError(f"SentencePiece cannot learn from these data: {' '.join(message.split())}")
+
+
+def _escape(text: str) -> str:
+    """The text with every reserved character escaped; raises `DataError` for a lone surrogate."""
+    if not text.isascii():
+        to_utf8(text)
+    return text.translate(_ESCAPE_TABLE) if _RESERVED.search(text) else text

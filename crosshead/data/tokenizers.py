@@ -1,0 +1,180 @@
+"""Tokenizers: the one interface, its configuration, how one is trained and how one is loaded.
+
+The kinds stand beside this file: `subwords` (BPE and unigram) and `symbols` (words, characters,
+bytes).
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from crosshead.config import Config
+from crosshead.data.subwords import RESERVED, BpeTokenizer, UnigramTokenizer, train_model
+from crosshead.data.symbols import (
+    CONTROL,
+    ByteTokenizer,
+    CharacterTokenizer,
+    WordTokenizer,
+)
+from crosshead.errors import BundleError
+from crosshead.vocabulary import BOS, EOS, PAD, UNK
+
+__all__ = [
+    "BOS",
+    "EOS",
+    "PAD",
+    "UNK",
+    "Tokenizer",
+    "TokenizerConfig",
+    "load_tokenizer",
+    "train_tokenizer",
+]
+
+
+class TokenizerConfig(Config):
+    """How text becomes ids: the section `[tokenizer]` of a recipe."""
+
+    kind: Literal["bpe", "unigram", "words", "characters", "bytes"] = "bpe"
+    """The units: subwords by BPE or a unigram model, words, characters, or bytes."""
+
+    vocab_size: int = Field(default=8000, gt=0)
+    """Ids in all, the four fixed ones included; for words and characters the upper bound (the
+    most frequent are kept), for bytes without meaning."""
+
+    joint: bool = True
+    """One tokenizer for both sides, or one for each."""
+
+    special: list[str] = Field(default_factory=list)
+    """Pieces that are never split, such as `<2de>` or `@@URL@@`."""
+
+    sampling: float = Field(default=0.0, ge=0, lt=1)
+    """BPE-dropout: the probability of passing over a merge (Provilkov 2020), in training only."""
+
+    @field_validator("special")
+    @classmethod
+    def _special_pieces(cls, special: list[str]) -> list[str]:
+        for piece in special:
+            if not piece or any(character.isspace() for character in piece):
+                raise ValueError(f"{piece!r} is empty or has white space in it")
+            if set(piece) & set(RESERVED):
+                raise ValueError(f"{piece!a} holds U+001A, U+2581 or U+2585, which are reserved")
+            if any("\ud800" <= character <= "\udfff" for character in piece):
+                raise ValueError(f"{piece!a} holds a lone surrogate, which is not text")
+            if piece in CONTROL or piece in _BYTE_PIECES:
+                raise ValueError(f"{piece!r} is the name of a piece that every tokenizer has")
+            if special.count(piece) > 1:
+                raise ValueError(f"{piece!r} is given twice")
+        return special
+
+    @model_validator(mode="after")
+    def _only_bpe_is_sampled(self) -> Self:
+        if self.sampling and self.kind != "bpe":
+            raise ValueError(f"sampling is for kind = 'bpe', found kind = {self.kind!r}")
+        return self
+
+
+_BYTE_PIECES = frozenset(f"<0x{value:02X}>" for value in range(256))
+
+
+class Tokenizer(Protocol):
+    """Text to ids and back; ids of padding, begin, end and unknown are 0, 1, 2, 3 in all kinds.
+
+    `decode(encode(text)) == text` for every text of valid Unicode with `bpe`, `unigram` and
+    `bytes`, and for every text of known symbols with `words` and `characters`.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The `kind` of the configuration."""
+        ...
+
+    @property
+    def vocab_size(self) -> int:
+        """How many ids there are."""
+        ...
+
+    @property
+    def sampling(self) -> float:
+        """The strength of subword sampling when an rng is given."""
+        ...
+
+    @property
+    def line_breaks(self) -> frozenset[int]:
+        r"""The ids whose text contains `\n` or `\r`: search never produces them."""
+        ...
+
+    def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
+        """The ids of a line, without begin and end; with `rng`, a sampled segmentation."""
+        ...
+
+    def encode_lines(
+        self, lines: Iterable[str], rng: np.random.Generator | None = None
+    ) -> list[list[int]]:
+        """`encode` for many lines, faster than one at a time."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of the ids; padding, begin and end are left out, unknown is `<unk>`."""
+        ...
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """A readable piece for each id."""
+        ...
+
+    def save(self, directory: Path, stem: str) -> None:
+        """Write `directory/stem.json`, and what belongs to it, for `load_tokenizer`."""
+        ...
+
+
+def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
+    """Learn a tokenizer from lines of text; the same lines give the same tokenizer.
+
+    Raises `ConfigError` where the vocabulary does not fit the text (with the largest or smallest
+    size that does), and `DataError` where there is no text.
+    """
+    if config.kind == "words":
+        return WordTokenizer.train(lines, config.vocab_size, config.special)
+    if config.kind == "characters":
+        return CharacterTokenizer.train(lines, config.vocab_size, config.special)
+    if config.kind == "bytes":
+        return ByteTokenizer(config.special)
+    model = train_model(config.kind, lines, config.vocab_size, config.special)
+    if config.kind == "bpe":
+        return BpeTokenizer(model, config.special, config.sampling)
+    return UnigramTokenizer(model, config.special)
+
+
+def load_tokenizer(directory: Path, stem: str) -> Tokenizer:
+    """The tokenizer that `save` wrote under `stem` (`tokenizer`, `source` or `target`).
+
+    Raises `BundleError` naming the file where one is missing or damaged, or of an unknown kind.
+    """
+    path = directory / f"{stem}.json"
+    try:
+        metadata = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise BundleError(f"{path}: damaged: not JSON ({error})") from None
+    kind = metadata.get("kind") if isinstance(metadata, dict) else None
+    if not isinstance(kind, str) or kind not in _LOADERS:
+        raise BundleError(
+            f"{path}: unknown kind of tokenizer {kind!r}; known: {', '.join(sorted(_LOADERS))}"
+        )
+    try:
+        return _LOADERS[kind](directory, stem, metadata)
+    except ValueError as error:
+        raise BundleError(f"{path}: damaged: {error}") from None
+
+
+_LOADERS: dict[str, Callable[[Path, str, dict[str, Any]], Tokenizer]] = {
+    "bpe": BpeTokenizer.load,
+    "unigram": UnigramTokenizer.load,
+    "words": WordTokenizer.load,
+    "characters": CharacterTokenizer.load,
+    "bytes": ByteTokenizer.load,
+}

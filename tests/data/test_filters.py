@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crosshead.data.corpora import DataConfig, ParallelText
+from crosshead.data.filters import RATIO_SLACK, REASONS, keep_pairs, sample_pairs, write_left_out
+from crosshead.data.subwords import BpeTokenizer, train_model
+from crosshead.data.symbols import ByteTokenizer, CharacterTokenizer
+from crosshead.errors import DataError
+
+CHARACTERS = CharacterTokenizer.train(["abcdefg "], 20, [])
+
+
+def corpus(*pairs: tuple[str, str]) -> ParallelText:
+    count = len(pairs)
+    sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    return ParallelText(sources, targets, ["f"], np.zeros(count, np.int32), np.arange(1, count + 1))
+
+
+def test_each_reason_is_counted_and_named_by_line() -> None:
+    text = corpus(
+        ("a", "b"),
+        ("", "b"),
+        ("a", " \t"),
+        ("a" * 41, "b" * 41),
+        ("a", "b" * 41),
+        ("a", "b" * (2 + RATIO_SLACK)),
+        ("a" * (3 + RATIO_SLACK), "b"),
+        ("a" * 40, "b" * 40),
+        ("a", "b"),
+        ("a", "c"),
+    )
+    config = DataConfig(max_length=40, max_ratio=2.0, drop_duplicates=True)
+    kept = keep_pairs(text, config, CHARACTERS, CHARACTERS)
+    assert kept.left_out == [
+        ("f", 2, "empty side"),
+        ("f", 3, "empty side"),
+        ("f", 4, "too long"),
+        ("f", 5, "too long"),
+        ("f", 7, "length ratio"),
+        ("f", 9, "duplicate"),
+    ]
+    assert kept.counts() == {"empty side": 2, "too long": 2, "length ratio": 1, "duplicate": 1}
+    assert tuple(kept.counts()) == REASONS
+    assert [kept.text.origin(row).line for row in range(len(kept.text))] == [1, 6, 8, 10]
+    for row, (source, target) in enumerate(kept.examples):
+        assert CHARACTERS.decode(source) == kept.text.source[row]
+        assert CHARACTERS.decode(target) == kept.text.target[row]
+
+
+def test_duplicates_stay_unless_asked() -> None:
+    kept = keep_pairs(corpus(("a", "b"), ("a", "b")), DataConfig(), CHARACTERS, CHARACTERS)
+    assert len(kept.examples) == 2 and not kept.left_out
+
+
+class ImpatientTokenizer(CharacterTokenizer):
+    """Does not bear to be given a very long line."""
+
+    def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
+        assert len(text) < 100_000
+        return super().encode(text, rng)
+
+
+def test_a_line_of_a_megabyte_is_too_long_without_being_tokenized() -> None:
+    tokenizer = ImpatientTokenizer.train(["ab"], 10, [])
+    text = corpus(("a", "b"), ("ab" * 500_000, "b"), ("a", "ab" * 500_000))
+    kept = keep_pairs(text, DataConfig(), tokenizer, tokenizer)
+    assert [row.line for row in kept.left_out] == [2, 3]
+    assert kept.counts()["too long"] == 2
+
+
+def test_nothing_left_is_an_error_that_counts() -> None:
+    with pytest.raises(DataError, match=r"no pair is left .*empty side: 2, too long: 1"):
+        keep_pairs(
+            corpus(("", "a"), ("a", ""), ("a" * 300, "a")), DataConfig(), CHARACTERS, CHARACTERS
+        )
+
+
+def test_sampled_pairs_stay_within_the_length_and_say_the_same() -> None:
+    lines = ["lower newest widest", "newest lower lower"] * 20
+    tokenizer = BpeTokenizer(train_model("bpe", lines, 285, []), [], 0.5)
+    longest = max(map(len, tokenizer.encode_lines(lines))) + 4
+    config = DataConfig(max_length=longest)
+    text = corpus(*zip(lines, lines, strict=True))
+    usual = keep_pairs(text, config, tokenizer, tokenizer).examples
+
+    def draw(seed: int) -> list[tuple[list[int], list[int]]]:
+        rng = np.random.default_rng(seed)
+        sampled = sample_pairs(text, config, tokenizer, tokenizer, rng)
+        return [(list(source), list(target)) for source, target in sampled]
+
+    assert draw(1) == draw(1) != draw(2)
+    lengths = {len(side) for pair in draw(1) for side in pair}
+    assert max(lengths) <= longest and len(lengths) > 2
+    assert [tokenizer.decode(target) for _, target in draw(1)] == lines
+    assert (
+        sum(list(source) == list(now) for (source, _), (now, _) in zip(usual, draw(1), strict=True))
+        < 40
+    )
+
+
+def test_left_out_is_written_with_a_header(tmp_path: Path) -> None:
+    kept = keep_pairs(corpus(("ab", "c"), ("", "b")), DataConfig(), ByteTokenizer(), CHARACTERS)
+    write_left_out(tmp_path / "left_out.tsv", kept.left_out)
+    assert (tmp_path / "left_out.tsv").read_text() == "file\tline\treason\nf\t2\tempty side\n"

@@ -1,0 +1,241 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crosshead.config import validate
+from crosshead.data.tokenizers import (
+    BOS,
+    EOS,
+    PAD,
+    UNK,
+    Tokenizer,
+    TokenizerConfig,
+    load_tokenizer,
+    train_tokenizer,
+)
+from crosshead.errors import BundleError, ConfigError, DataError
+
+LINES = [
+    "A man in a blue shirt is standing on a ladder.",
+    "Two young, White males are outside near many bushes.",
+    "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.",
+    "Ein Mann in einem blauen Hemd steht auf einer Leiter.\tund\rweiter",
+] * 5
+KINDS = ["bpe", "unigram", "words", "characters", "bytes"]
+SIZES = {"bpe": 380, "unigram": 330}
+TRICKY = [
+    "",
+    " ",
+    "  two  spaces  ",
+    "\ttab\t",
+    "½ €5 № ﬁ",
+    "\u2581 and \u2581\u2581 \u2585 \x1a0 \x1a1 \x1a",
+    "👩\u200d👩\u200d👧 🏴 e\u0301 \u0301",
+    "\0 NUL \x0b\x0c \u2028 \u0085 \ufeff",
+    "a\rb\nc",
+    "<s> </s> <unk> <pad> <0x0A> <0xE2><0x96><0x81> <2de>@@URL@@",
+    "\U0010ffff\ufffe",
+]
+
+
+def make(kind: str, **more: object) -> Tokenizer:
+    values = {"kind": kind, "vocab_size": SIZES.get(kind, 1000), **more}
+    return train_tokenizer(validate(TokenizerConfig, values), LINES)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    return make(request.param, special=["<2de>", "@@URL@@"])
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram", "bytes"])
+def lossless(request: pytest.FixtureRequest) -> Tokenizer:
+    return make(request.param, special=["<2de>", "@@URL@@"])
+
+
+def test_the_first_ids_and_the_size(tokenizer: Tokenizer) -> None:
+    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
+    assert tokenizer.pieces([PAD, BOS, EOS, UNK]) == ["<pad>", "<s>", "</s>", "<unk>"]
+    last = tokenizer.vocab_size - 1
+    assert len(tokenizer.pieces([last])) == 1
+    with pytest.raises(IndexError):
+        tokenizer.pieces([last + 1])
+
+
+@pytest.mark.parametrize("text", TRICKY)
+def test_tricky_text_comes_back(lossless: Tokenizer, text: str) -> None:
+    ids = lossless.encode(text)
+    assert lossless.decode(ids) == text
+    assert UNK not in ids
+    assert not {PAD, BOS, EOS} & set(ids)
+
+
+@given(text=st.text())
+def test_any_text_comes_back(lossless: Tokenizer, text: str) -> None:
+    assert lossless.decode(lossless.encode(text)) == text
+
+
+@given(text=st.text(st.sampled_from(" \t▁▅\x1a012<>seu2d@URL½\0\u2028\r\n\ud7ff💡ä")))
+def test_text_of_what_is_special_comes_back(lossless: Tokenizer, text: str) -> None:
+    assert lossless.decode(lossless.encode(text)) == text
+
+
+@given(words=st.lists(st.sampled_from([*" ".join(LINES).split(" "), "", "<2de>"])))
+def test_text_of_known_words_comes_back(tokenizer: Tokenizer, words: list[str]) -> None:
+    text = " ".join(words)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_unknown_is_written_unk() -> None:
+    words, characters = make("words"), make("characters")
+    assert words.encode("A zebra is standing")[1] == UNK
+    assert words.decode(words.encode("A zebra is standing")) == "A <unk> is standing"
+    assert characters.decode(characters.encode("A q€")) == "A <unk><unk>"
+
+
+def test_padding_begin_and_end_are_not_text(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode(LINES[0])
+    assert tokenizer.decode([BOS, *ids[:3], PAD, *ids[3:], EOS, PAD]) == LINES[0]
+
+
+def test_many_lines_are_as_one_at_a_time(tokenizer: Tokenizer) -> None:
+    lines = [*LINES, "", "unknown wörds  ▁"]
+    assert tokenizer.encode_lines(lines) == [tokenizer.encode(line) for line in lines]
+    assert tokenizer.encode_lines([]) == []
+
+
+def test_special_pieces_are_never_split(tokenizer: Tokenizer) -> None:
+    special = ["<2de>", "@@URL@@"]
+    pieces = tokenizer.pieces(tokenizer.encode("<2de> A @@URL@@ <2de>"))
+    assert [piece for piece in pieces if piece in special] == [*special, "<2de>"]
+
+
+def test_line_breaks_are_the_ids_that_spell_one(tokenizer: Tokenizer) -> None:
+    spell_one = {
+        index
+        for index in range(tokenizer.vocab_size)
+        if set(tokenizer.decode([index])) & {"\n", "\r"}
+    }
+    assert tokenizer.line_breaks == spell_one
+    assert set(tokenizer.encode("und\rweiter")) & tokenizer.line_breaks or tokenizer.kind == "words"
+
+
+def test_saved_and_loaded_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path, "source")
+    again = load_tokenizer(tmp_path, "source")
+    everything = list(range(tokenizer.vocab_size))
+    assert again.pieces(everything) == tokenizer.pieces(everything)
+    assert again.encode_lines(TRICKY) == tokenizer.encode_lines(TRICKY)
+    assert (again.kind, again.vocab_size, again.line_breaks) == (
+        tokenizer.kind,
+        tokenizer.vocab_size,
+        tokenizer.line_breaks,
+    )
+    again.save(tmp_path, "again")
+    for path in tmp_path.glob("source.*"):
+        assert path.with_stem("again").read_bytes() == path.read_bytes()
+
+
+def test_the_same_lines_train_the_same_files(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path, "one")
+    make(tokenizer.kind, special=["<2de>", "@@URL@@"]).save(tmp_path, "two")
+    written = list(tmp_path.glob("one.*"))
+    assert written
+    for path in written:
+        assert path.with_stem("two").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["words", "characters"])
+def test_the_size_is_an_upper_bound_and_the_most_frequent_are_kept(kind: str) -> None:
+    tokenizer = make(kind, vocab_size=10)
+    assert tokenizer.vocab_size == 10
+    assert make(kind).vocab_size < 1000
+    lines = ["b b b a a a c c d"] * 2
+    few = train_tokenizer(TokenizerConfig(kind=kind, vocab_size=7), lines)
+    kept = few.pieces(range(4, 7))
+    assert kept == (["", "a", "b"] if kind == "words" else [" ", "a", "b"])
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "words", "characters"])
+def test_no_text_to_learn_from(kind: str) -> None:
+    with pytest.raises(DataError, match="no text to learn from"):
+        train_tokenizer(TokenizerConfig(kind=kind), [])
+
+
+@pytest.mark.parametrize("kind", ["words", "characters"])
+def test_too_small_a_vocabulary_names_the_smallest(kind: str) -> None:
+    with pytest.raises(ConfigError, match=r"vocab_size=4 is too small; the smallest that fits is"):
+        make(kind, vocab_size=4)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"special": [""]}, "special: '' is empty"),
+        ({"special": ["a b"]}, "white space"),
+        ({"special": ["a\u2581"]}, "which are reserved"),
+        ({"special": ["<s>"]}, "every tokenizer has"),
+        ({"special": ["<0x0A>"]}, "every tokenizer has"),
+        ({"special": ["x", "x"]}, "given twice"),
+        ({"special": ["\ud800"]}, "lone surrogate"),
+        ({"sampling": 1.0}, "sampling"),
+        ({"sampling": float("nan")}, "sampling"),
+        ({"sampling": 0.1, "kind": "unigram"}, "sampling is for kind = 'bpe'"),
+        ({"vocab_size": 0}, "vocab_size"),
+        ({"kind": "bqe"}, "kind"),
+    ],
+)
+def test_wrong_configurations(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        validate(TokenizerConfig, values)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "bytes"])
+def test_a_lone_surrogate_is_refused(kind: str) -> None:
+    with pytest.raises(DataError, match=r"character 3 .* U\+D83D, a lone surrogate"):
+        make(kind).encode("ab\ud83d")
+
+
+def test_without_sampling_a_generator_changes_nothing(tokenizer: Tokenizer) -> None:
+    rng = np.random.default_rng(0)
+    assert tokenizer.encode(LINES[0], rng) == tokenizer.encode(LINES[0])
+
+
+def test_bundles_that_cannot_be_loaded(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match=r"nothing\.json: cannot be read \(No such file"):
+        load_tokenizer(tmp_path, "nothing")
+
+    make("bpe").save(tmp_path, "tokenizer")
+    model, metadata = tmp_path / "tokenizer.model", tmp_path / "tokenizer.json"
+    whole, text = model.read_bytes(), metadata.read_text()
+    model.write_bytes(whole[:-1000])
+    with pytest.raises(BundleError, match=r"tokenizer\.model: damaged"):
+        load_tokenizer(tmp_path, "tokenizer")
+    model.unlink()
+    with pytest.raises(BundleError, match=r"tokenizer\.model: cannot be read"):
+        load_tokenizer(tmp_path, "tokenizer")
+    model.write_bytes(whole)
+
+    for damaged in (text[:20], "\0", '["bpe"]', '{"kind": "bqe"}', '{"kind": ["bpe"]}'):
+        metadata.write_text(damaged)
+        with pytest.raises(BundleError, match=r"tokenizer\.json: (damaged|unknown kind)"):
+            load_tokenizer(tmp_path, "tokenizer")
+    for key in ("special", "sampling"):
+        metadata.write_text(json.dumps({**json.loads(text), key: [1]}))
+        with pytest.raises(BundleError, match=rf"tokenizer\.json: damaged: '{key}'"):
+            load_tokenizer(tmp_path, "tokenizer")
+    metadata.write_text(json.dumps({**json.loads(text), "special": ["absent"]}))
+    with pytest.raises(BundleError, match=r"tokenizer\.json: damaged"):
+        load_tokenizer(tmp_path, "tokenizer")
+
+
+def test_configurations_and_text_need_no_torch() -> None:
+    code = "import sys, crosshead.data.filters; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
