@@ -1,6 +1,6 @@
 """`attend`: the one place where scores become weights and weights become values.
 
-    Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V        Vaswani et al. 2017, section 3.2.1, Eq. 1
+    Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V      Vaswani et al. 2017, section 3.2.1, Eq. 1
 
 What varies between kinds of attention is handed in: how a query is scored against a key (`score`),
 which pairs may attend (`mask`), how weights meet values (`combine`), who looks on (`observe`) and
@@ -88,11 +88,12 @@ def sdpa(
     observe: Observe | None,
 ) -> Tensor:
     """PyTorch's fused kernel: scaled dot products only, and nobody sees the weights."""
-    if not isinstance(score, ScaledDot) or combine is not weighted_sum or observe is not None:
+    if not _is_fusable(score, combine, observe):
         raise ValueError(
             "the sdpa backend computes scaled dot products and plain sums and shows no weights; "
             "use backend=explicit for another score, another combination or to observe"
         )
+    assert isinstance(score, ScaledDot)
     return F.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, dropout_p=dropout, scale=score.scale
     )
@@ -108,14 +109,18 @@ def attend(
     combine: Combine = weighted_sum,
     dropout: float = 0.0,
     observe: Observe | None = None,
-    backend: Backend = explicit,
+    backend: Backend | None = None,
 ) -> Float[Tensor, "B H Q Ev"]:
     """Let every query gather the values of the keys it may attend to.
 
     `mask` is True where a query may attend. A query with no key to attend to gathers zeros, and
     passes no gradient (a softmax over nothing would be NaN). `dropout` is the share of weights
-    dropped: 0 outside training.
+    dropped: 0 outside training. Without a `backend` it is `sdpa` for what that computes on a GPU,
+    and else `explicit`, which on CPUs is the faster at the lengths of sentences.
     """
+    if backend is None:
+        fused = query.device.type != "cpu" and _is_fusable(score, combine, observe)
+        backend = sdpa if fused else explicit
     if mask is None:
         return backend(
             query, key, value,
@@ -129,6 +134,11 @@ def attend(
         score=score, mask=mask | ~reachable, combine=combine, dropout=dropout, observe=observe,
     )  # fmt: skip
     return output * reachable.to(output.dtype)
+
+
+def _is_fusable(score: Score, combine: Combine, observe: Observe | None) -> bool:
+    """Whether PyTorch's kernel computes this."""
+    return isinstance(score, ScaledDot) and combine is weighted_sum and observe is None
 
 
 def _only(reachable: Tensor, observe: Observe) -> Observe:

@@ -3,7 +3,7 @@
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from crosshead.attention.attend import Backend, Observe, attend, explicit
+from crosshead.attention.attend import Backend, Observe, attend
 from crosshead.attention.cache import KeyValues
 from crosshead.attention.scores import ScaledDot, Score
 
@@ -28,7 +28,7 @@ class MultiHeadAttention(nn.Module):
         d_memory: int | None = None,
         dropout: float = 0.0,
         score: Score | None = None,
-        backend: Backend = explicit,
+        backend: Backend | None = None,
     ) -> None:
         super().__init__()
         self.heads, self.d_key, self.d_value = heads, d_key, d_value
@@ -42,7 +42,7 @@ class MultiHeadAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Glorot-uniform matrices, each part of the packed projection by its own fans; no biases."""
+        """Glorot-uniform matrices, each part of a packed one by its own fans; biases zero."""
         keys, values = self.key_value.weight.split(self._split(), dim=0)
         for weight in (self.query.weight, keys, values, self.output.weight):
             nn.init.xavier_uniform_(weight)

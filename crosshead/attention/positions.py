@@ -22,8 +22,8 @@ def sinusoidal(
 
     PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same)
     (Vaswani et al. 2017, section 3.5). `layout` puts sines and cosines side by side as the paper
-    does, or all sines before all cosines as Marian and Hugging Face do; an odd `d_model` ends with a
-    sine.
+    does, or all sines before all cosines as Marian and Hugging Face do; an odd `d_model` has one
+    sine more.
     """
     position = torch.arange(start, start + length, dtype=torch.float64, device=device)
     pair = torch.arange(math.ceil(d_model / 2), dtype=torch.float64, device=device)

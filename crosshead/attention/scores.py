@@ -24,6 +24,7 @@ class ScaledDot:
     def __call__(
         self, query: Float[Tensor, "B H Q E"], key: Float[Tensor, "#B #H K E"]
     ) -> Float[Tensor, "B H Q K"]:
+        """Every query's score with every key."""
         scale = 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
         # The queries are scaled instead of the scores: there are fewer of them.
         return (query * scale) @ key.transpose(-2, -1)

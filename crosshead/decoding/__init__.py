@@ -1,0 +1,1 @@
+"""Search through what a model finds probable; knows no model."""

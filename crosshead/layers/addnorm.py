@@ -11,7 +11,7 @@ Sublayer = Callable[[Tensor], Tensor]
 
 
 class PostNorm(nn.Module):
-    """LayerNorm(x + Dropout(Sublayer(x))), as published (Vaswani et al. 2017, sections 3.1, 5.4)."""
+    """LayerNorm(x + Dropout(Sublayer(x))), (Vaswani et al. 2017, sections 3.1 and 5.4)."""
 
     def __init__(self, d_model: int, dropout: float, eps: float) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class PostNorm(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """x + Dropout(Sublayer(LayerNorm(x))): trains at any depth; the stack ends with a norm of its own.
+    """x + Dropout(Sublayer(LayerNorm(x))): trains at any depth; a stack of it ends with a norm.
 
     Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", Figure 1b.
     """

@@ -54,11 +54,11 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of decoder layers, and `norm` (of a pre-norm stack; otherwise the identity) after it."""
+    """A stack of decoder layers with `norm` after it: the identity unless the layers are pre-norm."""
 
     def __init__(self, layers: Iterable[DecoderLayer], norm: nn.Module) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(layers)
+        self.layers: Sequence[DecoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = norm
 
     def project_memory(self, memory: Float[Tensor, "B S D"]) -> list[KeyValues]:

@@ -32,7 +32,7 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector a position (Gehring et al. 2017; row (E) of Vaswani et al. 2017, Table 3)."""
+    """One learned vector a position (Gehring et al. 2017; Vaswani et al. 2017, Table 3, row E)."""
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()

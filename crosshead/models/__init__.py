@@ -1,0 +1,1 @@
+"""One architecture, one file, its configuration beside it."""

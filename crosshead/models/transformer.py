@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from crosshead.attention.attend import Backend, explicit
+from crosshead.attention.attend import Backend
 from crosshead.attention.cache import Cache, KeyValues, NoPast
 from crosshead.attention.masks import causal, present
 from crosshead.attention.multihead import MultiHeadAttention
@@ -49,8 +49,8 @@ class TransformerConfig(Config):
     positions: Literal["sinusoidal", "sinusoidal-halves", "learned"] = "sinusoidal"
     # The number of learned positions; sinusoids have no end.
     max_length: int = Field(1024, ge=1)
-    # Which of source embedding, target embedding and output projection are one matrix (section 3.4):
-    # all, the last two, or none of them.
+    # Which of source embedding, target embedding and output projection are one matrix: all
+    # (section 3.4), the last two, or none of them.
     tie: Literal["three-way", "two-way", "none"] = "three-way"
     output_bias: bool = False
     # What the target begins with; Marian begins with padding.
@@ -113,7 +113,7 @@ class Transformer(nn.Module):
         config: TransformerConfig,
         source_vocabulary: int,
         target_vocabulary: int,
-        backend: Backend = explicit,
+        backend: Backend | None = None,
     ) -> None:
         super().__init__()
         self.config = config
@@ -185,7 +185,7 @@ class Transformer(nn.Module):
     def step(
         self, state: TransformerState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N V"], TransformerState]:
-        """Feed each row its next tokens; the logits of the token after them, and the state after."""
+        """Feed each row its next tokens; the logits of what follows them, and the state after."""
         before, new = state.caches[0].length, tokens.shape[1]
         mask = causal.dense(new, before + new, offset=before, device=tokens.device)
         features = self.decoder(
@@ -216,7 +216,7 @@ def _add_norm(config: TransformerConfig) -> AddNorm:
     return ADD_NORM[config.norm](config.d_model, config.dropout, config.norm_eps)
 
 
-def _attention(config: TransformerConfig, backend: Backend) -> MultiHeadAttention:
+def _attention(config: TransformerConfig, backend: Backend | None) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model,
         config.heads,
@@ -236,7 +236,7 @@ def _feedforward(config: TransformerConfig) -> FeedForward:
     )
 
 
-def _encoder_layer(config: TransformerConfig, backend: Backend) -> EncoderLayer:
+def _encoder_layer(config: TransformerConfig, backend: Backend | None) -> EncoderLayer:
     return EncoderLayer(
         _attention(config, backend),
         _feedforward(config),
@@ -244,7 +244,7 @@ def _encoder_layer(config: TransformerConfig, backend: Backend) -> EncoderLayer:
     )
 
 
-def _decoder_layer(config: TransformerConfig, backend: Backend) -> DecoderLayer:
+def _decoder_layer(config: TransformerConfig, backend: Backend | None) -> DecoderLayer:
     return DecoderLayer(
         _attention(config, backend),
         _attention(config, backend),

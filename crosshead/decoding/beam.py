@@ -1,0 +1,261 @@
+"""Beam search, batched over sentences and hypotheses.
+
+Every sentence that is still searched has the same number of rows (one at the first step, then
+`beam`), in sentence-major order, so that the rows of a sentence can share what belongs to the
+sentence. Finished hypotheses leave the rows at once, answered sentences leave the batch.
+
+Axes: `B` sentences still searched, `R` rows of a sentence, `K` beam, `N` = `B` times `R` rows,
+`C` candidates of a sentence, `P` positions (tokens so far), `A` hypotheses asked for (`n_best`).
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from crosshead.decoding.candidates import (
+    Hypothesis,
+    LogProbs,
+    Specials,
+    best_first,
+    check_lengths,
+    length_penalty,
+    make_hypothesis,
+    not_finite,
+    top_values,
+)
+from crosshead.decoding.protocol import Decodable, S
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The best continuations of each sentence, best first; -inf where there is none."""
+
+    log_probs: Float[Tensor, "B C"]  # of the whole continuation
+    token_log_probs: Float[Tensor, "B C"]
+    tokens: Int[Tensor, "B C"]
+    rows: Int[Tensor, "B C"]  # the row (of all N) that each one continues
+
+
+@dataclass(frozen=True)
+class Beams:
+    """All that search knows of the sentences it has not answered yet.
+
+    `best` holds the scores of the best finished hypotheses (-inf where there is none yet), and
+    `finished` counts all of them.
+    """
+
+    sentences: Int[Tensor, " B"]
+    limits: Int[Tensor, " B"]
+    limit_penalties: Float[Tensor, " B"]
+    log_probs: Float[Tensor, "B R"]
+    tokens: Int[Tensor, "N P"]
+    token_log_probs: Float[Tensor, "N P"]
+    best: Float[Tensor, "B A"]
+    finished: Int[Tensor, " B"]
+
+
+@torch.no_grad()
+def beam_search(
+    model: Decodable[S],
+    source: Int[Tensor, "B S"],
+    max_lengths: Int[Tensor, " B"],
+    specials: Specials,
+    beam: int,
+    alpha: float,
+    n_best: int,
+) -> list[list[Hypothesis]]:
+    """The `n_best` hypotheses of each sentence, best first.
+
+    At each step the `beam` best continuations that do not end in eos stay; those that do end in eos
+    and are among the `beam` best of all continuations are finished. Score is log-probability over
+    length penalty (Wu et al. 2016, Eq. 14; the search of Vaswani et al. 2017, section 6.1). A
+    sentence is answered
+
+    - when `beam` hypotheses have finished (so a beam of one is greedy search), or
+    - when `n_best` have and no hypothesis still in the beam can beat the last of them. The bound is
+      exact: log-probabilities only fall and the penalty only grows, so the best that a hypothesis
+      can reach is its present log-probability over the penalty of the sentence's maximum length.
+      Stopping here changes no result; or
+    - at its maximum length (`max_lengths`, eos counted), where the best unfinished hypotheses stand
+      in for finished ones that are missing.
+
+    A list is shorter than `n_best` only where fewer hypotheses exist. Raises `ValueError` for a
+    maximum length below 1 or more hypotheses than the beam holds, `BundleError` where a model
+    gives no finite probability.
+    """
+    check_lengths(max_lengths)
+    if not 1 <= n_best <= beam:
+        raise ValueError(f"expected 1 to {beam} (the beam) hypotheses, found n_best = {n_best}")
+    results: list[list[Hypothesis]] = [[] for _ in range(len(source))]
+    if not results:
+        return results
+    normalise = LogProbs(specials, source.device)
+    state = model.start(source)
+    beams = _first_beams(max_lengths.to(source.device), alpha, n_best)
+    last = torch.full((len(source), 1), specials.start, device=source.device)
+    while True:
+        logits, state = model.step(state, last)
+        candidates = _candidates(normalise(logits), beams.log_probs, beam)
+        ended = (candidates.tokens == specials.eos) & (candidates.log_probs > -math.inf)
+        ended[:, beam:] = False
+        _collect(results, beams, candidates, ended, specials, alpha)
+        beams, rows = _advance(beams, candidates, ended, specials.eos, beam, alpha)
+        done = _done(beams, beam)
+        if done.any():
+            _cut(results, beams, done, n_best, specials, alpha)
+            beams, rows = _drop(beams, rows, done)
+            if not len(rows):
+                break
+        if not _is_identity(rows, len(logits)):
+            state = state.select(rows)
+        last = beams.tokens[:, -1:]
+    if not all(results):
+        raise not_finite()
+    return [best_first(found)[:n_best] for found in results]
+
+
+def _first_beams(limits: Int[Tensor, " B"], alpha: float, n_best: int) -> Beams:
+    """One row a sentence, before the first token."""
+    count, device = len(limits), limits.device
+    penalties = [length_penalty(limit, alpha) for limit in limits.tolist()]
+    return Beams(
+        sentences=torch.arange(count, device=device),
+        limits=limits,
+        limit_penalties=torch.tensor(penalties, device=device),
+        log_probs=torch.zeros(count, 1, device=device),
+        tokens=torch.empty(count, 0, dtype=torch.long, device=device),
+        token_log_probs=torch.empty(count, 0, device=device),
+        best=torch.full((count, n_best), -math.inf, device=device),
+        finished=torch.zeros(count, dtype=torch.long, device=device),
+    )
+
+
+def _candidates(
+    log_probs: Float[Tensor, "N V"], so_far: Float[Tensor, "B R"], beam: int
+) -> Candidates:
+    """The 2 `beam` best continuations of each sentence.
+
+    At most one continuation of a row ends in eos, so `beam` + 1 of each row hold `beam` that do
+    not, and so do 2 `beam` of each sentence.
+    """
+    count, rows = so_far.shape
+    values, tokens = top_values(log_probs, beam + 1)
+    width = values.shape[1] * rows
+    totals = (so_far.view(-1, 1) + values).view(count, width)
+    if width < 2 * beam:  # a vocabulary smaller than the beam
+        totals = torch.nn.functional.pad(totals, (0, 2 * beam - width), value=-math.inf)
+    totals, places = totals.topk(2 * beam)
+    places = places.clamp(max=width - 1)
+    first_rows = torch.arange(count, device=places.device)[:, None] * rows
+    return Candidates(
+        log_probs=totals,
+        token_log_probs=values.view(count, width).gather(1, places),
+        tokens=tokens.view(count, width).gather(1, places),
+        rows=first_rows + places // values.shape[1],
+    )
+
+
+def _collect(
+    results: list[list[Hypothesis]],
+    beams: Beams,
+    candidates: Candidates,
+    ended: Bool[Tensor, "B C"],
+    specials: Specials,
+    alpha: float,
+) -> None:
+    """Write the hypotheses that have just ended into `results`."""
+    sentences, places = ended.nonzero(as_tuple=True)
+    if not len(sentences):
+        return
+    rows = candidates.rows[sentences, places]
+    tokens = torch.cat([beams.tokens[rows], candidates.tokens[sentences, places, None]], 1)
+    steps = candidates.token_log_probs[sentences, places, None]
+    token_log_probs = torch.cat([beams.token_log_probs[rows], steps], 1)
+    found = zip(
+        beams.sentences[sentences].tolist(), tokens.tolist(), token_log_probs.tolist(), strict=True
+    )
+    for sentence, row, row_log_probs in found:
+        results[sentence].append(make_hypothesis(row, row_log_probs, specials, alpha))
+
+
+def _advance(
+    beams: Beams,
+    candidates: Candidates,
+    ended: Bool[Tensor, "B C"],
+    eos: int,
+    beam: int,
+    alpha: float,
+) -> tuple[Beams, Int[Tensor, " M"]]:
+    """The beams one token later, and the old row that each new row continues."""
+    going_on = candidates.log_probs.masked_fill(candidates.tokens == eos, -math.inf)
+    log_probs, places = going_on.topk(beam)
+    rows = candidates.rows.gather(1, places).flatten()
+    tokens = candidates.tokens.gather(1, places).view(-1, 1)
+    steps = candidates.token_log_probs.gather(1, places).view(-1, 1)
+    penalty = length_penalty(beams.tokens.shape[1] + 1, alpha)
+    scores = (candidates.log_probs / penalty).masked_fill(~ended, -math.inf)
+    advanced = replace(
+        beams,
+        log_probs=log_probs,
+        tokens=torch.cat([beams.tokens[rows], tokens], dim=1),
+        token_log_probs=torch.cat([beams.token_log_probs[rows], steps], dim=1),
+        best=torch.cat([beams.best, scores], dim=1).topk(beams.best.shape[1]).values,
+        finished=beams.finished + ended.sum(1),
+    )
+    return advanced, rows
+
+
+def _done(beams: Beams, beam: int) -> Bool[Tensor, " B"]:
+    """Which sentences are answered; a beam without any hypothesis left (-inf) is too."""
+    reachable = beams.log_probs[:, 0] / beams.limit_penalties
+    at_limit = beams.limits <= beams.tokens.shape[1]
+    return (beams.finished >= beam) | (beams.best[:, -1] >= reachable) | at_limit
+
+
+def _cut(
+    results: list[list[Hypothesis]],
+    beams: Beams,
+    done: Bool[Tensor, " B"],
+    n_best: int,
+    specials: Specials,
+    alpha: float,
+) -> None:
+    """Fill what is missing of answered sentences with their unfinished hypotheses."""
+    for place in (done & (beams.finished < n_best)).nonzero().flatten().tolist():
+        found = results[int(beams.sentences[place])]
+        missing = n_best - len(found)
+        alive = int((beams.log_probs[place] != -math.inf).sum())
+        first = place * beams.log_probs.shape[1]
+        rows = slice(first, first + min(missing, alive))
+        histories = zip(
+            beams.tokens[rows].tolist(), beams.token_log_probs[rows].tolist(), strict=True
+        )
+        found.extend(make_hypothesis(*history, specials, alpha) for history in histories)
+
+
+def _drop(
+    beams: Beams, rows: Int[Tensor, " N"], done: Bool[Tensor, " B"]
+) -> tuple[Beams, Int[Tensor, " M"]]:
+    """Leave out the answered sentences."""
+    keep = (~done).nonzero().flatten()
+    beam = beams.log_probs.shape[1]
+    keep_rows = (keep[:, None] * beam + torch.arange(beam, device=keep.device)).flatten()
+    kept = Beams(
+        sentences=beams.sentences[keep],
+        limits=beams.limits[keep],
+        limit_penalties=beams.limit_penalties[keep],
+        log_probs=beams.log_probs[keep],
+        tokens=beams.tokens[keep_rows],
+        token_log_probs=beams.token_log_probs[keep_rows],
+        best=beams.best[keep],
+        finished=beams.finished[keep],
+    )
+    return kept, rows[keep_rows]
+
+
+def _is_identity(rows: Int[Tensor, " M"], count: int) -> bool:
+    """Whether `rows` keeps all of `count` rows where they are."""
+    return len(rows) == count and torch.equal(rows, torch.arange(count, device=rows.device))

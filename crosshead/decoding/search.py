@@ -1,0 +1,274 @@
+"""Search: from a model and its sources to hypotheses, greedily, by beam or by sampling.
+
+Axes: `B` sentences, `S` source positions, `R` rows of a sentence, `N` = `B` times `R` rows that are
+being decoded, `V` vocabulary, `C` the ids that may be chosen, `K` the most probable of them.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from crosshead.config import Config
+from crosshead.decoding.beam import beam_search
+from crosshead.decoding.candidates import (
+    Hypothesis,
+    LogProbs,
+    Specials,
+    best_first,
+    check_lengths,
+    make_hypothesis,
+    top_values,
+)
+from crosshead.decoding.protocol import Decodable, S
+from crosshead.errors import ConfigError
+
+__all__ = ["DecodeConfig", "Hypothesis", "Specials", "greedy_search", "sample", "search"]
+
+
+class DecodeConfig(Config):
+    """How a trained model is searched: section `[decode]` of a recipe.
+
+    The defaults are those of Vaswani et al. 2017, section 6.1.
+    """
+
+    beam: int = Field(default=4, gt=0)
+    """Hypotheses kept for each sentence; 1 is greedy search."""
+    length_penalty: float = Field(default=0.6, ge=0)
+    """Alpha of score = log P / ((5 + |Y|) / 6)^alpha; 0 compares plain log-probabilities."""
+    max_extra: int = Field(default=50, ge=0)
+    """The longest output is this many tokens longer than the source, eos counted."""
+    sample: bool = False
+    """Draw from the model's distribution instead of looking for its maximum (with beam = 1)."""
+    temperature: float = Field(default=1.0, gt=0)
+    """What the logits are divided by before sampling; below 1 is bolder in the likely tokens."""
+    top_k: int = Field(default=0, ge=0)
+    """Sample from this many most probable tokens only; 0 is no limit."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Sample from the fewest most probable tokens that together have this probability."""
+    seed: int = Field(default=1, ge=0)
+    """Seed of the samples."""
+    batch_tokens: int = Field(default=4096, gt=0)
+    """Source tokens, padding counted, that are decoded at once."""
+
+    @model_validator(mode="after")
+    def _sampling_or_beam(self) -> "DecodeConfig":
+        if self.sample and self.beam > 1:
+            raise ValueError(
+                f"sampling keeps no beam, found sample = true and beam = {self.beam}; set beam = 1"
+            )
+        if not self.sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
+            raise ValueError("temperature, top_k and top_p act on samples only; set sample = true")
+        return self
+
+
+def search(
+    model: Decodable[S],
+    source: Int[Tensor, "B S"],
+    max_lengths: Int[Tensor, " B"],
+    specials: Specials,
+    config: DecodeConfig,
+    n_best: int = 1,
+    numbers: Sequence[int] | None = None,
+) -> list[list[Hypothesis]]:
+    """The `n_best` hypotheses of each sentence, best first.
+
+    With `config.beam` = 1 the search is greedy, or draws samples where `config.sample` says so.
+    Finished hypotheses come before those that were cut at `max_lengths` (tokens, eos counted; the
+    paper's is source length + `config.max_extra`). What a sentence gets does not depend on the
+    other sentences in the batch, as far as the model's logits do not. A sample depends on
+    `config.seed` and on the sentence's entry in `numbers` (its line, say; 0 to B - 1 where none
+    are given).
+
+    A beam's list is shorter than `n_best` only where the vocabulary has no more to offer. Raises
+    `ConfigError` where `n_best` is below 1 or larger than the beam, `BundleError` where the model's
+    probabilities are not finite.
+    """
+    if n_best < 1:
+        raise ConfigError(f"expected a number of hypotheses of 1 or more, found {n_best}")
+    if not config.sample and n_best > config.beam:
+        raise ConfigError(
+            f"a beam of {config.beam} holds no {n_best} best hypotheses: "
+            f"set decode.beam to {n_best} or more"
+        )
+    if config.sample:
+        return sample(model, source, max_lengths, specials, config, n_best, numbers)
+    if config.beam == 1:
+        return greedy_search(model, source, max_lengths, specials, config.length_penalty)
+    return beam_search(
+        model, source, max_lengths, specials, config.beam, config.length_penalty, n_best
+    )
+
+
+def greedy_search(
+    model: Decodable[S],
+    source: Int[Tensor, "B S"],
+    max_lengths: Int[Tensor, " B"],
+    specials: Specials,
+    alpha: float,
+) -> list[list[Hypothesis]]:
+    """One hypothesis for each sentence: the most probable token at every step."""
+
+    def most_probable(
+        log_probs: Float[Tensor, "N V"], sentences: Int[Tensor, " B"], position: int
+    ) -> Int[Tensor, " N"]:
+        return top_values(log_probs, 1)[1][:, 0]
+
+    return _walk(model, source, max_lengths, specials, alpha, 1, most_probable)
+
+
+def sample(
+    model: Decodable[S],
+    source: Int[Tensor, "B S"],
+    max_lengths: Int[Tensor, " B"],
+    specials: Specials,
+    config: DecodeConfig,
+    count: int,
+    numbers: Sequence[int] | None = None,
+) -> list[list[Hypothesis]]:
+    """`count` independent samples of each sentence, best first.
+
+    One uniform number a token, from a generator that is a function of (seed, sentence number,
+    which sample), picks the token from the cumulative distribution. So neither the other sentences
+    nor the number of samples changes a sample.
+    """
+    numbers = range(len(source)) if numbers is None else numbers
+    if len(numbers) != len(source):
+        raise ValueError(f"{len(source)} sources, but {len(numbers)} sentence numbers")
+    longest = int(max_lengths.max()) if len(source) else 0
+    uniforms = torch.tensor(
+        np.array(
+            [
+                [_uniforms(config.seed, number, which, longest) for which in range(count)]
+                for number in numbers
+            ]
+        ),
+        device=source.device,
+    )
+
+    def draw(
+        log_probs: Float[Tensor, "N V"], sentences: Int[Tensor, " B"], position: int
+    ) -> Int[Tensor, " N"]:
+        ids, probabilities = _sampled_from(log_probs, specials, config)
+        return ids[_inverse_cdf(probabilities, uniforms[sentences, :, position].flatten())]
+
+    return _walk(model, source, max_lengths, specials, config.length_penalty, count, draw)
+
+
+@torch.no_grad()
+def _walk(
+    model: Decodable[S],
+    source: Int[Tensor, "B S"],
+    max_lengths: Int[Tensor, " B"],
+    specials: Specials,
+    alpha: float,
+    rows: int,
+    choose: Callable[[Tensor, Tensor, int], Tensor],
+) -> list[list[Hypothesis]]:
+    """Extend `rows` rows of each sentence, each by itself, with the token that `choose` picks.
+
+    `choose` is given log-probabilities (N V), the sentences that are left (their places in the
+    batch) and the position, and returns N tokens. A sentence leaves the batch when all its rows
+    have ended or it has reached its maximum length; until then all its rows are fed, so that every
+    sentence has as many.
+    """
+    check_lengths(max_lengths)
+    device = source.device
+    results: list[list[Hypothesis]] = [[] for _ in range(len(source))]
+    if not results:
+        return results
+    normalise = LogProbs(specials, device)
+    state = model.start(source)
+    if rows > 1:
+        state = state.select(torch.arange(len(source), device=device).repeat_interleave(rows))
+    sentences = torch.arange(len(source), device=device)
+    limits = max_lengths.to(device)
+    last = torch.full((len(source) * rows, 1), specials.start, device=device)
+    tokens = last[:, :0]
+    token_log_probs = torch.empty(tokens.shape, device=device)
+    ended = torch.zeros(len(last), dtype=torch.bool, device=device)
+    while True:
+        logits, state = model.step(state, last)
+        log_probs = normalise(logits)
+        last = choose(log_probs, sentences, tokens.shape[1])[:, None]
+        tokens = torch.cat([tokens, last], dim=1)
+        token_log_probs = torch.cat([token_log_probs, log_probs.gather(1, last)], dim=1)
+        ended = ended | (last[:, 0] == specials.eos)
+        done = ended.view(-1, rows).all(1) | (limits <= tokens.shape[1])
+        if not done.any():
+            continue
+        done_rows = done.repeat_interleave(rows)
+        histories = zip(
+            sentences[done].repeat_interleave(rows).tolist(),
+            tokens[done_rows].tolist(),
+            token_log_probs[done_rows].tolist(),
+            strict=True,
+        )
+        for sentence, row, row_log_probs in histories:
+            results[sentence].append(make_hypothesis(row, row_log_probs, specials, alpha))
+        kept = (~done_rows).nonzero().flatten()
+        if not len(kept):
+            return [best_first(found) for found in results]
+        state = state.select(kept)
+        sentences, limits = sentences[~done], limits[~done]
+        last, tokens, token_log_probs = last[kept], tokens[kept], token_log_probs[kept]
+        ended = ended[kept]
+
+
+def _uniforms(seed: int, number: int, which: int, length: int) -> np.ndarray:
+    """Numbers in [0, 1) that depend on all of (seed, sentence number, sample)."""
+    return np.random.default_rng([seed, number, which]).random(length, dtype=np.float32)
+
+
+def _sampled_from(
+    log_probs: Float[Tensor, "N V"], specials: Specials, config: DecodeConfig
+) -> tuple[Int[Tensor, " C"], Float[Tensor, "N C"]]:
+    """The ids that are not forbidden and the probabilities to draw them with (not normalised).
+
+    Temperature first, then the `top_k` most probable, then of these the nucleus: the fewest whose
+    share reaches `top_p` (Holtzman et al. 2020, section 3.1). Tokens as probable as the last of
+    these are in as well.
+    """
+    allowed = torch.ones(log_probs.shape[1], dtype=torch.bool, device=log_probs.device)
+    allowed[list(specials.forbidden)] = False
+    ids = allowed.nonzero().flatten()
+    # Left out rather than zero: a cumulative sum that is off by a rounding error can pick a zero.
+    probabilities = (log_probs.index_select(1, ids) / config.temperature).softmax(-1)
+    if config.top_k or config.top_p < 1:
+        least = _least_probability(probabilities, config.top_k, config.top_p)
+        probabilities = probabilities.masked_fill(probabilities < least, 0)
+    return ids, probabilities
+
+
+def _least_probability(
+    probabilities: Float[Tensor, "N C"], top_k: int, top_p: float
+) -> Float[Tensor, "N 1"]:
+    """The probability of the least probable token that is sampled from."""
+    best = top_values(probabilities, top_k or 64)[0]
+    mass = top_p * (best if top_k else probabilities).sum(-1, keepdim=True)
+    least = _end_of_nucleus(best, mass)
+    # A nucleus is rarely wide: only the rows where it is are sorted whole.
+    wide = (best.sum(-1, keepdim=True) < mass).nonzero()[:, 0]
+    if len(wide):
+        whole = probabilities[wide].sort(descending=True).values
+        least[wide] = _end_of_nucleus(whole, mass[wide])
+    return least
+
+
+def _end_of_nucleus(best: Float[Tensor, "N K"], mass: Float[Tensor, "N 1"]) -> Float[Tensor, "N 1"]:
+    """The last of the sorted probabilities `best` before which the sum is still below `mass`."""
+    before = best.cumsum(-1) - best
+    return best.gather(1, (before < mass).sum(-1, keepdim=True) - 1)
+
+
+def _inverse_cdf(
+    probabilities: Float[Tensor, "N C"], uniforms: Float[Tensor, " N"]
+) -> Int[Tensor, " N"]:
+    """For each row the first place where the cumulative probability exceeds its uniform number."""
+    cumulative = probabilities.cumsum(-1)
+    targets = uniforms[:, None] * cumulative[:, -1:]
+    places = torch.searchsorted(cumulative, targets, right=True)[:, 0]
+    return places.clamp(max=probabilities.shape[1] - 1)

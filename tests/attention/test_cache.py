@@ -1,0 +1,94 @@
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from crosshead.attention.cache import Cache, KeyValues, NoPast
+
+
+def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues:
+    """Keys and values of different widths, laid out as a projection gives them."""
+    return KeyValues(
+        torch.randn(rows, length, 2, 3, generator=generator).transpose(1, 2),
+        torch.randn(rows, length, 2, 4, generator=generator).transpose(1, 2),
+    )
+
+
+def check(held: KeyValues, keys: Tensor, values: Tensor) -> None:
+    assert torch.equal(held.keys, keys)
+    assert torch.equal(held.values, values)
+
+
+Selection = list[int]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(0, 2**31),
+    st.lists(
+        st.tuples(st.integers(1, 9), st.lists(st.integers(0, 10**6), max_size=5)),
+        min_size=1,
+        max_size=7,
+    ),
+)
+def test_extending_and_selecting_equal_concatenating_and_indexing(
+    seed: int, moves: list[tuple[int, Selection]]
+) -> None:
+    """A list of moves: extend by so many positions, then (where rows are named) select them."""
+    generator = torch.Generator().manual_seed(seed)
+    cache, rows = Cache(), 2
+    keys, values = torch.zeros(rows, 2, 0, 3), torch.zeros(rows, 2, 0, 4)
+    for length, selection in moves:
+        new = random_pair(rows, length, generator)
+        keys, values = torch.cat((keys, new.keys), 2), torch.cat((values, new.values), 2)
+        check(cache.extend(new), keys, values)
+        assert cache.length == keys.shape[2]
+        if selection:
+            chosen = torch.tensor(selection) % rows
+            cache, keys, values = cache.select(chosen), keys[chosen], values[chosen]
+            rows = len(chosen)
+            assert cache.length == keys.shape[2]
+
+
+def test_it_grows_past_its_room() -> None:
+    generator = torch.Generator().manual_seed(0)
+    cache, parts = Cache(), [random_pair(2, 1, generator) for _ in range(70)]
+    for part in parts:
+        held = cache.extend(part)
+    check(held, torch.cat([p.keys for p in parts], 2), torch.cat([p.values for p in parts], 2))
+
+
+def test_one_long_prefix_fits() -> None:
+    cache, generator = Cache(), torch.Generator().manual_seed(0)
+    prefix, last = random_pair(2, 100, generator), random_pair(2, 1, generator)
+    cache.extend(prefix)
+    held = cache.extend(last)
+    check(held, torch.cat((prefix.keys, last.keys), 2), torch.cat((prefix.values, last.values), 2))
+
+
+def test_a_selection_goes_its_own_way() -> None:
+    """What is written to one of two continuations is not seen by the other."""
+    generator = torch.Generator().manual_seed(0)
+    first = random_pair(2, 3, generator)
+    cache = Cache()
+    cache.extend(first)
+    other = cache.select(torch.tensor([0, 1]))
+    here, there = random_pair(2, 1, generator), random_pair(2, 1, generator)
+    cache.extend(here)
+    held = other.extend(there)
+    again = cache.extend(random_pair(2, 1, generator))
+    assert torch.equal(held.keys, torch.cat((first.keys, there.keys), 2))
+    assert torch.equal(again.keys[:, :, :4], torch.cat((first.keys, here.keys), 2))
+
+
+def test_selecting_from_an_empty_cache() -> None:
+    cache = Cache().select(torch.tensor([1, 0, 1]))
+    new = random_pair(3, 2, torch.Generator().manual_seed(0))
+    check(cache.extend(new), new.keys, new.values)
+
+
+def test_no_past_remembers_nothing() -> None:
+    past, generator = NoPast(), torch.Generator().manual_seed(0)
+    for _ in range(2):
+        new = random_pair(2, 3, generator)
+        assert past.extend(new) is new

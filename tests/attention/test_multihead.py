@@ -1,0 +1,125 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from crosshead.attention.attend import explicit, sdpa
+from crosshead.attention.masks import Mask, causal, present
+from crosshead.attention.multihead import MultiHeadAttention
+from tests.attention.torch_weights import check_gradients, copy_attention, randomise
+
+
+def pair(
+    d_model: int, heads: int, d_memory: int
+) -> tuple[nn.MultiheadAttention, MultiHeadAttention]:
+    """PyTorch's module with random biases too, and ours with its weights."""
+    torch.manual_seed(d_model + d_memory)
+    theirs = nn.MultiheadAttention(
+        d_model, heads, kdim=d_memory, vdim=d_memory, batch_first=True, dtype=torch.float64
+    )
+    randomise(theirs)
+    width = d_model // heads
+    ours = MultiHeadAttention(d_model, heads, d_key=width, d_value=width, d_memory=d_memory)
+    ours = ours.double()
+    copy_attention(theirs, ours)
+    return theirs, ours
+
+
+VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [True] + [False] * 5])
+
+
+@pytest.mark.parametrize("backend", [explicit, sdpa])
+@pytest.mark.parametrize("masks", ["none", "padding", "causal", "both"])
+def test_self_attention_is_that_of_torch(masks: str, backend: Callable) -> None:
+    theirs, ours = pair(8, 2, 8)
+    ours.backend = backend
+    x = torch.randn(3, 6, 8, dtype=torch.float64)
+    weighting = torch.randn(3, 6, 8, dtype=torch.float64)
+    padding, later = masks in ("padding", "both"), masks in ("causal", "both")
+    # PyTorch marks what may *not* be attended to.
+    expected, _ = theirs(
+        x, x, x,
+        key_padding_mask=~VALID if padding else None,
+        attn_mask=~causal.dense(6, 6)[0, 0] if later else None,
+    )  # fmt: skip
+    everything = Mask(lambda b, h, q, k: torch.ones_like(b | h | q | k, dtype=torch.bool))
+    mask = (present(VALID) if padding else everything) & (causal if later else everything)
+    output = ours(x, ours.project(x), None if masks == "none" else mask.dense(6, 6, batch=3))
+    torch.testing.assert_close(output, expected)
+    (expected * weighting).sum().backward()
+    (output * weighting).sum().backward()
+    check_gradients(theirs, ours, copy_attention)
+
+
+@pytest.mark.parametrize("d_memory", [8, 5])
+def test_cross_attention_is_that_of_torch(d_memory: int) -> None:
+    theirs, ours = pair(8, 4, d_memory)
+    x = torch.randn(3, 4, 8, dtype=torch.float64, requires_grad=True)
+    memory = torch.randn(3, 6, d_memory, dtype=torch.float64, requires_grad=True)
+    weighting = torch.randn(3, 4, 8, dtype=torch.float64)
+    expected, _ = theirs(x, memory, memory, key_padding_mask=~VALID)
+    expected_gradients = torch.autograd.grad(
+        (expected * weighting).sum(), (x, memory, *theirs.parameters())
+    )
+    for parameter, gradient in zip(theirs.parameters(), expected_gradients[2:], strict=True):
+        parameter.grad = gradient
+    output = ours(x, ours.project(memory), present(VALID).dense(1, 6, batch=3))
+    (output * weighting).sum().backward()
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(x.grad, expected_gradients[0])
+    torch.testing.assert_close(memory.grad, expected_gradients[1])
+    check_gradients(theirs, ours, copy_attention)
+
+
+def test_weights_are_those_of_torch() -> None:
+    theirs, ours = pair(8, 2, 8)
+    x = torch.randn(3, 6, 8, dtype=torch.float64)
+    seen: list[Tensor] = []
+    ours.observe = seen.append
+    ours(x, ours.project(x), present(VALID).dense(1, 6, batch=3))
+    _, expected = theirs(x, x, x, key_padding_mask=~VALID, average_attn_weights=False)
+    torch.testing.assert_close(seen[0], expected)
+
+
+def test_heads_of_any_width_are_concatenated() -> None:
+    """Keys of width 3 and values of width 5, neither d_model / heads; written out head by head."""
+    ours = MultiHeadAttention(8, 2, d_key=3, d_value=5).double()
+    nn.init.normal_(ours.key_value.bias)
+    x, memory = torch.randn(2, 4, 8).double(), torch.randn(2, 6, 8).double()
+    projected = ours.project(memory)
+    assert projected.keys.shape == (2, 2, 6, 3)
+    assert projected.values.shape == (2, 2, 6, 5)
+    heads = []
+    for h in range(2):
+        query = x @ ours.query.weight[3 * h : 3 * h + 3].T
+        # Keys come first: 2 heads of 3, then values: 2 heads of 5.
+        k, v = slice(3 * h, 3 * h + 3), slice(6 + 5 * h, 11 + 5 * h)
+        key = memory @ ours.key_value.weight[k].T + ours.key_value.bias[k]
+        value = memory @ ours.key_value.weight[v].T + ours.key_value.bias[v]
+        heads.append((query @ key.transpose(1, 2) / 3**0.5).softmax(-1) @ value)
+    expected = torch.cat(heads, -1) @ ours.output.weight.T
+    torch.testing.assert_close(ours(x, projected), expected)
+
+
+def test_each_matrix_is_glorot_uniform_by_its_own_fans() -> None:
+    torch.manual_seed(0)
+    ours = MultiHeadAttention(96, 4, d_key=16, d_value=48, d_memory=64)
+    keys, values = ours.key_value.weight.split((64, 192))
+    for weight in (ours.query.weight, keys, values, ours.output.weight):
+        bound = (6 / sum(weight.shape)) ** 0.5
+        assert 0.99 * bound < weight.abs().max() <= bound
+        assert 0.95 < weight.var() / (bound**2 / 3) < 1.05
+    for layer in (ours.query, ours.key_value, ours.output):
+        assert (layer.bias == 0).all()
+
+
+def test_attention_dropout_acts_in_training_only() -> None:
+    ours = MultiHeadAttention(8, 2, d_key=4, d_value=4, dropout=0.5)
+    x = torch.randn(2, 6, 8)
+    memory = ours.project(x)
+    torch.manual_seed(0)
+    first, second = ours(x, memory), ours(x, memory)
+    assert not torch.allclose(first, second)
+    ours.eval()
+    assert torch.equal(ours(x, memory), ours(x, memory))

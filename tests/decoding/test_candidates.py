@@ -1,0 +1,98 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crosshead.decoding.candidates import (
+    LogProbs,
+    Specials,
+    best_first,
+    length_penalty,
+    make_hypothesis,
+    top_values,
+)
+from crosshead.errors import BundleError
+
+SPECIALS = Specials(start=1, eos=0, forbidden=(1, 2))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    rows=st.integers(1, 5),
+    width=st.sampled_from([1, 3, 64, 65, 700, 1280, 1300, 2049]),
+    count=st.integers(1, 12),
+    levels=st.sampled_from([2, 50, 10**6]),  # few levels: many equal values
+    missing=st.sampled_from([0.0, 0.5, 0.999]),
+    seed=st.integers(0, 10**6),
+)
+def test_two_stages_find_what_topk_finds(
+    rows: int, width: int, count: int, levels: int, missing: float, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randint(levels, (rows, width), generator=generator).float()
+    values[torch.rand(values.shape, generator=generator) < missing] = -math.inf
+    top, columns = top_values(values, count)
+    assert torch.equal(top, values.topk(min(count, width)).values)
+    assert torch.equal(values.gather(1, columns), top)
+    assert all(len(set(row)) == len(row) for row in columns.tolist())
+
+
+def test_the_remainder_that_fills_no_chunk_is_searched() -> None:
+    values = torch.zeros(2, 1300)
+    values[0, 1299], values[1, 1281] = 1, 1
+    assert top_values(values, 1)[1].tolist() == [[1299], [1281]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_log_probs_are_of_the_whole_distribution(dtype: torch.dtype) -> None:
+    logits = torch.randn(7, 11, dtype=dtype)
+    before = logits.clone()
+    normalise = LogProbs(SPECIALS, logits.device)
+    expected = logits.to(torch.promote_types(dtype, torch.float32)).log_softmax(-1)
+    expected[:, [1, 2]] = -math.inf
+    normalise(torch.randn(9, 11))  # what an earlier, larger call left behind
+    assert torch.equal(normalise(logits), expected)
+    assert torch.equal(normalise(logits[:3]), expected[:3])
+    assert torch.equal(logits, before)
+
+
+def test_nothing_forbidden() -> None:
+    logits = torch.randn(2, 5)
+    normalise = LogProbs(Specials(start=1, eos=0), logits.device)
+    assert torch.equal(normalise(logits), logits.log_softmax(-1))
+
+
+def test_eos_cannot_be_forbidden() -> None:
+    with pytest.raises(ValueError, match="eos"):
+        Specials(start=1, eos=0, forbidden=(2, 0))
+
+
+def test_length_penalty_is_that_of_gnmt() -> None:
+    assert length_penalty(1, 0.6) == 1
+    assert length_penalty(7, 1.0) == 2
+    assert length_penalty(43, 0.5) == math.sqrt(8)
+    assert length_penalty(99, 0.0) == 1
+
+
+def test_a_hypothesis_ends_before_its_first_eos() -> None:
+    hypothesis = make_hypothesis([4, 3, 0, 5, 0], [-1.0, -2.0, -4.0, -8.0, -16.0], SPECIALS, 1.0)
+    assert hypothesis.tokens == [4, 3]
+    assert hypothesis.token_log_probs == [-1.0, -2.0, -4.0]
+    assert hypothesis.log_prob == -7
+    assert hypothesis.score == -7 / (8 / 6)
+    assert hypothesis.finished
+
+
+def test_a_hypothesis_without_eos_is_unfinished_and_ranks_last() -> None:
+    cut = make_hypothesis([4, 3], [-0.5, -0.5], SPECIALS, 0.0)
+    assert (cut.tokens, cut.log_prob, cut.finished) == ([4, 3], -1, False)
+    good, poor = (make_hypothesis([4, 0], [-1.0, p], SPECIALS, 0.0) for p in (-1.0, -9.0))
+    assert best_first([cut, poor, good]) == [good, poor, cut]
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+def test_a_probability_that_is_not_finite_is_refused(value: float) -> None:
+    with pytest.raises(BundleError, match="not finite"):
+        make_hypothesis([4, 0], [-1.0, value], SPECIALS, 0.6)

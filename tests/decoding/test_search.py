@@ -1,0 +1,221 @@
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from crosshead.config import validate
+from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
+from crosshead.errors import BundleError, ConfigError
+from tests.decoding.toy import (
+    EOS,
+    PAD,
+    START,
+    Toy,
+    every_hypothesis,
+    log_probs_after,
+    random_toy,
+    sources,
+)
+
+SPECIALS = Specials(start=START, eos=EOS, forbidden=(START, PAD))
+GREEDY = DecodeConfig(beam=1)
+SAMPLE = DecodeConfig(beam=1, sample=True)
+LIMITS = torch.tensor([8, 7, 1, 8, 3, 5])
+
+
+def sampling(**settings: Any) -> DecodeConfig:
+    return DecodeConfig(beam=1, sample=True, **settings)
+
+
+def first_token_shares(logits: list[float], config: DecodeConfig, draws: int) -> list[float]:
+    """How often each token is drawn first: one sentence, `draws` samples of length 1."""
+    vocabulary = len(logits)
+    toy = Toy(torch.tensor(logits).expand(1, 1, vocabulary, vocabulary).clone())
+    found = search(toy, sources(1), torch.tensor([1]), SPECIALS, config, draws)[0]
+    first = torch.tensor([EOS if h.finished else h.tokens[0] for h in found])
+    return (torch.bincount(first, minlength=vocabulary) / draws).tolist()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_greedy_takes_the_most_probable_token_at_every_step(seed: int) -> None:
+    toy = random_toy(seed, sentences=6, positions=8, vocabulary=7, spread=1.0)
+    found = search(toy, sources(6), LIMITS, SPECIALS, GREEDY)
+    for sentence, limit in enumerate(LIMITS.tolist()):
+        tokens: list[int] = []
+        steps: list[float] = []
+        while len(tokens) < limit and tokens[-1:] != [EOS]:
+            after = log_probs_after(toy, sentence, tokens)
+            allowed = [token for token in range(7) if token not in SPECIALS.forbidden]
+            tokens.append(max(allowed, key=after.__getitem__))
+            steps.append(after[tokens[-1]])
+        (hypothesis,) = found[sentence]
+        assert hypothesis.finished == (tokens[-1] == EOS)
+        assert hypothesis.tokens + [EOS] * hypothesis.finished == tokens
+        assert hypothesis.token_log_probs == pytest.approx(steps, abs=1e-6)
+        assert hypothesis.score == pytest.approx(sum(steps) / ((5 + len(steps)) / 6) ** 0.6)
+
+
+def test_the_default_is_the_beam_of_the_paper() -> None:
+    toy = random_toy(2, sentences=2, positions=4, vocabulary=4)
+    limits = torch.tensor([4, 4])
+    found = search(toy, sources(2), limits, SPECIALS, DecodeConfig(), 4)
+    for sentence, hypotheses in enumerate(found):
+        # One ordinary token beside eos: a beam of four holds everything there is.
+        finished, _ = every_hypothesis(toy, sentence, 4, 0.6, SPECIALS.forbidden)
+        scores = [score for score, _ in finished]
+        assert [h.score for h in hypotheses] == pytest.approx(scores, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("config", "n_best"),
+    [(GREEDY, 1), (DecodeConfig(), 2), (SAMPLE, 1), (sampling(top_k=9, top_p=0.8), 3)],
+    ids=["greedy", "beam", "sample", "shortlist"],
+)
+def test_a_sentence_does_not_notice_its_batch(config: DecodeConfig, n_best: int) -> None:
+    toy = random_toy(4, sentences=64, positions=12, vocabulary=200, spread=2.0)
+    toy.table[..., EOS] += 4
+    limits = torch.randint(1, 13, (64,), generator=torch.Generator().manual_seed(0))
+    together = search(toy, sources(64), limits, SPECIALS, config, n_best)
+    assert len({len(found[0].tokens) for found in together}) > 4
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(1))
+    for size in (1, 7):
+        for places in order.split(size):
+            found = search(
+                toy, places[:, None], limits[places], SPECIALS, config, n_best, places.tolist()
+            )
+            assert found == [together[place] for place in places.tolist()]
+
+
+def test_samples_are_a_function_of_seed_sentence_and_place() -> None:
+    toy = random_toy(0, sentences=1, positions=8, vocabulary=30, spread=0.5)
+    source, limits = torch.zeros(3, 1, dtype=torch.long), torch.tensor([8, 8, 8])
+
+    def tokens(seed: int, count: int = 1) -> list[list[int]]:
+        found = search(toy, source, limits, SPECIALS, sampling(seed=seed), count)
+        return [h.tokens for hypotheses in found for h in hypotheses]
+
+    assert tokens(1) == tokens(1)
+    everything = [*tokens(1), *tokens(2)]
+    assert len({tuple(one) for one in everything}) == 6
+    assert all(one in tokens(1, count=5) for one in tokens(1))
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_samples_follow_the_distribution_of_what_is_allowed(temperature: float) -> None:
+    logits = [0.5, 9.0, 9.0, -1.0, 2.0, 1.0, -math.inf]
+    shares = first_token_shares(logits, sampling(temperature=temperature), 4000)
+    expected = torch.tensor(logits) / temperature
+    expected[list(SPECIALS.forbidden)] = -math.inf
+    assert shares == pytest.approx(expected.softmax(-1).tolist(), abs=0.04)
+    assert shares[START] == shares[PAD] == shares[6] == 0
+
+
+def test_top_k_keeps_the_k_most_probable() -> None:
+    shares = first_token_shares([0.0, 9.0, 9.0, 1.0, 0.5, -1.0], sampling(top_k=2), 2000)
+    assert shares[EOS] == shares[START] == shares[PAD] == shares[5] == 0
+    assert shares[3] == pytest.approx(1 / (1 + math.exp(-0.5)), abs=0.05)
+
+
+def test_top_p_keeps_the_fewest_that_reach_p() -> None:
+    logits = [math.log(p) if p else 9.0 for p in (0.4, 0, 0, 0.3, 0.2, 0.06, 0.04)]
+    assert [share > 0 for share in first_token_shares(logits, sampling(top_p=0.69), 500)] == [
+        token in (EOS, 3) for token in range(7)
+    ]
+    assert [share > 0 for share in first_token_shares(logits, sampling(top_p=0.71), 500)] == [
+        token in (EOS, 3, 4) for token in range(7)
+    ]
+    # Of the two most probable, eos alone has a share of 4 / 7.
+    both = sampling(top_k=2, top_p=0.5)
+    assert first_token_shares(logits, both, 100)[EOS] == 1
+
+
+def test_a_nucleus_wider_than_the_first_look_is_whole() -> None:
+    probabilities = torch.linspace(2, 1, 400) / 600  # eos, then ids from 3 on
+    logits = [0.0, 9.0, 9.0, *probabilities[1:].log().tolist()]
+    logits[EOS] = probabilities[0].log().item()
+    inside = int((probabilities.cumsum(0) < 0.5).sum()) + 1
+    shares = first_token_shares(logits, sampling(top_p=0.5), 6000)
+    last = inside + 1  # the last id inside, since start and padding stand before
+    assert [share > 0 for share in shares[3:]] == [token <= last for token in range(3, 402)]
+
+
+def test_equal_tokens_at_the_end_of_the_nucleus_are_all_in() -> None:
+    shares = first_token_shares([1.0, 9.0, 9.0, 0.0, 0.0, 0.0], sampling(top_k=2), 500)
+    assert all(share > 0 for share in (shares[EOS], *shares[3:]))
+
+
+def test_a_cold_sample_is_greedy() -> None:
+    toy = random_toy(7, sentences=6, positions=8, vocabulary=9)
+    cold = search(toy, sources(6), LIMITS, SPECIALS, sampling(temperature=1e-4))
+    assert cold == search(toy, sources(6), LIMITS, SPECIALS, GREEDY)
+
+
+def test_samples_report_the_probability_the_model_gave() -> None:
+    toy = random_toy(1, sentences=2, positions=5, vocabulary=9)
+    config = sampling(temperature=2.0, top_k=3)
+    found = search(toy, sources(2), torch.tensor([5, 4]), SPECIALS, config, 4)
+    for sentence, hypotheses in enumerate(found):
+        assert len(hypotheses) == 4
+        assert hypotheses == sorted(hypotheses, key=lambda h: (not h.finished, -h.score))
+        for h in hypotheses:
+            written = h.tokens + [EOS] * h.finished
+            expected = [
+                log_probs_after(toy, sentence, written[:place])[token]
+                for place, token in enumerate(written)
+            ]
+            assert h.token_log_probs == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("config", [GREEDY, DecodeConfig(), SAMPLE], ids=["1", "4", "sample"])
+def test_edges(config: DecodeConfig) -> None:
+    def outputs(vocabulary: int, limit: int) -> list[list[Hypothesis]]:
+        toy = random_toy(0, sentences=2, positions=3, vocabulary=vocabulary)
+        if vocabulary > 3:  # the second sentence never ends
+            toy.table[1, :, :, EOS] = -math.inf
+        return search(toy, sources(2), torch.tensor([limit, limit]), SPECIALS, config)
+
+    assert [(h.tokens, h.finished) for (h,) in outputs(3, 2)] == [([], True)] * 2
+    assert [(h.tokens, h.finished) for (h,) in outputs(4, 1)][1] == ([3], False)
+    assert [(h.tokens, h.finished) for (h,) in outputs(4, 3)][1] == ([3, 3, 3], False)
+    none = torch.empty(0, 1, dtype=torch.long)
+    assert search(random_toy(0), none, none[:, 0], SPECIALS, config) == []
+
+
+@pytest.mark.parametrize("config", [GREEDY, DecodeConfig(), SAMPLE], ids=["1", "4", "sample"])
+def test_a_model_that_diverged_is_refused(config: DecodeConfig) -> None:
+    toy = random_toy(0)
+    toy.table[1] = math.nan
+    with pytest.raises(BundleError, match="not finite"):
+        search(toy, sources(2), torch.tensor([3, 3]), SPECIALS, config)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"sample": True}, "set beam = 1"),
+        ({"top_k": 5}, "set sample = true"),
+        ({"temperature": 0.5, "beam": 1}, "set sample = true"),
+        ({"beam": 0}, "beam"),
+        ({"top_p": 0.0}, "top_p"),
+        ({"temperature": 0.0, "sample": True, "beam": 1}, "temperature"),
+        ({"length_penalty": -0.1}, "length_penalty"),
+    ],
+)
+def test_impossible_settings_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        validate(DecodeConfig, values)
+
+
+def test_more_hypotheses_than_the_beam_are_refused() -> None:
+    arguments = random_toy(0), sources(1), torch.tensor([3]), SPECIALS
+    with pytest.raises(ConfigError, match=r"decode\.beam to 5"):
+        search(*arguments, DecodeConfig(), 5)
+    with pytest.raises(ConfigError, match=r"decode\.beam to 2"):
+        search(*arguments, GREEDY, 2)
+    with pytest.raises(ConfigError, match="1 or more"):
+        search(*arguments, SAMPLE, 0)
+    with pytest.raises(ValueError, match="2 sentence numbers"):
+        search(*arguments, SAMPLE, 1, [0, 1])
+    with pytest.raises(ValueError, match="maximum length below 1"):
+        search(*arguments[:2], torch.tensor([0]), SPECIALS, GREEDY)
