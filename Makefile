@@ -1,0 +1,56 @@
+# Everything runs in .venv, which the first target that needs it makes. PYTHON names the Python
+# (3.11 or newer) to make it with: make test PYTHON=python3.12
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+QUICKSTART := $(VENV)/.installed-quickstart
+DEV := $(VENV)/.installed-dev
+
+.PHONY: help install quickstart test test-slow check bench docs clean
+
+help:  ## list these targets
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name line; do \
+		printf '%-18s %s\n' "$$name" "$$line"; done
+
+install: $(QUICKSTART)  ## make .venv and install crosshead into it
+
+quickstart: $(QUICKSTART)  ## train a small Transformer on dates and show what it does (minutes)
+	$(BIN)/python -m crosshead.quickstart
+
+test: $(DEV)  ## run the tests, without the slow ones
+	$(PYTEST) -n 2 --dist loadfile
+
+test-slow: $(DEV)  ## run the slow tests
+	$(PYTEST) -m slow
+
+check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/check_architecture.py
+
+bench: $(DEV)  ## measure this code's speed, beside its peers (long)
+	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+docs: $(DEV)  ## run the code blocks of README.md, ARCHITECTURE.md and docs/
+	$(PYTEST) tests/test_docs.py -v
+
+clean:  ## remove .venv, caches and build outputs (runs/ stays)
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crosshead needs Python 3.11 or newer, %s is %d.%d: make PYTHON=python3.11" % (sys.executable, *sys.version_info[:2]))'
+	$(PYTHON) -m venv $(VENV)
+
+$(QUICKSTART): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[quickstart]'
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[dev]'
+	@touch $@ $(QUICKSTART)

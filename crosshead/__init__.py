@@ -1,0 +1,26 @@
+"""crosshead: the Transformer as working software, from raw text to a translation.
+
+    import crosshead
+
+    translate = crosshead.load("runs/en-de")
+    translate("A dog runs.")
+
+Importing the package is cheap: PyTorch is imported when a model is.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crosshead.pipelines import load
+
+__all__ = ["__version__", "load"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import `load` at its first use (PEP 562): `import crosshead` then needs no PyTorch."""
+    if name == "load":
+        from crosshead.pipelines import load
+
+        return load
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,20 @@
+"""What every test shares: one thread a process, and the data sets beside the checkout."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real data sets: `CROSSHEAD_DATA`, or `../shared/data` beside the checkout."""
+    folder = Path(os.environ.get("CROSSHEAD_DATA") or ROOT.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"needs the data sets: {folder} is not there (CROSSHEAD_DATA names another)")
+    return folder

@@ -1,0 +1,127 @@
+"""Every code block of the documentation runs.
+
+The ```python blocks of a page run in order in one namespace, its ```sh, ```bash and ```console
+blocks with `bash -e`, all in one fresh folder and with this environment's commands on the path.
+Of a console block the lines after `$ ` run. A block whose info string has the word `text` is not
+run, nor is one under the line `<!-- not run: REASON -->`, which counts as skipped.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SHELLS = {"sh", "bash", "console"}
+BLOCK = re.compile(
+    r"^(?:<!-- not run: (?P<reason>[^\n]*?) -->\n+)?"
+    r"^```(?P<info>[^\n`]+)\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Block(NamedTuple):
+    """One code block: its language, its text, the line it begins on, why it is not run."""
+
+    language: str
+    code: str
+    line: int
+    reason: str | None
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The blocks of a page that are meant to run, in order."""
+    for match in BLOCK.finditer(text):
+        language, *words = match["info"].split()
+        if language in SHELLS | {"python"} and "text" not in words:
+            line = text.count("\n", 0, match.start("code")) + 1
+            yield Block(language, match["code"], line, match["reason"])
+
+
+def pages() -> list[Path]:
+    named = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+    return [page for page in named if page.is_file() and any(blocks(page.read_text("utf-8")))]
+
+
+def not_run(page: Path) -> list[str]:
+    """Line and reason of each block of the page that says it is not run."""
+    found = blocks(page.read_text("utf-8"))
+    return [f"line {block.line}: {block.reason}" for block in found if block.reason]
+
+
+def name(page: Path) -> str:
+    """The page's path in the repository, for the test's name."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def run(block: Block, page: Path, namespace: dict[str, Any]) -> None:
+    """Run one block in the current folder; its error tells the page and the line."""
+    where = f"{page.name}:{block.line}"
+    if block.language == "python":
+        # Line numbers in a traceback are then those of the page.
+        code = "\n" * (block.line - 1) + block.code
+        exec(compile(code, str(page), "exec"), namespace)
+        return
+    lines = block.code.splitlines()
+    if block.language == "console":
+        lines = [line[2:] for line in lines if line.startswith("$ ")]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-e", "-c", "\n".join(lines)],
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, f"{where} exits with {done.returncode}:\n{said}"
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_code_blocks_run(page: Path, tmp_path: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.chdir(tmp_path):
+        for block in blocks(page.read_text("utf-8")):
+            if block.reason is None:
+                run(block, page, namespace)
+
+
+@pytest.mark.parametrize("page", [p for p in pages() if not_run(p)], ids=name)
+def test_blocks_not_run_are_counted(page: Path) -> None:
+    pytest.skip("; ".join(not_run(page)))
+
+
+def test_blocks_are_found_and_told_apart() -> None:
+    page = (
+        "```python\nx = 1\n```\n"
+        "```text\nno\n```\n"
+        "```sh text\nno\n```\n"
+        "<!-- not run: needs a GPU -->\n```sh\nmake\n```\n"
+        "```\nno\n```\n"
+        "```console\n$ ls\nREADME.md\n```\n"
+    )
+    assert list(blocks(page)) == [
+        Block("python", "x = 1\n", 2, None),
+        Block("sh", "make\n", 12, "needs a GPU"),
+        Block("console", "$ ls\nREADME.md\n", 18, None),
+    ]
+
+
+def test_blocks_share_a_namespace_and_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {}
+    page = Path("page.md")
+    run(Block("python", "x = 1\n", 1, None), page, namespace)
+    run(Block("python", "open('made', 'w').close(); y = x + 1\n", 4, None), page, namespace)
+    run(Block("console", "$ test -e made\nnot a command\n", 7, None), page, namespace)
+    assert namespace["y"] == 2
+    with pytest.raises(AssertionError, match=r"page.md:9 exits with 1"):
+        run(Block("sh", "false\ntrue\n", 9, None), page, namespace)
