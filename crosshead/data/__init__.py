@@ -1,0 +1,1 @@
+"""Text to ids and batches; knows no model."""

@@ -1,0 +1,254 @@
+"""The bundle: a trained model as one directory, the only form in which a model stands on disk.
+
+    config.json         what the model is, and how it is searched by default
+    model.safetensors   its weights, in float32; a matrix that is used twice is stored once
+    tokenizer.*         the joint tokenizer, or source.* and target.*
+    README.md           the model card
+
+Nothing in it can run code when it is loaded: no pickle is read or written.
+"""
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import safetensors.torch
+import torch
+from pydantic import Field
+from safetensors import SafetensorError
+from torch import Tensor
+
+from crosshead import __version__
+from crosshead.config import Config, validate
+from crosshead.data.tokenizers import Tokenizer, load_tokenizer
+from crosshead.decoding.search import DecodeConfig
+from crosshead.errors import BundleError, ConfigError, UserError
+from crosshead.files import atomic_write_all
+from crosshead.models.transformer import Transformer, TransformerConfig
+
+FORMAT = 1
+"""The version of the bundle's layout that this crosshead writes, and the newest that it reads."""
+
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+
+MODELS = {"transformer": Transformer}
+"""The model class of each `architecture` that a bundle's configuration can name."""
+
+
+class BundleConfig(Config):
+    """What `config.json` says."""
+
+    format: int = Field(default=FORMAT, ge=1)
+    # The version of crosshead that wrote the bundle.
+    crosshead: str = __version__
+    task: Literal["translation"] = "translation"
+    model: TransformerConfig
+    # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
+    joint_tokenizer: bool
+    # The number of pieces of each side, which is the number of rows of its embedding.
+    source_vocabulary: int = Field(ge=1)
+    target_vocabulary: int = Field(ge=1)
+    # Tokens of the longest source in training, without the end token: translation splits beyond it.
+    longest_source: int = Field(ge=1)
+    # How the model is searched when nothing else is asked for.
+    decode: DecodeConfig = Field(default_factory=DecodeConfig)
+    # Language codes such as `en`, where they are known.
+    source_language: str | None = None
+    target_language: str | None = None
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A trained model and what it takes to use it on text."""
+
+    config: BundleConfig
+    model: Transformer
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+
+
+def build_model(
+    config: TransformerConfig, source_vocabulary: int, target_vocabulary: int
+) -> Transformer:
+    """A freshly initialised model of this shape, in training mode."""
+    return MODELS[config.architecture](config, source_vocabulary, target_vocabulary)
+
+
+def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
+    """The model's parameters by name, in float32 on the CPU; a tied parameter comes once."""
+    return {
+        name: parameter.detach().to("cpu", torch.float32).contiguous()
+        for name, parameter in model.named_parameters()
+    }
+
+
+def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str) -> None:
+    """Raise `BundleError` unless `weights` are the model's parameters, in name, shape and type.
+
+    `where` they came from begins the message.
+    """
+    parameters = dict(model.named_parameters())
+    for name in sorted(parameters.keys() | weights.keys()):
+        if name not in weights:
+            raise BundleError(f"{where}: tensor {name!r} is missing; {_DAMAGED}")
+        if name not in parameters:
+            raise BundleError(f"{where}: unexpected tensor {name!r}; {_DAMAGED}")
+        found, expected = weights[name], parameters[name]
+        if found.shape != expected.shape:
+            raise BundleError(
+                f"{where}: tensor {name!r} has shape {list(found.shape)}, expected "
+                f"{list(expected.shape)}; {_DAMAGED}"
+            )
+        if found.dtype != torch.float32:
+            raise BundleError(
+                f"{where}: tensor {name!r} is {str(found.dtype).removeprefix('torch.')}, "
+                f"expected float32; {_DAMAGED}"
+            )
+
+
+def set_weights(
+    model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str = "weights"
+) -> None:
+    """Copy named weights into the model's parameters; raises what `check_weights` raises."""
+    check_weights(model, weights, where)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weights[name])
+
+
+def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
+    """Write the bundle, and `card` as its README.md, into `directory` (made if need be).
+
+    All files are complete before the first takes its place, so that an error leaves an earlier
+    bundle as it was; `config.json` comes last, and a directory without one is not a bundle. Raises
+    `UserError` where a file cannot be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be made a directory: {error.strerror}") from None
+    contents = _tokenizer_files(bundle)
+    contents[WEIGHTS] = safetensors.torch.save(weights_of(bundle.model), metadata={"format": "pt"})
+    contents[CARD] = card.encode()
+    settings = bundle.config.model_dump(mode="json")
+    contents[CONFIG] = (json.dumps(settings, indent=2) + "\n").encode()
+    atomic_write_all(directory, contents)
+
+
+def load_bundle(path: Path | str, device: torch.device | str = "cpu") -> Bundle:
+    """Read a bundle; its model is in evaluation mode on `device`.
+
+    Raises `BundleError` where `path` is not a bundle, or one that is damaged, incomplete or of a
+    newer format.
+    """
+    directory = Path(path)
+    config = load_config(directory)
+    source_tokenizer, target_tokenizer = _load_tokenizers(directory, config)
+    weights = load_weights(directory, config)
+    # Initialising draws random numbers, and loading is no reason to disturb the caller's.
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(config.model, config.source_vocabulary, config.target_vocabulary)
+    set_weights(model, weights)
+    return Bundle(config, model.to(device).eval(), source_tokenizer, target_tokenizer)
+
+
+def load_weights(directory: Path, config: BundleConfig) -> dict[str, Tensor]:
+    """A bundle's weights by name, without its model. Raises `BundleError` where they do not fit."""
+    path = directory / WEIGHTS
+    weights = _read_weights(path)
+    try:
+        # On the meta device a model has shapes and no memory, however large a number is.
+        with torch.device("meta"):
+            shapes = build_model(config.model, config.source_vocabulary, config.target_vocabulary)
+    except (ValueError, RuntimeError, OverflowError) as error:
+        reason = str(error).partition("\n")[0]
+        raise BundleError(f"{directory / CONFIG}: no such model can be: {reason}") from None
+    check_weights(shapes, weights, path)
+    return weights
+
+
+def load_config(directory: Path) -> BundleConfig:
+    """The `config.json` of a bundle: quick, no weights are read. Raises `BundleError`."""
+    path = directory / CONFIG
+    values = _read_config(directory)
+    newest = values.get("format")
+    if type(newest) is not int or newest < 1:
+        raise BundleError(
+            f"{path}: format: expected a number from 1 to {FORMAT}, found {newest!r}; {_DAMAGED}"
+        )
+    if newest > FORMAT:
+        raise BundleError(
+            f"{path}: format {newest} is newer than this crosshead reads ({FORMAT}): "
+            "upgrade crosshead"
+        )
+    try:
+        return validate(BundleConfig, values, str(path))
+    except ConfigError as error:
+        raise BundleError(str(error)) from None
+
+
+_DAMAGED = "the bundle is damaged: copy or train it again"
+
+
+def _read_config(directory: Path) -> dict[str, Any]:
+    path = directory / CONFIG
+    if not directory.exists():
+        raise BundleError(f"{directory}: no such directory; expected a bundle")
+    if not directory.is_dir():
+        raise BundleError(f"{directory}: a file; expected the directory of a bundle")
+    try:
+        values = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise BundleError(
+            f"{directory}: not a bundle: it holds no {CONFIG} (a bundle holds {CONFIG}, {WEIGHTS}, "
+            f"its tokenizer and {CARD}; `crosshead train --out` writes one)"
+        ) from None
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{path}: not valid JSON ({error}); {_DAMAGED}") from None
+    if not isinstance(values, dict):
+        raise BundleError(f"{path}: expected a JSON object, found {type(values).__name__}")
+    return values
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except FileNotFoundError:
+        raise BundleError(f"{path}: missing, and the weights with it; {_DAMAGED}") from None
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except SafetensorError as error:
+        raise BundleError(f"{path}: truncated or damaged ({error}); {_DAMAGED}") from None
+
+
+def _tokenizer_files(bundle: Bundle) -> dict[str, bytes]:
+    """The contents of the tokenizers' files by name."""
+    with tempfile.TemporaryDirectory() as scratch:
+        if bundle.config.joint_tokenizer:
+            bundle.source_tokenizer.save(Path(scratch), "tokenizer")
+        else:
+            bundle.source_tokenizer.save(Path(scratch), "source")
+            bundle.target_tokenizer.save(Path(scratch), "target")
+        return {file.name: file.read_bytes() for file in sorted(Path(scratch).iterdir())}
+
+
+def _load_tokenizers(directory: Path, config: BundleConfig) -> tuple[Tokenizer, Tokenizer]:
+    if config.joint_tokenizer:
+        source = target = load_tokenizer(directory, "tokenizer")
+    else:
+        source, target = load_tokenizer(directory, "source"), load_tokenizer(directory, "target")
+    sides = (
+        ("source", source.vocab_size, config.source_vocabulary),
+        ("target", target.vocab_size, config.target_vocabulary),
+    )
+    for side, found, expected in sides:
+        if found != expected:
+            raise BundleError(
+                f"{directory}: the {side} tokenizer has {found} pieces, {CONFIG} says {expected}; "
+                f"{_DAMAGED}"
+            )
+    return source, target

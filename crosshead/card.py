@@ -1,0 +1,182 @@
+"""The model card: a bundle's README.md, in the form that model hubs read."""
+
+import json
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class CardFile:
+    """A file that went into training; `pairs` is how many sentence pairs (lines) it holds."""
+
+    path: str
+    pairs: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class CardScore:
+    """A score with what it takes to compare it: sacreBLEU's signature and the test set's name."""
+
+    metric: str  # "BLEU", "chrF2", "TER", ...
+    value: float
+    signature: str
+    test_set: str
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """All that a model card says."""
+
+    name: str
+    command: str
+    recipe: str  # the resolved recipe as TOML
+    files: list[CardFile]
+    pairs: int  # that training read, after filtering and without the held-out slice
+    left_out: dict[str, int]  # pairs by reason
+    validation: str  # a clause: "500 pairs held out of the training files", "valid.en and valid.de"
+    weights: str  # a clause: "the best of 12 checkpoints by validation loss, at update 3000"
+    parameters: int
+    updates: int
+    epochs: float
+    seconds: float
+    device: str  # "cpu", "NVIDIA H200"
+    threads: int
+    cores: int
+    precision: str
+    seed: int
+    versions: dict[str, str]  # "crosshead", "torch", "python", ... to version
+    scores: list[CardScore] = field(default_factory=list)
+    source_language: str | None = None
+    target_language: str | None = None
+    license: str | None = None
+
+
+def model_card(facts: CardFacts) -> str:
+    """The card as Markdown with YAML front matter.
+
+    The front matter names languages, task and scores by the keys that model hubs index (`language`,
+    `license`, `library_name`, `pipeline_tag`, `tags`, `model-index`); what is unknown is left out.
+    """
+    sections = [
+        _front_matter(facts),
+        f"# {facts.name}\n\n{_summary(facts)}",
+        f"## Use\n\n{_use()}",
+        f"## Data\n\n{_data(facts)}",
+        f"## Scores\n\n{_scores(facts)}",
+        f"## Training\n\n{_training(facts)}",
+        f"## Settings\n\n{_fenced('toml', facts.recipe)}",
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _front_matter(facts: CardFacts) -> str:
+    lines = []
+    languages = [code for code in (facts.source_language, facts.target_language) if code]
+    if languages:
+        lines += ["language:", *(f"- {_yaml(code)}" for code in languages)]
+    if facts.license:
+        lines.append(f"license: {_yaml(facts.license)}")
+    lines += [
+        "library_name: crosshead",
+        "pipeline_tag: translation",
+        "tags:",
+        "- translation",
+        "- crosshead",
+    ]
+    if facts.scores:
+        lines += ["model-index:", f"- name: {_yaml(facts.name)}", "  results:"]
+    for test_set in dict.fromkeys(score.test_set for score in facts.scores):
+        lines += ["  - task:", "      type: translation", "    dataset:"]
+        lines += [
+            f"      name: {_yaml(test_set)}",
+            f"      type: {_yaml(test_set)}",
+            "    metrics:",
+        ]
+        for score in facts.scores:
+            if score.test_set == test_set:
+                lines.append(f"    - type: {_yaml(score.metric.lower())}")
+                lines.append(f"      name: {_yaml(score.metric)}")
+                lines.append(f"      value: {score.value:.2f}")
+    return "\n".join(["---", *lines, "---"])
+
+
+def _yaml(text: str) -> str:
+    """A YAML scalar: a JSON string is one, whatever it contains (and `no` stays a language)."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _summary(facts: CardFacts) -> str:
+    between = "between two languages"
+    if facts.source_language and facts.target_language:
+        between = f"from `{facts.source_language}` to `{facts.target_language}`"
+    return (
+        f"A Transformer that translates {between}: {facts.parameters:,} parameters, trained with "
+        f"crosshead on {facts.pairs:,} sentence pairs."
+    )
+
+
+def _use() -> str:
+    python = """import crosshead
+
+translate = crosshead.load("DIR")
+translate(["A first line.", "Another."])"""
+    return (
+        f"{_fenced('sh', 'crosshead translate DIR input.txt')}\n\n{_fenced('python', python)}\n\n"
+        "`DIR` is the directory of this card."
+    )
+
+
+def _data(facts: CardFacts) -> str:
+    rows = [[_code(file.path), f"{file.pairs:,}", _code(file.sha256)] for file in facts.files]
+    left_out = [[reason, f"{count:,}"] for reason, count in facts.left_out.items()]
+    parts = [
+        _table(["file", "pairs", "SHA-256"], rows),
+        f"Trained on {facts.pairs:,} pairs. Validation: {facts.validation}.",
+    ]
+    if left_out:
+        parts.append(_table(["left out of training", "pairs"], left_out))
+    return "\n\n".join(parts)
+
+
+def _scores(facts: CardFacts) -> str:
+    if not facts.scores:
+        return "None was measured."
+    rows = [
+        [score.metric, f"{score.value:.2f}", _code(score.test_set), _code(score.signature)]
+        for score in facts.scores
+    ]
+    return _table(["metric", "score", "set", "signature"], rows)
+
+
+def _training(facts: CardFacts) -> str:
+    rows = [
+        ["weights", facts.weights],
+        ["parameters", f"{facts.parameters:,}"],
+        ["updates", f"{facts.updates:,}"],
+        ["epochs", f"{facts.epochs:.1f}"],
+        ["time", f"{facts.seconds / 60:.1f} minutes"],
+        ["device", f"{facts.device}, {facts.threads} threads of {facts.cores} cores"],
+        ["precision", facts.precision],
+        ["seed", str(facts.seed)],
+        ["versions", ", ".join(f"{name} {version}" for name, version in facts.versions.items())],
+    ]
+    return f"{_fenced('sh', facts.command)}\n\n{_table(['', ''], rows)}"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+
+
+def _code(text: str) -> str:
+    """Inline code; a back-tick in the text would end it."""
+    return f"`{text.replace('`', chr(39))}`"
+
+
+def _fenced(language: str, text: str) -> str:
+    """A code block whose fence is longer than any run of back-ticks in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text.strip()}\n{fence}"

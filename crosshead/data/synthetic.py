@@ -1,0 +1,199 @@
+"""Parallel data made on the spot: dates in English and German, and sequences to copy or reverse.
+
+The dates are a real translation task without a download. The Unicode CLDR, which the package Babel
+carries, knows how each language and country writes a date; `date_pairs` writes days of 1900 to 2099
+in the patterns of several English-speaking countries and in the German pattern that says as much.
+German is a function of the English throughout: patterns that two countries read differently
+(03/04 is a day of March or of April) are left out or stand for one country only.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from crosshead.errors import UserError
+from crosshead.files import atomic_write
+from crosshead.vocabulary import UNK
+
+FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
+HELD_OUT = 500  # pairs in each of `valid`, `test` and `unseen_patterns`
+
+Pair = tuple[str, str]
+Ids = list[int]
+
+
+class DatePattern(NamedTuple):
+    """A way to write a date in one English-speaking country, and the German one that says as much.
+
+    Each is the name of a CLDR date format (full, long, medium) or a CLDR skeleton: its letters
+    name the fields shown (y year, M month, d day, E weekday, Q quarter, w week, G era), more of a
+    letter meaning a longer form.
+    """
+
+    country: str
+    english: str
+    german: str
+
+
+PATTERNS = (
+    DatePattern("US", "full", "full"),  # Friday, March 5, 2021
+    DatePattern("GB", "full", "full"),  # Friday, 5 March 2021
+    DatePattern("IE", "full", "full"),  # Friday 5 March 2021
+    DatePattern("ZA", "full", "full"),  # Friday, 05 March 2021
+    DatePattern("US", "long", "long"),  # March 5, 2021
+    DatePattern("GB", "long", "long"),  # 5 March 2021
+    DatePattern("ZA", "long", "long"),  # 05 March 2021
+    DatePattern("US", "yMMMd", "yMMMd"),  # Sep 5, 2021
+    DatePattern("GB", "yMMMd", "yMMMd"),  # 5 Sept 2021
+    DatePattern("ZA", "yMMMd", "yMMMd"),  # 05 Sept 2021
+    DatePattern("US", "yMMMEd", "yMMMEd"),  # Fri, Mar 5, 2021
+    DatePattern("GB", "yMMMEd", "yMMMEd"),  # Fri, 5 Mar 2021
+    DatePattern("ZA", "yMMMEd", "yMMMEd"),  # Fri, 05 Mar 2021
+    DatePattern("US", "MMMEd", "MMMEd"),  # Fri, Mar 5
+    DatePattern("GB", "MMMEd", "MMMEd"),  # Fri 5 Mar
+    DatePattern("US", "GyMMMd", "GyMMMd"),  # Mar 5, 2021 AD
+    DatePattern("GB", "GyMMMEd", "GyMMMEd"),  # Fri, 5 Mar 2021 AD
+    DatePattern("GB", "GyMd", "GyMd"),  # 05/03/2021 AD
+    DatePattern("GB", "yMd", "yMMdd"),  # 05/03/2021
+    DatePattern("IN", "yMd", "yMd"),  # 5/3/2021
+    DatePattern("SE", "yMd", "yMMdd"),  # 2021-03-05
+    DatePattern("GB", "yMEd", "yMEd"),  # Fri, 05/03/2021
+    DatePattern("SE", "yMEd", "yMEd"),  # Fri, 2021-03-05
+    DatePattern("US", "yMMMM", "yMMMM"),  # March 2021
+    DatePattern("US", "yMMM", "yMMM"),  # Sep 2021
+    DatePattern("GB", "yMMM", "yMMM"),  # Sept 2021
+    DatePattern("GB", "GyMMM", "GyMMM"),  # Sept 2021 AD
+    DatePattern("US", "yQQQ", "yQQQ"),  # Q1 2021
+    DatePattern("US", "yQQQQ", "yQQQQ"),  # 1st quarter 2021
+    DatePattern("GB", "yw", "yw"),  # week 9 of 2021 (as in Germany, unlike in the US)
+)
+
+UNSEEN_PATTERNS = (
+    DatePattern("IE", "yMMMEd", "yMMMEd"),  # Fri 5 Mar 2021
+    DatePattern("IN", "yMMMEd", "yMMMEd"),  # Fri, 5 Mar, 2021
+    DatePattern("IN", "yMEd", "yMEd"),  # Fri, 5/3/2021
+    DatePattern("ZA", "yMd", "yMMdd"),  # 2021/03/05
+    DatePattern("HK", "MMMMEd", "MMMMEd"),  # Fri, 5 March
+    DatePattern("GB", "GyMMMd", "GyMMMd"),  # 5 Mar 2021 AD
+    DatePattern("BW", "GyMMMd", "GyMMMd"),  # 05 Mar 2021 AD
+    DatePattern("US", "GyMMMEd", "GyMMMEd"),  # Fri, Mar 5, 2021 AD
+)
+
+
+@dataclass(frozen=True)
+class DatePairs:
+    """English and German dates, split into sets that share no day and no English line.
+
+    `unseen_patterns` is written in patterns of which none occurs in the other sets, from the words
+    that do: it asks for composition, where `test` asks for known patterns on new days.
+    """
+
+    train: list[Pair]
+    valid: list[Pair]
+    test: list[Pair]
+    unseen_patterns: list[Pair]
+
+
+def date_pairs(seed: int = 1, size: int = 12_000) -> DatePairs:
+    """Make `size` pairs to train on and 500 for each of the other sets, the same for the same seed.
+
+    A nineteenth of the days belongs to each of the other sets, the rest to training. Raises
+    `UserError` where Babel is not installed.
+    """
+    rng = random.Random(seed)
+    days = [FIRST_DAY + timedelta(n) for n in range((LAST_DAY - FIRST_DAY).days + 1)]
+    rng.shuffle(days)
+    held_out = len(days) // 19
+    seen: set[str] = set()
+    valid, test, unseen = (
+        _draw(rng, HELD_OUT, days[n * held_out : (n + 1) * held_out], patterns, seen)
+        for n, patterns in enumerate((PATTERNS, PATTERNS, UNSEEN_PATTERNS))
+    )
+    train = _draw(rng, size, days[3 * held_out :], PATTERNS, seen)
+    return DatePairs(train, valid, test, unseen)
+
+
+def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
+    """Write each set as two line-aligned files, `train.en` and `train.de` and so on.
+
+    Returns their paths. Raises `UserError` where a file cannot be written.
+    """
+    sets = {
+        "train": pairs.train,
+        "valid": pairs.valid,
+        "test": pairs.test,
+        "unseen": pairs.unseen_patterns,
+    }
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be made a directory: {error.strerror}") from None
+    paths = []
+    for name, part in sets.items():
+        for side, language in enumerate(("en", "de")):
+            paths.append(directory / f"{name}.{language}")
+            atomic_write(paths[-1], "".join(f"{pair[side]}\n" for pair in part).encode())
+    return paths
+
+
+def write_date(day: date, pattern: DatePattern) -> Pair:
+    """`day` in the English and the German form of `pattern`."""
+    return (
+        _format(day, f"en_{pattern.country}", pattern.english),
+        _format(day, "de_DE", pattern.german),
+    )
+
+
+def copy_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple[Ids, Ids]]:
+    """Make `n` pairs of equal sequences of ids, without special pieces.
+
+    Lengths are uniform in 1..`max_length`, ids in 4..`vocabulary` - 1: those below are the special
+    pieces.
+    """
+    return [(ids, list(ids)) for ids in _sequences(n, vocabulary, max_length, seed)]
+
+
+def reverse_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple[Ids, Ids]]:
+    """Make `n` pairs of a sequence of ids and the same read backwards, drawn as for `copy_task`."""
+    return [(ids, ids[::-1]) for ids in _sequences(n, vocabulary, max_length, seed)]
+
+
+def _draw(
+    rng: random.Random,
+    count: int,
+    days: list[date],
+    patterns: tuple[DatePattern, ...],
+    seen: set[str],
+) -> list[Pair]:
+    """`count` pairs whose English is not in `seen`, which takes up the new ones."""
+    pairs: list[Pair] = []
+    while len(pairs) < count:
+        source, target = write_date(rng.choice(days), rng.choice(patterns))
+        if source not in seen:
+            seen.add(source)
+            pairs.append((source, target))
+    return pairs
+
+
+def _format(day: date, locale: str, form: str) -> str:
+    """`day` in the CLDR format or skeleton `form` of `locale`."""
+    try:
+        from babel import Locale
+        from babel.dates import format_date
+    except ImportError:
+        raise UserError(
+            "the dates of the quickstart are written by Babel, which is not installed: "
+            "pip install 'crosshead[quickstart]'"
+        ) from None
+    rules = Locale.parse(locale)
+    forms = rules.date_formats if form in rules.date_formats else rules.datetime_skeletons
+    return format_date(day, str(forms[form]), locale=rules)
+
+
+def _sequences(n: int, vocabulary: int, max_length: int, seed: int) -> Iterator[Ids]:
+    rng = random.Random(seed)
+    for _ in range(n):
+        yield [rng.randrange(UNK + 1, vocabulary) for _ in range(rng.randint(1, max_length))]

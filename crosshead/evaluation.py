@@ -1,0 +1,192 @@
+"""How good translations are: BLEU, chrF and TER as sacreBLEU computes them, and perplexity."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import PairedTest
+
+from crosshead.config import nearest
+from crosshead.errors import ConfigError, DataError
+from crosshead.pipelines import ScoredTranslation
+
+METRICS = ("bleu", "chrf", "ter")
+"""The metrics that compare translations with a reference (Post 2018 says why through sacreBLEU)."""
+
+RESAMPLES = 1000
+"""Of the bootstrap; its seed is sacreBLEU's own, and both stand in the signature."""
+
+
+@dataclass(frozen=True)
+class CorpusScore:
+    """A score over a test set, with its bootstrap interval of 95 % and sacreBLEU's signature."""
+
+    metric: str
+    value: float
+    low: float
+    high: float
+    signature: str
+
+
+@dataclass(frozen=True)
+class ComparedScore:
+    """One system's score among several.
+
+    `p_value` is how likely a difference to the baseline at least this large is by chance alone;
+    the baseline, the first system, has none.
+    """
+
+    system: str
+    metric: str
+    value: float
+    low: float
+    high: float
+    p_value: float | None
+    signature: str
+
+
+def corpus_scores(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    tokenize: str | None = None,
+) -> list[CorpusScore]:
+    """Score translations against one reference each, by each of `metrics` (of `METRICS`).
+
+    `tokenize` is sacreBLEU's tokenisation for BLEU (13a unless said otherwise; `none` for text that
+    is tokenised already, `zh`, `ja-mecab`, ...). Raises `ConfigError` for an unknown metric or
+    tokenisation, and `DataError` for sets that are empty or differ in length.
+    """
+    _check_sizes({"hypotheses": hypotheses}, references)
+    scores = []
+    for name in metrics:
+        metric = _metric(name, tokenize)
+        result = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=RESAMPLES)
+        low, high = result._mean - result._ci, result._mean + result._ci
+        scores.append(
+            CorpusScore(result.name, result.score, low, high, str(metric.get_signature()))
+        )
+    return scores
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """BLEU alone (13a, no interval): quick enough to look at many times on the way."""
+    return float(BLEU().corpus_score(list(hypotheses), [list(references)]).score)
+
+
+def compare(
+    systems: dict[str, Sequence[str]],
+    references: Sequence[str],
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    tokenize: str | None = None,
+) -> list[ComparedScore]:
+    """Compare the translations of several systems by paired bootstrap (Koehn 2004).
+
+    The first system is the baseline. The scores come metric by metric, in the order of the systems.
+    Raises `ConfigError` for fewer than two systems, and what `corpus_scores` raises.
+    """
+    if len(systems) < 2:
+        raise ConfigError(f"expected two systems or more to compare, found {len(systems)}")
+    _check_sizes(systems, references)
+    test: Any = PairedTest(
+        [(name, list(hypotheses)) for name, hypotheses in systems.items()],
+        {name: _metric(name, tokenize) for name in metrics},
+        references=[list(references)],
+        test_type="bs",
+        n_samples=RESAMPLES,
+    )
+    signatures, columns = test()
+    return [
+        ComparedScore(
+            system=system,
+            metric=metric,
+            value=result.score,
+            low=result.mean - result.ci,
+            high=result.mean + result.ci,
+            p_value=_p_value(result, columns[metric][0]),
+            signature=str(signatures[metric]),
+        )
+        for metric in signatures
+        for system, result in zip(systems, columns[metric], strict=True)
+    ]
+
+
+def perplexity(scored: Sequence[ScoredTranslation]) -> float:
+    """The exponential of the mean negative log-probability of a piece, ends of sentences too.
+
+    Comparable between models with the same target tokenizer only. Raises `DataError` for none.
+    """
+    if not scored:
+        raise DataError("no translation to take the perplexity of: the test set is empty")
+    pieces = sum(len(each.piece_log_probs) for each in scored)
+    mean = -math.fsum(each.log_prob for each in scored) / pieces
+    return math.exp(mean) if mean < 700 else math.inf
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """The share, from 0 to 1, of translations that are their reference, character by character."""
+    _check_sizes({"hypotheses": hypotheses}, references)
+    hits = sum(found == wanted for found, wanted in zip(hypotheses, references, strict=True))
+    return hits / len(references)
+
+
+def _p_value(result: Any, baseline: Any) -> float | None:
+    """The test counts differences strictly larger than the one found, which for none is wrong."""
+    if result is not baseline and result.score == baseline.score:
+        return 1.0
+    p_value: float | None = result.p_value
+    return p_value
+
+
+class _Floats:
+    """Makes every score of a metric a plain float.
+
+    sacreBLEU's are NumPy's, but for a score of nothing, and its bootstrap cannot add the two up.
+    """
+
+    def _compute_score_from_stats(self, stats: list[Any]) -> Any:
+        result = super()._compute_score_from_stats(stats)  # type: ignore[misc]
+        result.score = float(result.score)
+        return result
+
+
+class _Bleu(_Floats, BLEU): ...
+
+
+class _Chrf(_Floats, CHRF): ...
+
+
+class _Ter(_Floats, TER): ...
+
+
+def _metric(name: str, tokenize: str | None) -> Any:
+    if name == "chrf":
+        return _Chrf()
+    if name == "ter":
+        return _Ter()
+    if name != "bleu":
+        raise ConfigError(f"unknown metric {name!r}; {nearest(name, list(METRICS))}")
+    if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
+        known = list(BLEU.TOKENIZERS)
+        raise ConfigError(f"unknown tokenisation {tokenize!r}; {nearest(tokenize, known)}")
+    try:
+        return _Bleu(tokenize=tokenize)
+    except (ImportError, RuntimeError, OSError) as error:
+        # Some of sacreBLEU's tokenisations need another package, or a download.
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"tokenisation {tokenize!r} cannot be used here: {reason}") from None
+
+
+def _check_sizes(systems: dict[str, Sequence[str]], references: Sequence[str]) -> None:
+    if not references:
+        raise DataError("no references: the test set is empty")
+    for name, hypotheses in systems.items():
+        if len(hypotheses) != len(references):
+            raise DataError(
+                f"expected a reference for each translation, found {len(hypotheses)} translations "
+                f"({name}) and {len(references)} references"
+            )

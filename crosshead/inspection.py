@@ -1,0 +1,137 @@
+"""A look inside attention: which source pieces a model looks at for each target piece."""
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from crosshead.attention.attend import explicit
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.errors import ConfigError, UserError
+from crosshead.files import atomic_write
+from crosshead.pipelines import Translator
+from crosshead.vocabulary import EOS
+
+
+@dataclass(frozen=True)
+class CrossAttention:
+    """How much each target piece looks at each source piece, in every layer and head.
+
+    Row t of a head's weights belongs to the position that predicts `target[t]`; each row sums to 1.
+    The last piece of both sides is the end of the sentence.
+    """
+
+    source: list[str]
+    target: list[str]
+    weights: Float[Tensor, "L H T S"]
+
+
+@contextlib.contextmanager
+def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Record the attention weights of every call inside the block, by the name of the module.
+
+    Gives a dictionary that fills up as the model is called: one tensor `B H Q K` a call. Meanwhile
+    every attention is computed by the explicit backend, the one that has weights to show; after
+    the block the modules are as before.
+    """
+    recorded: dict[str, list[Tensor]] = {}
+    before = [
+        (name, module, module.observe, module.backend)
+        for name, module in model.named_modules()
+        if isinstance(module, MultiHeadAttention)
+    ]
+    try:
+        for name, module, _, _ in before:
+            recorded[name] = []
+            module.observe = _keeper(recorded[name])
+            module.backend = explicit
+        yield recorded
+    finally:
+        for _, module, observe, backend in before:
+            module.observe, module.backend = observe, backend
+
+
+def cross_attention(
+    translator: Translator, source: str, target: str | None = None
+) -> CrossAttention:
+    """The cross-attention of a translation: of `target`, or of the model's own where none is given.
+
+    The target is fed as a whole, as in training; decoding step by step gives the same weights.
+    """
+    bundle = translator.bundle
+    if target is None:
+        target = translator(source)
+    source_ids = [*bundle.source_tokenizer.encode(source), EOS]
+    target_ids = [*bundle.target_tokenizer.encode(target), EOS]
+    start = bundle.config.model.start_token
+    with torch.inference_mode(), record_attention(bundle.model) as recorded:
+        bundle.model.features(
+            torch.tensor([source_ids], device=translator.device),
+            torch.tensor([[start, *target_ids[:-1]]], device=translator.device),
+        )
+    layers = [calls[0][0] for name, calls in recorded.items() if name.endswith("cross_attention")]
+    return CrossAttention(
+        source=bundle.source_tokenizer.pieces(source_ids),
+        target=bundle.target_tokenizer.pieces(target_ids),
+        weights=torch.stack(layers).cpu(),
+    )
+
+
+def plot_cross_attention(path: Path, attention: CrossAttention, layer: int = -1) -> None:
+    """Draw one layer's cross-attention, the mean over its heads, as a heat map (PNG, SVG or PDF).
+
+    Source pieces stand on the horizontal axis, target pieces on the vertical. `layer` counts as a
+    list does: -1 is the last. Raises `UserError` where matplotlib is missing or the file cannot be
+    written, and `ConfigError` for a layer or a kind of file that there is not.
+    """
+    figure_class = _matplotlib_figure()
+    layers = attention.weights.shape[0]
+    if not -layers <= layer < layers:
+        raise ConfigError(f"layer {layer}: the decoder has layers 0 to {layers - 1}")
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in ("png", "svg", "pdf"):
+        raise ConfigError(f"{path}: expected a picture's name to end in .png, .svg or .pdf")
+    weights = attention.weights[layer].mean(0)
+    rows, columns = weights.shape
+    size = (max(4.0, 2.2 + 0.32 * columns), max(3.0, 1.6 + 0.32 * rows))
+    figure = figure_class(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(weights.numpy(), cmap="Blues", vmin=0, vmax=1)
+    # A piece with two dollar signs is no formula.
+    axes.set_xticks(
+        range(columns), attention.source, rotation=60, ha="right", rotation_mode="anchor",
+        parse_math=False,
+    )  # fmt: skip
+    axes.set_yticks(range(rows), attention.target, parse_math=False)
+    axes.set_xlabel("source")
+    axes.set_ylabel("target")
+    axes.set_title(f"Cross-attention, layer {layer % layers + 1} of {layers}, mean over heads")
+    figure.colorbar(image, ax=axes, label="weight", shrink=0.8)
+    picture = io.BytesIO()
+    with warnings.catch_warnings():
+        # The font lacks some scripts, and draws a box for what it lacks.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(picture, format=suffix, dpi=150)
+    atomic_write(path, picture.getvalue())
+
+
+def _matplotlib_figure() -> Any:
+    """The Figure of matplotlib, which needs no display and leaves nothing behind in pyplot."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError(
+            "drawing needs matplotlib, which is not installed: pip install 'crosshead[plot]'"
+        ) from None
+    return Figure
+
+
+def _keeper(calls: list[Tensor]) -> Callable[[Tensor], None]:
+    return lambda weights: calls.append(weights.detach())

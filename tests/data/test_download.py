@@ -1,0 +1,129 @@
+import gzip
+import hashlib
+import socket
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+from crosshead.data import download as module
+from crosshead.data.download import DATA_SETS, RemoteFile, download
+from crosshead.errors import DataError, UserError
+
+TEXT = b"A dog runs.\n"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *values: object) -> None:
+        pass
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "plain.txt").write_bytes(TEXT)
+    (site / "packed.txt.gz").write_bytes(gzip.compress(TEXT))
+    (site / "torn.txt.gz").write_bytes(gzip.compress(TEXT)[:-4])
+    server = HTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    thread = threading.Thread(target=partial(server.serve_forever, poll_interval=0.01))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, *files: RemoteFile) -> None:
+    monkeypatch.setattr(module, "DATA_SETS", {"small": list(files)})
+    # No proxy of the environment stands between the test and its own server.
+    monkeypatch.setenv("no_proxy", "*")
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_files_are_downloaded_unpacked_and_checked(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(
+        monkeypatch,
+        RemoteFile("a.txt", f"{address}/plain.txt", sha256(TEXT)),
+        RemoteFile("b.txt", f"{address}/packed.txt.gz", sha256(TEXT)),
+    )
+    said: list[str] = []
+    download("small", tmp_path / "out", said.append)
+    assert (tmp_path / "out/a.txt").read_bytes() == (tmp_path / "out/b.txt").read_bytes() == TEXT
+    assert all("SHA-256 as expected" in line for line in said)
+    said.clear()
+    download("small", tmp_path / "out", said.append)
+    assert [line.endswith("is there already") for line in said] == [True, True]
+
+
+def test_a_wrong_checksum_writes_nothing(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", sha256(b"other")))
+    with pytest.raises(DataError, match=f"SHA-256 is {sha256(TEXT)}, expected {sha256(b'other')}"):
+        download("small", tmp_path / "out", print)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_in_the_way_is_left_alone(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", sha256(TEXT)))
+    (tmp_path / "a.txt").write_bytes(b"mine")
+    with pytest.raises(DataError, match=r"a\.txt: is in the way"):
+        download("small", tmp_path, print)
+    assert (tmp_path / "a.txt").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"), [("absent.txt", "404"), ("torn.txt.gz", "not a whole gzip file")]
+)
+def test_what_a_source_fails_to_send(
+    path: str, words: str, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, RemoteFile("a.txt", f"{address}/{path}", sha256(TEXT)))
+    with pytest.raises(DataError, match=words):
+        download("small", tmp_path / "out", print)
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_network_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        offer(monkeypatch, RemoteFile("a.txt", f"http://127.0.0.1:{port}/a.txt", sha256(TEXT)))
+        with pytest.raises(DataError, match="needs the network, every other command") as caught:
+            download("small", tmp_path / "out", print)
+    assert "\n" not in str(caught.value)
+    assert f"127.0.0.1:{port}" in str(caught.value)
+
+
+def test_a_directory_that_cannot_be_made(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", sha256(TEXT)))
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UserError, match="cannot be made a directory"):
+        download("small", tmp_path / "file" / "below", print)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="did you mean 'multi30k'"):
+        download("multi30", tmp_path, print)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("multi30k", "multi30k/raw"), ("tinyshakespeare", "tinyshakespeare"), ("ett", "ett")],
+)
+def test_checksums_are_those_of_the_real_files(name: str, folder: str, data: Path) -> None:
+    for file in DATA_SETS[name]:
+        assert sha256((data / folder / file.name).read_bytes()) == file.sha256

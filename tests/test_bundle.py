@@ -1,0 +1,274 @@
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from crosshead.bundle import (
+    FORMAT,
+    Bundle,
+    BundleConfig,
+    build_model,
+    load_bundle,
+    load_weights,
+    save_bundle,
+    set_weights,
+    weights_of,
+)
+from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.errors import BundleError, UserError
+from crosshead.models.transformer import TransformerConfig
+from crosshead.pipelines import load
+
+STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
+FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"}
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """A copy of the stored bundle, to be damaged."""
+    return Path(shutil.copytree(STORED, tmp_path / "bundle"))
+
+
+def make_bundle(tie: str = "two-way", joint: bool = False) -> Bundle:
+    source = train_tokenizer(TokenizerConfig(kind="characters"), ["abc"])
+    target = source if joint else train_tokenizer(TokenizerConfig(kind="characters"), ["defgh"])
+    config = BundleConfig(
+        model=TransformerConfig.model_validate(
+            {"encoder_layers": 1, "decoder_layers": 1, "d_model": 8, "d_ff": 8, "heads": 2}
+            | {"tie": tie}
+        ),
+        joint_tokenizer=joint,
+        source_vocabulary=source.vocab_size,
+        target_vocabulary=target.vocab_size,
+        longest_source=10,
+    )
+    model = build_model(config.model, source.vocab_size, target.vocab_size)
+    return Bundle(config, model, source, target)
+
+
+@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+def test_a_stored_bundle_of_every_format_still_loads_and_gives_the_same_output(
+    number: int,
+) -> None:
+    translate = load(STORED.with_name(f"bundle-format-{number}"), "cpu")
+    assert translate(["One two three.", "Ten four eight seven nine six."]) == [
+        "Eins zwei drei.",
+        "Zehn vier acht sieben neun sechs.",
+    ]
+    assert not translate.model.training
+
+
+@pytest.mark.parametrize(
+    ("tie", "joint"), [("three-way", True), ("two-way", False), ("none", False)]
+)
+def test_what_is_saved_is_loaded(tmp_path: Path, tie: str, joint: bool) -> None:
+    saved = make_bundle(tie, joint)
+    save_bundle(tmp_path / "new" / "run", saved, "# Card\n")
+    loaded = load_bundle(tmp_path / "new" / "run")
+    assert loaded.config == saved.config
+    assert loaded.target_tokenizer.decode(saved.target_tokenizer.encode("abc")) == (
+        saved.target_tokenizer.decode(saved.target_tokenizer.encode("abc"))
+    )
+    weights = weights_of(loaded.model)
+    assert weights.keys() == weights_of(saved.model).keys()
+    assert all(torch.equal(weights[name], w) for name, w in weights_of(saved.model).items())
+    source, target = torch.tensor([[4, 5, 2]]), torch.tensor([[1, 4]])
+    torch.testing.assert_close(loaded.model(source, target), saved.model.eval()(source, target))
+    assert (tmp_path / "new" / "run" / "README.md").read_text() == "# Card\n"
+
+
+def test_a_tied_matrix_is_stored_once_and_tied_after_loading(tmp_path: Path) -> None:
+    save_bundle(tmp_path, make_bundle("three-way", joint=True), "")
+    names = set(safetensors.torch.load_file(tmp_path / "model.safetensors"))
+    assert len([name for name in names if "embeddings" in name or "projection" in name]) == 1
+    model = load_bundle(tmp_path).model
+    assert model.projection.weight is model.source_embeddings.weight
+    assert model.projection.weight is model.target_embeddings.weight
+
+
+def test_weights_are_copied_in_place(tmp_path: Path) -> None:
+    first, second = make_bundle(), make_bundle()
+    parameter = first.model.projection.weight
+    set_weights(first.model, weights_of(second.model))
+    assert first.model.projection.weight is parameter
+    torch.testing.assert_close(parameter, second.model.projection.weight)
+
+
+def test_weights_of_another_shape_are_refused_before_any_is_copied() -> None:
+    bundle = make_bundle()
+    before = {name: tensor.clone() for name, tensor in weights_of(bundle.model).items()}
+    weights = {name: torch.zeros_like(tensor) for name, tensor in before.items()}
+    last = list(weights)[-1]
+    weights[last] = torch.zeros(1, 1, 1)
+    with pytest.raises(BundleError, match=rf"other/run: tensor '{last}' has shape \[1, 1, 1\]"):
+        set_weights(bundle.model, weights, "other/run")
+    assert all(torch.equal(before[name], w) for name, w in weights_of(bundle.model).items())
+
+
+def test_loading_leaves_the_random_numbers_alone() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    load_bundle(STORED)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_half_precision_is_stored_in_float32(tmp_path: Path) -> None:
+    saved = make_bundle()
+    saved.model.to(torch.bfloat16)
+    save_bundle(tmp_path, saved, "")
+    weights = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
+
+
+def test_the_configuration_takes_its_place_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = []
+    move = Path.replace
+
+    def spy(self: Path, target: Path) -> Path:
+        moved.append(target.name)
+        return move(self, target)
+
+    monkeypatch.setattr(Path, "replace", spy)
+    save_bundle(tmp_path / "run", load_bundle(STORED), "")
+    written = [name for name in moved if name in FILES]
+    assert written[-1] == "config.json"
+    assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
+
+
+def test_a_failure_while_saving_leaves_the_earlier_bundle_whole(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {path.name: path.read_bytes() for path in stored.iterdir()}
+    open_file = Path.open
+
+    def full(self: Path, *arguments: Any, **named: Any) -> Any:
+        if "safetensors" in self.name:
+            raise OSError(28, "No space left on device")
+        return open_file(self, *arguments, **named)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(UserError, match=r"model\.safetensors: cannot be written: No space left"):
+        save_bundle(stored, make_bundle(), "other")
+    monkeypatch.undo()
+    assert {path.name: path.read_bytes() for path in stored.iterdir()} == before
+
+
+def test_a_file_where_the_directory_should_be(tmp_path: Path) -> None:
+    (tmp_path / "run").touch()
+    with pytest.raises(UserError, match="run: cannot be made a directory"):
+        save_bundle(tmp_path / "run", make_bundle(), "")
+
+
+def settings(**changes: Any) -> Callable[[Path], None]:
+    """A damage: other values in config.json."""
+
+    def change(directory: Path) -> None:
+        path = directory / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return change
+
+
+def tensors(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
+    """A damage: other tensors in model.safetensors."""
+
+    def rewrite(directory: Path) -> None:
+        path = directory / "model.safetensors"
+        weights = dict(safetensors.torch.load(path.read_bytes()))
+        change(weights)
+        path.write_bytes(safetensors.torch.save(weights))
+
+    return rewrite
+
+
+def writing(name: str, data: bytes) -> Callable[[Path], None]:
+    return lambda directory: (directory / name).write_bytes(data) and None
+
+
+def without(name: str) -> Callable[[Path], None]:
+    return lambda directory: (directory / name).unlink()
+
+
+def truncated(directory: Path) -> None:
+    path = directory / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+DAMAGES: list[tuple[Callable[[Path], object], str]] = [
+    (shutil.rmtree, "bundle: no such directory"),
+    (without("config.json"), r"not a bundle: it holds no config\.json"),
+    (without("model.safetensors"), r"model\.safetensors: missing"),
+    (without("tokenizer.model"), r"tokenizer\.model"),
+    (without("tokenizer.json"), r"tokenizer\.json"),
+    (truncated, r"model\.safetensors: truncated or damaged"),
+    (writing("model.safetensors", b""), r"model\.safetensors: truncated or damaged"),
+    (writing("model.safetensors", pickle.dumps({})), r"model\.safetensors: truncated or damaged"),
+    (writing("tokenizer.model", b"no"), r"tokenizer\.model"),
+    (writing("config.json", b"{"), r"config\.json: not valid JSON"),
+    (writing("config.json", b"\xff"), r"config\.json: not valid JSON"),
+    (writing("config.json", b"[]"), r"config\.json: expected a JSON object, found list"),
+    (settings(format=2, new=1), r"format 2 is newer than this crosshead reads \(1\): upgrade"),
+    (settings(format="1"), "format: expected a number from 1 to 1, found '1'"),
+    (settings(format=True), "format: expected a number from 1 to 1, found True"),
+    (settings(longest=1), r"config\.json: unknown key 'longest'; did you mean 'longest_source'"),
+    (settings(longest_source=0), r"config\.json: longest_source: .* found 0"),
+    (settings(task="summaries"), r"config\.json: task: .* found 'summaries'"),
+    (settings(source_vocabulary=331), "source tokenizer has 330 pieces, config.json says 331"),
+    (
+        settings(model={"d_model": 64, "encoder_layers": 1, "decoder_layers": 1, "heads": 2}),
+        r"tensor '.*' (is missing|has shape \[.*\], expected \[.*\])",
+    ),
+    (settings(model={"d_model": 10**15, "heads": 1}), "tensor|no such model"),
+    (tensors(lambda weights: weights.pop("projection.weight", None) or weights.popitem()), "miss"),
+    (tensors(lambda weights: weights.update(extra=torch.zeros(1))), "unexpected tensor 'extra'"),
+    (
+        tensors(lambda weights: weights.update({max(weights): torch.zeros(3, 5)})),
+        r"has shape \[3, 5\], expected \[",
+    ),
+    (
+        tensors(lambda w: w.update({max(w): w[max(w)].to(torch.float16)})),
+        "is float16, expected float32",
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGES)
+def test_every_damage_is_one_line(
+    stored: Path, damage: Callable[[Path], object], message: str
+) -> None:
+    damage(stored)
+    with pytest.raises(BundleError, match=message) as caught:
+        load_bundle(stored)
+    assert "\n" not in str(caught.value)
+    assert str(stored) in str(caught.value)
+
+
+def test_a_file_is_not_a_bundle(tmp_path: Path) -> None:
+    (tmp_path / "model.pt").write_bytes(pickle.dumps([1]))
+    with pytest.raises(BundleError, match=r"model\.pt: a file; expected the directory"):
+        load_bundle(tmp_path / "model.pt")
+
+
+def test_a_model_that_cannot_be_built_is_a_damaged_bundle(tmp_path: Path) -> None:
+    saved = make_bundle("two-way")
+    impossible = saved.config.model.model_copy(update={"tie": "three-way"})
+    config = saved.config.model_copy(update={"model": impossible})
+    save_bundle(tmp_path, replace(saved, config=config), "")
+    with pytest.raises(BundleError, match=r"config\.json: no such model can be: three-way tying"):
+        load_bundle(tmp_path)
+
+
+def test_weights_can_be_read_without_a_model() -> None:
+    bundle = load_bundle(STORED)
+    weights = load_weights(STORED, bundle.config)
+    assert weights.keys() == dict(bundle.model.named_parameters()).keys()

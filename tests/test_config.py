@@ -1,0 +1,101 @@
+import math
+from pathlib import Path
+from typing import Self
+
+import pytest
+from pydantic import Field, ValidationError, model_validator
+
+from crosshead.config import Config, nearest, read_toml, validate
+from crosshead.errors import ConfigError
+
+
+class Small(Config):
+    heads: int = Field(8, ge=1)
+    dropout: float = Field(0.1, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.heads == 13:
+            raise ValueError("13 heads bring bad luck; take 12")
+        return self
+
+
+class Whole(Config):
+    model: Small = Small()
+    name: str
+
+
+def test_values_become_a_configuration() -> None:
+    whole = validate(Whole, {"name": "x", "model": {"heads": 4}})
+    assert whole == Whole(name="x", model=Small(heads=4, dropout=0.1))
+
+
+def test_whole_numbers_do_where_fractions_are_expected() -> None:
+    assert validate(Small, {"dropout": 0}).dropout == 0.0
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"name": "x", "model": {"head": 4}}, r"unknown key 'model\.head'; did you mean 'heads'\?"),
+        ({"name": "x", "modle": {}}, r"unknown key 'modle'; did you mean 'model'\?"),
+        ({"name": "x", "zzz": 1}, r"unknown key 'zzz'; known: model, name"),
+        ({"name": "x", "model": {"heads": "4"}}, r"model\.heads: .*integer, found '4'"),
+        ({"name": "x", "model": {"heads": 4.0}}, r"model\.heads: .*integer, found 4\.0"),
+        ({"name": "x", "model": {"heads": True}}, r"model\.heads: .*integer, found True"),
+        ({"name": "x", "model": {"heads": -1}}, r"model\.heads: .*greater than .*1, found -1"),
+        ({"name": "x", "model": {"heads": 13}}, r"model: 13 heads bring bad luck; take 12"),
+        ({"name": "x", "model": {"dropout": math.nan}}, r"model\.dropout: .*finite.*, found nan"),
+        ({"name": "x", "model": {"dropout": math.inf}}, r"model\.dropout: .*found inf"),
+        ({}, r"name: field required"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_one_line(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match="^recipe.toml: " + message) as caught:
+        validate(Whole, values, where="recipe.toml")
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_place_the_message_stands_alone() -> None:
+    with pytest.raises(ConfigError, match=r"^name: field required"):
+        validate(Whole, {})
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Small().heads = 4  # type: ignore[misc]
+
+
+def test_nearest() -> None:
+    assert nearest("dorpout", ["dropout", "heads"]) == "did you mean 'dropout'?"
+    assert nearest("qqq", ["heads", "dropout"]) == "known: dropout, heads"
+
+
+def test_toml_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text('[model]\nheads = 4 # "ä"\n', encoding="utf-8")
+    assert read_toml(path) == {"model": {"heads": 4}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[model]\nheads = \n", r"not valid TOML.*line 2"),
+        (b"a = 1\na = 2\n", r"not valid TOML"),
+        (b"name = '\xff'\n", r"not valid TOML"),
+    ],
+)
+def test_what_is_not_toml_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        read_toml(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.toml: no such file"):
+        read_toml(tmp_path / "absent.toml")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_toml(tmp_path)

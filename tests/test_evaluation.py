@@ -1,0 +1,86 @@
+import math
+
+import pytest
+import sacrebleu
+
+from crosshead.errors import ConfigError, DataError
+from crosshead.evaluation import compare, corpus_scores, exact_match, perplexity
+from crosshead.pipelines import ScoredTranslation
+
+REFERENCES = [f"The dog number {n} runs over the green grass, quickly." for n in range(40)]
+GOOD = [line.replace("quickly", "fast") if n % 4 else line for n, line in enumerate(REFERENCES)]
+BAD = [line.replace("dog", "cat").replace("green", "wet") for line in REFERENCES]
+
+
+def test_scores_are_those_of_sacrebleu() -> None:
+    bleu, chrf, ter = corpus_scores(GOOD, REFERENCES, ["bleu", "chrf", "ter"])
+    assert bleu.value == pytest.approx(sacrebleu.corpus_bleu(GOOD, [REFERENCES]).score)
+    assert chrf.value == pytest.approx(sacrebleu.corpus_chrf(GOOD, [REFERENCES]).score)
+    assert ter.value == pytest.approx(sacrebleu.corpus_ter(GOOD, [REFERENCES]).score)
+    assert [score.metric for score in (bleu, chrf, ter)] == ["BLEU", "chrF2", "TER"]
+    assert "tok:13a" in bleu.signature
+    assert f"version:{sacrebleu.__version__}" in bleu.signature
+    for score in (bleu, chrf, ter):
+        assert score.low < score.value < score.high
+
+
+def test_intervals_are_the_same_every_time() -> None:
+    assert corpus_scores(GOOD, REFERENCES) == corpus_scores(GOOD, REFERENCES)
+
+
+def test_a_perfect_translation_has_100() -> None:
+    [score] = corpus_scores(REFERENCES, REFERENCES, ["bleu"])
+    assert (score.value, score.low, score.high) == pytest.approx((100, 100, 100))
+
+
+def test_the_tokenisation_is_passed_on() -> None:
+    [score] = corpus_scores(["你好世界和平"], ["你好世界"], ["bleu"], tokenize="zh")
+    assert "tok:zh" in score.signature
+    [joined] = corpus_scores(["你好世界和平"], ["你好世界"], ["bleu"], tokenize="none")
+    assert score.value > joined.value
+
+
+def test_a_better_system_is_told_from_a_worse_one() -> None:
+    rows = compare({"bad": BAD, "good": GOOD, "same": BAD}, REFERENCES, ["bleu", "chrf"])
+    assert [(row.metric, row.system) for row in rows] == [
+        (metric, system) for metric in ("BLEU", "chrF2") for system in ("bad", "good", "same")
+    ]
+    baseline, good, same = rows[:3]
+    assert baseline.p_value is None
+    assert good.value > baseline.value
+    assert good.p_value is not None
+    assert good.p_value < 0.05
+    assert same.p_value == 1.0
+    assert good.low < good.value < good.high
+    assert "seed:" in good.signature or "rs:" in good.signature
+
+
+def test_perplexity_is_the_inverse_of_the_mean_probability() -> None:
+    half, eighth = math.log(1 / 2), math.log(1 / 8)
+    scored = [
+        ScoredTranslation(half, ["</s>"], [half]),
+        ScoredTranslation(half + 2 * eighth, ["a", "b", "</s>"], [eighth, half, eighth]),
+    ]
+    assert perplexity(scored) == pytest.approx(4.0)
+    assert perplexity([ScoredTranslation(-1e6, ["</s>"], [-1e6])]) == math.inf
+
+
+def test_exact_matches_are_exact() -> None:
+    assert exact_match(["a", "b ", "C", "d"], ["a", "b", "c", "d"]) == 0.5
+
+
+def test_what_cannot_be_scored_is_one_line() -> None:
+    with pytest.raises(DataError, match=r"found 1 translations .* and 2 references"):
+        corpus_scores(["a"], ["a", "b"])
+    with pytest.raises(DataError, match=r"found 1 translations \(two\) and 2 references"):
+        compare({"one": ["a", "b"], "two": ["a"]}, ["a", "b"])
+    with pytest.raises(DataError, match="the test set is empty"):
+        exact_match([], [])
+    with pytest.raises(DataError, match="the test set is empty"):
+        perplexity([])
+    with pytest.raises(ConfigError, match="two systems or more"):
+        compare({"one": ["a"]}, ["a"])
+    with pytest.raises(ConfigError, match="unknown metric 'blue'; did you mean 'bleu'"):
+        corpus_scores(["a"], ["a"], ["blue"])
+    with pytest.raises(ConfigError, match="unknown tokenisation '13b'; did you mean '13a'"):
+        corpus_scores(["a"], ["a"], ["bleu"], tokenize="13b")

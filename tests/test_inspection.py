@@ -1,0 +1,131 @@
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from crosshead.attention.attend import sdpa
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.bundle import build_model
+from crosshead.errors import ConfigError, UserError
+from crosshead.inspection import (
+    CrossAttention,
+    cross_attention,
+    plot_cross_attention,
+    record_attention,
+)
+from crosshead.models.transformer import TransformerConfig
+from crosshead.pipelines import Translator, load
+
+STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
+SHAPE = TransformerConfig(encoder_layers=2, decoder_layers=3, d_model=8, d_ff=8, heads=2)
+SOURCE = torch.tensor([[5, 6, 7, 2], [5, 2, 0, 0]])
+TARGET = torch.tensor([[1, 5, 6], [1, 5, 6]])
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return load(STORED, "cpu")
+
+
+def attentions(model: torch.nn.Module) -> list[MultiHeadAttention]:
+    return [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+
+
+def test_every_attention_is_recorded_by_name() -> None:
+    model = build_model(SHAPE, 10, 10).eval()
+    with record_attention(model) as recorded:
+        model(SOURCE, TARGET)
+    assert recorded.keys() == {
+        *(f"encoder.layers.{n}.attention" for n in range(2)),
+        *(f"decoder.layers.{n}.self_attention" for n in range(3)),
+        *(f"decoder.layers.{n}.cross_attention" for n in range(3)),
+    }
+    [weights] = recorded["decoder.layers.2.cross_attention"]
+    assert weights.shape == (2, 2, 3, 4)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 3))
+    assert torch.all(weights[1, :, :, 2:] == 0)  # padding
+    [written] = recorded["decoder.layers.0.self_attention"]
+    assert torch.all(written.triu(1) == 0)
+
+
+def test_recording_changes_no_output_and_is_undone() -> None:
+    model = build_model(SHAPE, 10, 10).eval()
+    seen: list[torch.Tensor] = []
+    for module in attentions(model):
+        module.backend = sdpa
+    before = model(SOURCE, TARGET)
+    attentions(model)[0].backend = attentions(build_model(SHAPE, 10, 10))[0].backend
+    attentions(model)[0].observe = seen.append
+
+    def interrupted() -> None:
+        with record_attention(model) as recorded:
+            torch.testing.assert_close(model(SOURCE, TARGET), before)
+            assert all(len(calls) == 1 for calls in recorded.values())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not seen
+    model(SOURCE, TARGET)
+    assert len(seen) == 1
+    assert all(
+        module.backend is sdpa and module.observe is None for module in attentions(model)[1:]
+    )
+
+
+def test_cross_attention_has_a_row_for_each_target_piece(translator: Translator) -> None:
+    found = cross_attention(translator, "One two.", "Eins zwei drei.")
+    assert found.source[-1] == found.target[-1] == "</s>"
+    assert found.weights.shape == (1, 2, len(found.target), len(found.source))
+    torch.testing.assert_close(found.weights.sum(-1), torch.ones(found.weights.shape[:-1]))
+
+
+def test_without_a_target_it_is_that_of_the_translation(translator: Translator) -> None:
+    found = cross_attention(translator, "Seven eight.")
+    given = cross_attention(translator, "Seven eight.", "Sieben acht.")
+    assert found.target == given.target
+    torch.testing.assert_close(found.weights, given.weights)
+
+
+def test_cross_attention_is_that_of_decoding_step_by_step(translator: Translator) -> None:
+    found = cross_attention(translator, "Ten nine.", "Zehn neun.")
+    bundle = translator.bundle
+    source = torch.tensor([[*bundle.source_tokenizer.encode("Ten nine."), 2]])
+    target = [1, *bundle.target_tokenizer.encode("Zehn neun.")]
+    with torch.inference_mode(), record_attention(bundle.model) as recorded:
+        state = bundle.model.start(source)
+        for token in target:
+            _, state = bundle.model.step(state, torch.tensor([[token]]))
+    steps = torch.cat(recorded["decoder.layers.0.cross_attention"], dim=2)
+    torch.testing.assert_close(steps[0], found.weights[0])
+
+
+PICTURE = CrossAttention(
+    source=["▁$a$", "漢", "😀", "<0x0A>", "_^\\", "</s>"],
+    target=["▁x", "</s>"],
+    weights=torch.full((2, 2, 2, 6), 1 / 6),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "magic"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")]
+)
+def test_a_picture_of_any_pieces_is_drawn(tmp_path: Path, name: str, magic: bytes) -> None:
+    plot_cross_attention(tmp_path / name, PICTURE, layer=0)
+    assert (tmp_path / name).read_bytes().startswith(magic)
+
+
+def test_a_picture_that_cannot_be_drawn_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match="layer 2: the decoder has layers 0 to 1"):
+        plot_cross_attention(tmp_path / "a.png", PICTURE, layer=2)
+    with pytest.raises(ConfigError, match=r"a\.jpeg: expected .* \.png, \.svg or \.pdf"):
+        plot_cross_attention(tmp_path / "a.jpeg", PICTURE)
+    with pytest.raises(UserError, match=r"missing/a\.png: cannot be written"):
+        plot_cross_attention(tmp_path / "missing" / "a.png", PICTURE)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(UserError, match=r"pip install 'crosshead\[plot\]'"):
+        plot_cross_attention(tmp_path / "a.png", PICTURE)
+    assert not list(tmp_path.iterdir())
