@@ -1,0 +1,324 @@
+"""How fast crosshead trains, beside Hugging Face's Marian of the same shape: see README.md.
+
+Both get the same batches of Multi30k English-German in the same order, begin with the same
+weights, and update with Adam after clipping. Each runs at the precision and number of threads that
+a short calibration finds best for it; then they take turns. Counted are real target tokens, without
+padding.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from harness import (
+    CORES,
+    Answer,
+    PeakMemory,
+    Settings,
+    Worker,
+    choose_settings,
+    data_folder,
+    describe,
+    machine,
+    mebibytes,
+    progress,
+    serve,
+    spread,
+    table,
+    take_turns,
+)
+from safetensors import safe_open
+from torch.nn import functional as F
+
+from crosshead.bundle import build_model
+from crosshead.data.batching import Batch, collate, example_lengths, padding_share, plan_batches
+from crosshead.data.corpora import DataConfig, read_pairs
+from crosshead.data.filters import keep_pairs
+from crosshead.data.tokenizers import train_tokenizer
+from crosshead.models.transformer import Transformer
+from crosshead.training.hardware import choose_precision
+from crosshead.training.loop import batch_loss, forward_backward
+from crosshead.training.optimizer import Optimizer
+from crosshead.training.recipe import Recipe, compose
+from crosshead.training.schedule import learning_rate
+from crosshead.vocabulary import PAD
+
+CALIBRATION = 8
+"""Updates that a setting is judged by, after as many to warm up."""
+
+PARTS = ("source", "input", "output")
+
+DEFAULTS: dict[str, Settings] = {
+    "crosshead": {"precision": "float32", "threads": CORES},
+    "Marian": {"precision": "float32", "threads": CORES, "attention": "sdpa"},
+}
+CHOICES: dict[str, dict[str, list[Any]]] = {
+    "crosshead": {"precision": ["float32", "bfloat16"], "threads": [1, CORES]},
+    # autocast computes in bfloat16 with float32 weights; bfloat16 has no float32 weights at all,
+    # so that small updates are lost: it is in the race for speed only.
+    "Marian": {
+        "precision": ["float32", "autocast", "bfloat16"],
+        "attention": ["sdpa", "eager"],
+        "threads": [1, CORES],
+    },
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """What is measured."""
+
+    update: Callable[[Batch, float], float]
+    """One update at a learning rate; the mean loss of a target token before it."""
+
+    loss: Callable[[Batch], float]
+    """The mean loss of a target token, without dropout."""
+
+
+def main() -> None:
+    options = _options()
+    print("# Training speed\n")
+    print(machine(), flush=True)
+    dtype, why = choose_precision("auto", torch.device("cpu"))
+    name = str(dtype).removeprefix("torch.")
+    print(f"crosshead's `precision = 'auto'` takes {name} here ({why}).\n")
+    with tempfile.TemporaryDirectory() as folder:
+        files = Path(folder) / "batches.safetensors"
+        print(_write_batches(files, options.pairs, options.vocabulary), flush=True)
+        for size in options.sizes:
+            print(_compare(size, files, options), flush=True)
+
+
+def _compare(size: str, files: Path, options: argparse.Namespace) -> str:
+    """The measurements of one size as Markdown."""
+    chosen, calibration = {}, []
+    for side, defaults in DEFAULTS.items():
+        settings = {"side": side, "size": size, "files": str(files), **defaults}
+        if options.calibrate:
+            settings = choose_settings(settings, CHOICES[side], _rate, calibration)
+        chosen[side] = settings
+    workers = {side: Worker(settings) for side, settings in chosen.items()}
+    starts = {
+        side: worker.ask(do="loss", first=0, count=1)["loss"] for side, worker in workers.items()
+    }
+    count = options.updates
+    for worker in workers.values():
+        worker.ask(do="update", first=0, count=min(CALIBRATION, count))
+    answers = take_turns(
+        workers, options.rounds, lambda n: {"do": "update", "first": n * count, "count": count}
+    )
+    for worker in workers.values():
+        worker.close()
+    rates = {s: [a["tokens"] / a["seconds"] for a in found] for s, found in answers.items()}
+    rows = [
+        [side, describe(chosen[side]), spread(rates[side]),
+         mebibytes(answers[side][-1]["peak_bytes"])]
+        for side in chosen
+    ]  # fmt: skip
+    ratios = [a / b for a, b in zip(rates["crosshead"], rates["Marian"], strict=True)]
+    lines = [
+        f"## {size}\n",
+        table(["side", "settings", "target tokens/s", "peak memory, MiB"], rows),
+        f"crosshead / Marian, round by round: **{spread(ratios, 2)}** "
+        f"({options.rounds} rounds of {count} updates; median, least and largest).\n",
+        f"Loss a token of the first batch, before any update and without dropout: "
+        f"crosshead {starts['crosshead']:.4f}, Marian {starts['Marian']:.4f}.\n",
+    ]
+    if options.loss:
+        losses = {side: _loss_after(settings, options.loss) for side, settings in chosen.items()}
+        lines.append(
+            f"Loss a token over the last tenth of {options.loss} updates: "
+            f"crosshead {losses['crosshead']:.3f}, Marian {losses['Marian']:.3f}.\n"
+        )
+    if calibration:
+        lines.append(table(["calibration", "settings", "target tokens/s"], calibration))
+    return "\n".join(lines)
+
+
+def _rate(settings: Settings) -> float:
+    """Target tokens a second with these settings, in a few updates."""
+    worker = Worker(settings)
+    worker.ask(do="update", first=0, count=CALIBRATION)
+    answer = worker.ask(do="update", first=CALIBRATION, count=CALIBRATION)
+    worker.close()
+    return float(answer["tokens"] / answer["seconds"])
+
+
+def _loss_after(settings: Settings, updates: int) -> float:
+    """The mean loss over the last tenth of so many updates from the beginning."""
+    worker = Worker(settings)
+    last = max(1, updates // 10)
+    worker.ask(do="update", first=0, count=updates - last)
+    answer = worker.ask(do="update", first=updates - last, count=last)
+    worker.close()
+    progress(f"{settings['side']}: loss {answer['loss']:.3f} after {updates} updates")
+    return float(answer["loss"])
+
+
+def _write_batches(path: Path, pairs: int, vocabulary: int) -> str:
+    """Plan and write the batches that all sides train on; returns what they are, in a sentence."""
+    raw = data_folder() / "multi30k" / "raw"
+    data = DataConfig(source=[str(raw / "train.en")], target=[str(raw / "train.de")])
+    recipe = compose("tiny", {"tokenizer": {"vocab_size": vocabulary}})
+    text = read_pairs(data)
+    text = text.select(range(min(pairs, len(text))))
+    progress("learning the subwords")
+    tokenizer = train_tokenizer(recipe.tokenizer, [*text.source, *text.target])
+    examples = keep_pairs(text, data, tokenizer, tokenizer).examples
+    lengths = example_lengths(examples)
+    plan = plan_batches(lengths, recipe.train.batch_tokens, recipe.train.seed, 0)
+    tensors = {"vocabulary": torch.tensor(tokenizer.vocab_size)}
+    for number, rows in enumerate(plan):
+        batch = collate(examples, rows.tolist(), recipe.model.start_token)
+        sides = (batch.source, batch.target_input, batch.target_output)
+        tensors |= {f"{number}.{part}": side for part, side in zip(PARTS, sides, strict=True)}
+    safetensors.torch.save_file(tensors, path)
+    return (
+        f"Multi30k English-German, {len(examples):,} pairs, joint BPE of {tokenizer.vocab_size:,}, "
+        f"batches of {recipe.train.batch_tokens:,} tokens ({padding_share(lengths, plan):.1%} "
+        "padding), the same on both sides; dropout 0.3, label smoothing 0.1, Adam (fused), "
+        f"gradients clipped at 1. Peer: Hugging Face transformers {version('transformers')}, "
+        "MarianMTModel. Peak memory is what training adds to the process once the model is built.\n"
+    )
+
+
+def start(settings: Settings, memory: PeakMemory) -> Answer:
+    """A model that trains as the settings say, for the process of one side."""
+    recipe = compose(settings["size"])
+    torch.manual_seed(recipe.train.seed)
+    with safe_open(settings["files"], "pt") as tensors:
+        vocabulary = int(tensors.get_tensor("vocabulary"))
+    side = SIDES[settings["side"]](
+        build_model(recipe.model, vocabulary, vocabulary), recipe, settings
+    )
+    memory.reset()
+    updates = 0
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        nonlocal updates
+        batches = _read_batches(settings["files"], request["first"], request["count"])
+        if request["do"] == "loss":
+            return {"loss": side.loss(batches[0])}
+        tokens = [batch.target_tokens for batch in batches]
+        losses = []
+        began = time.perf_counter()
+        for batch in batches:
+            updates += 1
+            rate = learning_rate(recipe.train, recipe.model.d_model, updates)
+            losses.append(side.update(batch, rate))
+        seconds = time.perf_counter() - began
+        total = sum(loss * count for loss, count in zip(losses, tokens, strict=True))
+        return {"tokens": sum(tokens), "seconds": seconds, "loss": total / max(1, sum(tokens))}
+
+    return answer
+
+
+def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
+    """What the training loop does with a batch."""
+    optimizer = Optimizer(model.to(getattr(torch, settings["precision"])), recipe.train)
+    smoothing = recipe.train.label_smoothing
+
+    def update(batch: Batch, rate: float) -> float:
+        sums = forward_backward(model, batch, smoothing)
+        optimizer.step(rate)
+        return float(sums.loss.detach()) / sums.count
+
+    def loss(batch: Batch) -> float:
+        model.eval()
+        with torch.inference_mode():
+            sums = batch_loss(model, batch, smoothing)
+        return float(sums.loss) / sums.count
+
+    return Side(update, loss)
+
+
+def _marian(ours: Transformer, recipe: Recipe, settings: Settings) -> Side:
+    """The same with Marian: PyTorch's own loss, clipping and fused optimiser around it."""
+    from peers import marian_of  # only this side's process needs it
+
+    model = marian_of(ours, settings["attention"])
+    if settings["precision"] == "bfloat16":
+        model.to(torch.bfloat16)
+    config = recipe.train
+    adam = torch.optim.AdamW(
+        model.parameters(),
+        betas=(config.adam_beta1, config.adam_beta2),
+        eps=config.adam_eps,
+        weight_decay=0.0,
+        fused=True,
+    )
+
+    def mean_loss(batch: Batch) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16, enabled=settings["precision"] == "autocast"):
+            logits = model(
+                input_ids=batch.source,
+                attention_mask=(batch.source != PAD).long(),
+                decoder_input_ids=batch.target_input,
+                use_cache=False,
+            ).logits
+            return F.cross_entropy(
+                logits.flatten(0, 1),
+                batch.target_output.flatten(),
+                ignore_index=PAD,
+                label_smoothing=config.label_smoothing,
+            )
+
+    def update(batch: Batch, rate: float) -> float:
+        model.train()
+        loss = mean_loss(batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
+        adam.param_groups[0]["lr"] = rate
+        adam.step()
+        adam.zero_grad()
+        return float(loss.detach())
+
+    def loss(batch: Batch) -> float:
+        model.eval()
+        with torch.inference_mode():
+            return float(mean_loss(batch))
+
+    return Side(update, loss)
+
+
+SIDES = {"crosshead": _crosshead, "Marian": _marian}
+
+
+def _read_batches(path: str, first: int, count: int) -> list[Batch]:
+    """The batches from `first` on; after the last comes the first again."""
+    with safe_open(path, "pt") as tensors:
+        total = len(tensors.keys()) // 3
+        return [
+            Batch(*(tensors.get_tensor(f"{n % total}.{part}") for part in PARTS), rows=[])
+            for n in range(first, first + count)
+        ]
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    add = parser.add_argument
+    add("--sizes", nargs="+", choices=("tiny", "small"), default=["tiny", "small"])
+    add("--rounds", type=int, default=5, help="turns of each side (%(default)s)")
+    add("--updates", type=int, default=20, help="updates in a turn (%(default)s)")
+    add("--loss", type=int, default=0, metavar="N", help="also compare the losses of N updates")
+    add("--pairs", type=int, default=29_000, help="sentence pairs to plan with (%(default)s)")
+    add("--vocabulary", type=int, default=8000, help="subwords to learn (%(default)s)")
+    add(
+        "--no-calibration",
+        dest="calibrate",
+        action="store_false",
+        help="float32 on all cores for both sides: a quick look",
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    serve(start) if sys.argv[1:] == ["--worker"] else main()

@@ -1,0 +1,139 @@
+"""Lines out of a stream as they arrive, in groups: what `crosshead translate` reads from a pipe."""
+
+import gzip
+import os
+import select
+import stat
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from io import FileIO
+from pathlib import Path
+
+from crosshead.errors import DataError
+
+PATIENCE = 0.05
+"""Seconds that a line which has arrived waits for others to be answered with."""
+
+FROM_PIPE, FROM_FILE = 1024, 8192
+"""Lines of a group at most: a pipe's reader waits for its answers, a file's wants large batches."""
+
+_CHUNK = 1 << 16
+_STDIN = 0
+
+
+def read_groups(name: str) -> Iterator[list[str]]:
+    r"""The lines of a file in groups, as they arrive; `-` is standard input.
+
+    The lines are those of `crosshead.data.corpora.read_lines`: `\n` alone ends one, a `\r` before
+    it goes with it, a byte order mark in front is removed; `.gz` is gunzipped.
+    Raises `DataError` where the file cannot be read or is not UTF-8, after the lines before that
+    place have been given.
+    """
+    if name == "-":
+        try:
+            most = _most(_STDIN)
+        except OSError:
+            raise DataError("standard input is closed; name a file") from None
+        yield from line_groups(_arriving(_STDIN), "standard input", most)
+        return
+    try:
+        file = Path(name).open("rb", buffering=0)  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {error.strerror}") from None
+    with file:
+        if name.endswith(".gz"):
+            yield from line_groups(_unzipped(file, name), name, FROM_FILE)
+        else:
+            yield from line_groups(_arriving(file.fileno()), name, _most(file.fileno()))
+
+
+def line_groups(chunks: Iterable[bytes], name: str, most: int) -> Iterator[list[str]]:
+    """The lines in `chunks` in groups of at most `most`; an empty chunk ends a group early.
+
+    `name` is what errors call the stream. Raises `DataError` with `name:line:byte` where it is not
+    UTF-8, after the lines before that one.
+    """
+    pending = bytearray()
+    complete = given = 0
+    for chunk in chunks:
+        pending += chunk
+        complete += chunk.count(b"\n")
+        while complete >= most or (complete and not chunk):
+            count = min(most, complete)
+            end = _end_of_line(pending, count)
+            yield from _decoded(bytes(pending[:end]), name, given)
+            del pending[:end]
+            complete -= count
+            given += count
+    if pending:
+        yield from _decoded(bytes(pending), name, given)
+
+
+def _end_of_line(data: bytearray, count: int) -> int:
+    """The offset behind the first `count` lines of `data`."""
+    end = 0
+    for _ in range(count):
+        end = data.index(b"\n", end) + 1
+    return end
+
+
+def _decoded(raw: bytes, name: str, before: int) -> Iterator[list[str]]:
+    """The lines of `raw`, which follow `before` lines: as one group."""
+    try:
+        lines = _split(raw.decode("utf-8"), before)
+    except UnicodeDecodeError as error:
+        begin = raw.rfind(b"\n", 0, error.start) + 1
+        if begin:
+            yield _split(raw[:begin].decode("utf-8"), before)
+        line = before + raw.count(b"\n", 0, begin) + 1
+        raise DataError(
+            f"{name}:{line}:{error.start - begin + 1}: not UTF-8 (byte 0x{raw[error.start]:02X}); "
+            "convert the text to UTF-8"
+        ) from None
+    if lines:
+        yield lines
+
+
+def _split(text: str, before: int) -> list[str]:
+    if not before:
+        text = text.removeprefix("\ufeff")
+    if not text:
+        return []
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def _most(descriptor: int) -> int:
+    return FROM_FILE if stat.S_ISREG(os.fstat(descriptor).st_mode) else FROM_PIPE
+
+
+def _arriving(descriptor: int) -> Iterator[bytes]:
+    """The bytes of a descriptor as they come; an empty chunk `PATIENCE` after the first of them."""
+    deadline = None
+    while True:
+        wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+        ready, _, _ = select.select([descriptor], [], [], wait)
+        if not ready:
+            deadline = None
+            yield b""
+            continue
+        chunk = os.read(descriptor, _CHUNK)
+        if not chunk:
+            return
+        now = time.monotonic()
+        deadline = deadline or now + PATIENCE
+        yield chunk
+        # A stream that never pauses is answered all the same.
+        if now >= deadline:
+            deadline = None
+            yield b""
+
+
+def _unzipped(file: FileIO, name: str) -> Iterator[bytes]:
+    """The bytes that a gzip file stands for."""
+    try:
+        with gzip.GzipFile(fileobj=file) as unzipped:
+            while chunk := unzipped.read(_CHUNK):
+                yield chunk
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{name}: not a whole gzip file ({error}); compress it again") from None

@@ -1,0 +1,75 @@
+"""The quickstart: from nothing to a trained Transformer that translates, in a few minutes.
+
+    python -m crosshead.quickstart [DIRECTORY]
+
+Writes dates in English and German as text files, trains on them just as `crosshead train` does,
+and shows what came out: exact matches, some translations, a picture of attention.
+"""
+
+import sys
+from pathlib import Path
+
+from crosshead.data.synthetic import Pair, date_pairs, write_date_files
+from crosshead.evaluation import exact_match
+from crosshead.inspection import cross_attention, plot_cross_attention
+from crosshead.pipelines import Translator, load
+from crosshead.reports import run_report
+from crosshead.terminal import guarded, put, table
+from crosshead.training.log import choose_display
+from crosshead.training.run import RECIPE, train
+from crosshead.training.settings import new_recipe
+
+SHOWN = ("Friday, March 5, 2021", "7 Sept 2099", "31/12/1999", "Q3 1905")
+
+
+def main() -> None:
+    """Run the quickstart in the directory given, or in `runs/quickstart`."""
+    directory = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/quickstart")
+    sys.exit(guarded(lambda: run(directory)))
+
+
+def run(directory: Path) -> None:
+    """Make the text, train on it, and show what came out."""
+    pairs = date_pairs()
+    write_date_files(directory, pairs)
+    put(f"{len(pairs.train):,} dates in English and German: {directory}/train.en, train.de\n")
+    data = {
+        key: [str(directory / name)]
+        for key, name in (
+            ("source", "train.en"),
+            ("target", "train.de"),
+            ("valid_source", "valid.en"),
+            ("valid_target", "valid.de"),
+        )
+    }
+    out = directory / "model"
+    summary = train(
+        new_recipe(None, "quickstart", {"data": data}, []),
+        out,
+        force=(out / RECIPE).is_file(),
+        command="python -m crosshead.quickstart",
+        display=choose_display(),
+    )
+    put(run_report(summary))
+    show(load(out), directory, pairs.test, pairs.unseen_patterns)
+
+
+def show(translator: Translator, directory: Path, test: list[Pair], unseen: list[Pair]) -> None:
+    """Report exact matches, some translations and a picture of attention."""
+    known, new = (_exact(translator, pairs) for pairs in (test, unseen))
+    put(f"\nexact matches on {len(test)} dates never seen: {known:.1%}\n")
+    put(f"exact matches on {len(unseen)} dates in patterns never seen: {new:.1%}\n\n")
+    put(table([[source, translator(source)] for source in SHOWN]))
+    picture = directory / "attention.png"
+    plot_cross_attention(picture, cross_attention(translator, SHOWN[0]))
+    put(f"\nwhere the model looked in {SHOWN[0]!r}: {picture}\n")
+    put(f"translate more:  echo '5 March 2021' | crosshead translate {directory}/model\n")
+
+
+def _exact(translator: Translator, pairs: list[Pair]) -> float:
+    sources, targets = zip(*pairs, strict=True)
+    return exact_match(translator(sources), targets)
+
+
+if __name__ == "__main__":
+    main()

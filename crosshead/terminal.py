@@ -1,0 +1,174 @@
+"""What the command line says and how it ends: output, tables, signals, errors and exit codes."""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import typer
+
+from crosshead.errors import UserError
+from crosshead.files import Write, atomic_file
+
+INTERRUPTED = 128 + signal.SIGINT
+READER_LEFT = 128 + signal.SIGPIPE
+"""What a shell reports of `cat` in `cat FILE | head -1`."""
+
+# Which of its own or of click's classes it raises for wrong usage depends on typer's version.
+_USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
+
+
+def guarded(work: Callable[[], None]) -> int:
+    """Do the work and return the exit code; a user's mistake is one line on standard error."""
+    try:
+        work()
+    except typer.Exit as end:
+        return int(end.exit_code)
+    except _USAGE_ERROR as error:
+        return _usage_error(error)
+    except UserError as error:
+        return _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_output()
+        return READER_LEFT
+    except OSError as error:
+        _close_output()
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}")
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        return _fail(
+            "not enough memory; a smaller batch takes less (translate --batch-tokens, train --set "
+            "train.batch_tokens=...)"
+        )
+    return 0
+
+
+def put(text: str) -> None:
+    """Write to standard output at once, in UTF-8 whatever the locale says."""
+    put_bytes(text.encode())
+
+
+def put_bytes(data: bytes) -> None:
+    """Write bytes to standard output at once."""
+    if sys.stdout is None:
+        raise UserError("standard output is closed")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+@contextlib.contextmanager
+def open_output(path: Path | None) -> Iterator[Write]:
+    """Standard output, or a file that is whole when the block has ended, or absent."""
+    if path is None:
+        yield put_bytes
+        return
+    with atomic_file(path) as write:
+        yield write
+
+
+def note(text: str) -> None:
+    """A line on standard error."""
+    print(f"crosshead: {_printable(text)}", file=sys.stderr, flush=True)
+
+
+def table(rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
+    """Rows as lines of aligned columns; the last `numbers` columns are aligned to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    right = range(len(widths) - numbers, len(widths))
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip() + "\n")
+    return "".join(lines)
+
+
+class StopRequest:
+    """Whether a signal has asked for the end, and which."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def __call__(self) -> bool:
+        """Whether one has."""
+        return self.signal is not None
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell reports of a program that the signal has ended."""
+        return 128 + (self.signal or 0)
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Within the block, the first Ctrl-C or SIGTERM is a request; the second ends it at once."""
+    request = StopRequest()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if request():
+            end_on(number, frame)
+        request.signal = number
+        # Straight to the descriptor: the signal may have come in the middle of a print.
+        os.write(2, b"\ncrosshead: stopping after this update; once more, to stop at once\n")
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    earlier = {number: signal.signal(number, ask) for number in numbers}
+    try:
+        yield request
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def end_on(number: int, frame: FrameType | None) -> None:
+    """End the program as the signal asks: by an exception, which removes unfinished files."""
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + number)
+
+
+def _usage_error(error: Exception) -> int:
+    """One line for wrong usage."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "crosshead"
+    message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    return _fail(f"{message}; see `{path} --help`")
+
+
+def _fail(message: str) -> int:
+    with contextlib.suppress(BrokenPipeError):
+        note(f"error: {message}")
+    return 2
+
+
+def _printable(text: str) -> str:
+    """The text on one line, without control characters: it may hold any file's name."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    # PyTorch has a class of its own for a GPU's memory and a plain RuntimeError for the CPU's.
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "allocate memory" in str(error)
+    )
+
+
+def _close_output() -> None:
+    """What is still buffered goes nowhere, or Python would complain of it when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,70 @@
+"""The mean of several bundles' weights (Vaswani et al. 2017, section 6.1)."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from crosshead import __version__
+from crosshead.bundle import Bundle, load_bundle, save_bundle, set_weights, weights_of
+from crosshead.errors import BundleError, UserError
+from crosshead.training.checkpoint import average_weights
+
+
+def average_bundles(directories: Sequence[Path], out: Path) -> Bundle:
+    """Write the bundle whose weights are the mean of those in `directories` into `out`.
+
+    Raises `UserError` where `out` holds something already, and `BundleError` where the bundles
+    differ in the shape of the model or in the tokenizer.
+    """
+    if len(directories) < 2:
+        raise UserError(f"expected two bundles or more to average, found {len(directories)}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out}: is there already; --out names a new directory")
+    first, *others = [load_bundle(directory) for directory in directories]
+    for directory, other in zip(directories[1:], others, strict=True):
+        _check_alike(directories[0], first, directory, other)
+    weights = [weights_of(bundle.model) for bundle in (first, *others)]
+    set_weights(first.model, average_weights(weights))
+    longest = max(bundle.config.longest_source for bundle in (first, *others))
+    config = first.config.model_copy(update={"longest_source": longest, "crosshead": __version__})
+    averaged = dataclasses.replace(first, config=config)
+    save_bundle(out, averaged, _card(out.resolve().name, directories))
+    return averaged
+
+
+def _check_alike(first: Path, expected: Bundle, directory: Path, found: Bundle) -> None:
+    for key in type(expected.config.model).model_fields:
+        left, right = getattr(expected.config.model, key), getattr(found.config.model, key)
+        # Dropout is of training alone.
+        if left != right and not key.endswith("dropout"):
+            raise BundleError(
+                f"{directory}: model.{key} is {right!r}, that of {first} {left!r}; only bundles of "
+                "one shape can be averaged"
+            )
+    sides = ("joint_tokenizer", "source_vocabulary", "target_vocabulary")
+    same = all(getattr(expected.config, key) == getattr(found.config, key) for key in sides)
+    if not same or _pieces(expected) != _pieces(found):
+        raise BundleError(
+            f"{directory}: its tokenizer is not that of {first}; only bundles of one tokenizer can "
+            "be averaged (train the second with --from the first, or resume one run)"
+        )
+
+
+def _pieces(bundle: Bundle) -> tuple[list[str], list[str]]:
+    source, target = bundle.source_tokenizer, bundle.target_tokenizer
+    return (
+        source.pieces(list(range(source.vocab_size))),
+        target.pieces(list(range(target.vocab_size))),
+    )
+
+
+def _card(name: str, directories: Sequence[Path]) -> str:
+    sources = "\n".join(f"- `{directory}`" for directory in directories)
+    return (
+        "---\nlibrary_name: crosshead\npipeline_tag: translation\ntags:\n- translation\n"
+        f"- crosshead\n---\n\n# {name}\n\nA Transformer that translates. Its weights are the mean "
+        f"of those of {len(directories)} bundles, whose cards say what they were trained on:\n\n"
+        f"{sources}\n\n## Scores\n\nNone was measured: `crosshead evaluate` does.\n\n## Use\n\n"
+        "```sh\ncrosshead translate DIR input.txt\n```\n\n`DIR` is the directory of this card. "
+        f"Written by crosshead {__version__}.\n"
+    )

@@ -1,0 +1,55 @@
+"""The training curve: a picture of what log.jsonl says."""
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crosshead.errors import UserError
+from crosshead.files import atomic_write
+
+
+def plot_curve(log: Path, picture: Path) -> None:
+    """Draw the losses of training and validation, and validation's BLEU, by update, as a PNG.
+
+    Raises `UserError` where matplotlib is missing or the picture cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError(
+            "no picture of the training curve: matplotlib is not installed "
+            "(pip install 'crosshead[plot]')"
+        ) from None
+    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    losses = figure.subplots()
+    trained = [row for row in rows if row["kind"] == "train"]
+    valid = [row for row in rows if row["kind"] == "valid"]
+    losses.set_xlabel("update")
+    losses.set_ylabel("nats per target token")
+    losses.grid(alpha=0.3)
+    lines = [
+        *_line(losses, trained, "nll", "training", "tab:blue"),
+        *_line(losses, valid, "nll", "validation", "tab:orange"),
+    ]
+    if valid:
+        scores = losses.twinx()
+        scores.set_ylabel("BLEU")
+        scores.set_ylim(bottom=0, top=max(1.0, 1.1 * max(row["bleu"] for row in valid)))
+        lines += _line(scores, valid, "bleu", "validation BLEU (right)", "tab:green")
+    figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
+    png = io.BytesIO()
+    figure.savefig(png, format="png", dpi=120)
+    atomic_write(picture, png.getvalue())
+
+
+def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color: str) -> list[Any]:
+    if not rows:
+        return []
+    updates = [row["update"] for row in rows]
+    marker = "o" if len(rows) <= 30 else None
+    values = [row[key] for row in rows]
+    drawn: list[Any] = axes.plot(updates, values, label=label, color=color, marker=marker, ms=3)
+    return drawn

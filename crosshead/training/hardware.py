@@ -1,0 +1,105 @@
+"""What this machine is and does best: device, threads, precision, and how fast it multiplies."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from crosshead.training.recipe import TrainConfig
+
+UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf16", "sve")
+"""Instruction sets that decide how fast a CPU multiplies matrices."""
+
+
+@dataclass(frozen=True)
+class MatrixRates:
+    """Billions of floating-point operations a second in matrix products of a layer's shape."""
+
+    float32: float
+    bfloat16: float
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where and how a run computes."""
+
+    device: torch.device
+    threads: int
+    dtype: torch.dtype
+    why: str
+    """Why in this precision, in a clause."""
+
+    @property
+    def name(self) -> str:
+        """`cpu`, or what the GPU is called."""
+        if self.device.type == "cuda":
+            return torch.cuda.get_device_name(self.device)
+        return self.device.type
+
+    @property
+    def precision(self) -> str:
+        """The name of `dtype`."""
+        return str(self.dtype).removeprefix("torch.")
+
+
+def choose_machine(config: TrainConfig, device: torch.device) -> Machine:
+    """Set the number of threads and choose the precision that `config` asks for."""
+    # oneDNN keeps compiled kernels of a thousand shapes; those of bfloat16 products take gigabytes,
+    # and the shapes of sentence batches hardly recur. It reads this at its first product.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+    threads = choose_threads(config.threads)
+    dtype, why = choose_precision(config.precision, device)
+    return Machine(device, threads, dtype, why)
+
+
+def instruction_sets() -> list[str]:
+    """Those of `UNITS` that this CPU has, as far as the system tells."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return []
+    flags: set[str] = set()
+    for line in text.splitlines():
+        if line.startswith(("flags", "Features")):
+            flags.update(line.partition(":")[2].split())
+            break
+    return [unit for unit in UNITS if unit in flags]
+
+
+def matrix_rates(device: torch.device, seconds: float = 0.25) -> MatrixRates:
+    """Measure `seconds` of products (4096 x 512) (512 x 512) in each precision."""
+    return MatrixRates(
+        _rate(device, torch.float32, seconds), _rate(device, torch.bfloat16, seconds)
+    )
+
+
+def choose_threads(threads: int) -> int:
+    """Set and return the number of CPU threads; 0 is one for each core this process may use."""
+    chosen = threads or len(os.sched_getaffinity(0))
+    torch.set_num_threads(chosen)
+    return chosen
+
+
+def choose_precision(name: str, device: torch.device) -> tuple[torch.dtype, str]:
+    """The precision to compute in, and why, in a clause."""
+    if name != "auto":
+        return getattr(torch, name), "as asked"
+    rates = matrix_rates(device)
+    faster = rates.bfloat16 > 1.2 * rates.float32
+    measured = f"measured {rates.float32:.0f} GFLOP/s in float32, {rates.bfloat16:.0f} in bfloat16"
+    return (torch.bfloat16 if faster else torch.float32), measured
+
+
+def _rate(device: torch.device, dtype: torch.dtype, seconds: float) -> float:
+    rows = torch.randn(4096, 512, device=device).to(dtype)
+    matrix = torch.randn(512, 512, device=device).to(dtype)
+    rows @ matrix
+    began, products = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        rows @ matrix
+        products += 1
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return 2 * 4096 * 512 * 512 * products / (time.perf_counter() - began) / 1e9

@@ -1,0 +1,72 @@
+"""Validation: how good some weights are, by the loss and by what they translate."""
+
+import torch
+from torch import Tensor
+
+from crosshead.bundle import Bundle, BundleConfig, build_model
+from crosshead.card import CardScore
+from crosshead.data.batching import collate, example_lengths, plan_in_order
+from crosshead.decoding.search import DecodeConfig
+from crosshead.evaluation import bleu, corpus_scores
+from crosshead.pipelines import Translator
+from crosshead.training.corpus import Corpus
+from crosshead.training.loop import Validation, batch_loss
+from crosshead.training.recipe import Recipe
+
+GREEDY = DecodeConfig(beam=1)
+
+
+class Judge:
+    """Validation in float32, with weights that somebody else trains."""
+
+    def __init__(self, recipe: Recipe, corpus: Corpus, device: torch.device) -> None:
+        self.recipe, self.corpus, self.device = recipe, corpus, device
+        source, target = corpus.source_tokenizer, corpus.target_tokenizer
+        config = BundleConfig(
+            model=recipe.model,
+            joint_tokenizer=recipe.tokenizer.joint,
+            source_vocabulary=source.vocab_size,
+            target_vocabulary=target.vocab_size,
+            longest_source=corpus.longest_source,
+            decode=recipe.decode,
+        )
+        model = build_model(recipe.model, source.vocab_size, target.vocab_size).eval()
+        self.bundle = Bundle(config, model.to(device), source, target)
+
+    def bundle_of(self, weights: dict[str, Tensor]) -> Bundle:
+        """The bundle with these weights; the next call changes it."""
+        with torch.no_grad():
+            for name, parameter in self.bundle.model.named_parameters():
+                parameter.copy_(weights[name])
+        return self.bundle
+
+    def validate(self, weights: dict[str, Tensor]) -> Validation:
+        """The loss of the references, and the BLEU of greedy translations."""
+        bundle = self.bundle_of(weights)
+        examples, smoothing = self.corpus.valid_examples, self.recipe.train.label_smoothing
+        loss = nll = count = 0.0
+        lengths = example_lengths(examples)
+        budget = max(self.recipe.train.batch_tokens, int(lengths.max()))
+        with torch.inference_mode():
+            for rows in plan_in_order(lengths, budget):
+                batch = collate(examples, rows.tolist(), bundle.model.config.start_token)
+                sums = batch_loss(bundle.model, batch.to(self.device), smoothing)
+                loss, nll = loss + float(sums.loss), nll + float(sums.nll)
+                count += sums.count
+        translations = self._translate(GREEDY)
+        score = bleu(translations, self.corpus.valid.target)
+        return Validation(loss / count, nll / count, score)
+
+    def scores(self, weights: dict[str, Tensor]) -> list[CardScore]:
+        """BLEU and chrF on the validation set, searched as the recipe says."""
+        self.bundle_of(weights)
+        translations = self._translate(self.recipe.decode)
+        return [
+            CardScore(score.metric, score.value, score.signature, "validation")
+            for score in corpus_scores(translations, self.corpus.valid.target)
+        ]
+
+    def _translate(self, decode: DecodeConfig) -> list[str]:
+        translator = Translator(self.bundle)
+        found = translator.translate(self.corpus.valid.source, decode=decode)
+        return [best[0].text for best in found]

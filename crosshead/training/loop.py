@@ -1,0 +1,326 @@
+"""The training loop: batches in, updates out; validation, checkpoints and budgets on the way."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crosshead.data.batching import Batch, Example, collate, example_lengths, plan_batches
+from crosshead.errors import UserError
+from crosshead.models.transformer import Transformer
+from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
+from crosshead.training.log import Display, RunLog
+from crosshead.training.loss import LossSums, fused_cross_entropy
+from crosshead.training.optimizer import Optimizer
+from crosshead.training.recipe import TrainConfig
+from crosshead.training.schedule import learning_rate
+from crosshead.vocabulary import PAD
+
+MAX_SKIPPED = 10
+"""So many updates in a row without finite gradients end a run."""
+
+STOPPED = "it was asked to stop"
+
+
+class Validation(NamedTuple):
+    """How good some weights are on the validation set."""
+
+    loss: float
+    """Mean label-smoothed loss of a target token, in nats."""
+    nll: float
+    """Mean negative log-likelihood of a target token, in nats."""
+    bleu: float
+    """BLEU of greedy translations."""
+
+    def score(self, metric: str) -> list[float]:
+        """What is maximised: the metric first, the other where two are alike."""
+        return [self.bleu, -self.loss] if metric == "bleu" else [-self.loss, self.bleu]
+
+
+@dataclass
+class Training:
+    """All that a run works with."""
+
+    model: Transformer
+    optimizer: Optimizer
+    config: TrainConfig
+    examples: Callable[[int], list[Example]]
+    """The training examples of an epoch: others in each where subwords are sampled."""
+    validate: Callable[[dict[str, Tensor]], Validation]
+    """Judges float32 weights."""
+    directory: Path
+    """Where checkpoints are written."""
+    log: RunLog
+    display: Display
+    progress: Progress
+    should_stop: Callable[[], bool] = lambda: False
+    """Whether somebody asked the run to end (a signal)."""
+
+
+def fit(training: Training) -> str:
+    """Train until a budget is spent, validation stops improving, or somebody asks to stop.
+
+    Returns why it ended, in a clause. A checkpoint of the last update is on disk afterwards. Raises
+    `UserError` where gradients stay infinite.
+    """
+    config, progress = training.config, training.progress
+    meter = Meter(progress)
+    reason = _reason_to_end(training, 0.0)
+    if _owes_validation(training, reason):
+        _validate(training, meter)
+        _checkpoint(training, meter, due=not reason)
+        reason = reason or _reason_to_end(training, 0.0)
+    if reason:
+        return reason
+    for batch, last_of_epoch in _batches(training):
+        rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
+        sums = forward_backward(training.model, batch, config.label_smoothing)
+        norm = training.optimizer.step(rate)
+        meter.add(sums, norm, rate)
+        progress.update += 1
+        reason = _reason_to_end(training, meter.elapsed())
+        if progress.update % config.log_every == 0 or reason:
+            _report(training, meter)
+        validates = _is_due(progress.update, config.valid_every, last_of_epoch)
+        checkpoints = _is_due(progress.update, config.checkpoint_every, validates)
+        if (validates or reason) and reason != STOPPED:
+            _validate(training, meter)
+            reason = reason or _reason_to_end(training, 0.0)
+        if checkpoints or reason:
+            _checkpoint(training, meter, due=checkpoints)
+        if reason:
+            break
+    training.display.close()
+    return reason
+
+
+def forward_backward(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
+    """The loss of a batch, and the gradient of its mean over target tokens."""
+    model.train()
+    sums = batch_loss(model, batch, smoothing)
+    (sums.loss / sums.count).backward()
+    return sums
+
+
+def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
+    """The loss of a batch as sums over its target tokens; padding is left out."""
+    features = model.features(batch.source, batch.target_input)
+    tokens = batch.target_output != PAD
+    return fused_cross_entropy(
+        features[tokens],
+        model.projection.weight,
+        model.projection.bias,
+        batch.target_output[tokens],
+        smoothing,
+    )
+
+
+class Meter:
+    """Sums and training time since the last line of the log, and time since the last restart."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._began = time.perf_counter()
+        self._skipped_in_a_row = 0
+        self.rate = self.norm = self.loss = self.nll = 0.0
+        self.tokens = self.counted = 0
+        self._since = self._began
+
+    def add(self, sums: LossSums, norm: float | None, rate: float) -> None:
+        """Count an update; `norm` is None where its gradients were not finite and not applied."""
+        self._progress.target_tokens += sums.count
+        self.tokens += sums.count
+        self.rate = rate
+        if norm is None:
+            self._progress.skipped += 1
+            self._skipped_in_a_row += 1
+            if self._skipped_in_a_row == MAX_SKIPPED:
+                raise UserError(
+                    f"the gradients of {MAX_SKIPPED} updates in a row, up to update "
+                    f"{self._progress.update + 1}, were not finite; lower train.learning_rate"
+                )
+            return
+        self._skipped_in_a_row = 0
+        self.norm = norm
+        self.counted += sums.count
+        self.loss += float(sums.loss.detach())
+        self.nll += float(sums.nll)
+
+    def elapsed(self) -> float:
+        """Seconds since the last restart."""
+        return time.perf_counter() - self._began
+
+    def restart(self) -> float:
+        """Seconds since the last restart; counting begins anew."""
+        elapsed = self.elapsed()
+        self._began += elapsed
+        return elapsed
+
+    def leave_out(self, seconds: float) -> None:
+        """Keep time that was not spent on updates out of the speed."""
+        self._since += seconds
+
+    def values(self) -> dict[str, float | int]:
+        """The means since the last call, for the log."""
+        seconds = time.perf_counter() - self._since
+        values = {
+            "loss": self.loss / max(1, self.counted),
+            "nll": self.nll / max(1, self.counted),
+            "target_tokens": self._progress.target_tokens,
+            "target_tokens_per_second": round(self.tokens / seconds, 1),
+            "learning_rate": self.rate,
+            "gradient_norm": self.norm,
+        }
+        self._clear()
+        return values
+
+    def _clear(self) -> None:
+        self.loss = self.nll = self.norm = self.rate = 0.0
+        self.tokens = self.counted = 0
+        self._since = time.perf_counter()
+
+
+def peak_memory(device: torch.device) -> int:
+    """The most memory this process has held so far, in bytes: on the GPU, or resident."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _batches(training: Training) -> Iterator[tuple[Batch, bool]]:
+    """The batches from where the run stands, epoch after epoch; whether each ends its epoch.
+
+    Which batch comes when is a function of (seed, epoch) alone: a run that goes on does not read
+    what it has used. The random generator that dropout draws from runs on by itself.
+    """
+    config, progress, model = training.config, training.progress, training.model
+    device = next(model.parameters()).device
+    while True:
+        examples = training.examples(progress.epoch)
+        lengths = example_lengths(examples)
+        plan = plan_batches(lengths, config.batch_tokens, config.seed, progress.epoch)
+        while progress.batch < len(plan):
+            rows: np.ndarray = plan[progress.batch]
+            batch = collate(examples, rows.tolist(), model.config.start_token)
+            progress.batch += 1
+            last = progress.batch == len(plan)
+            if last:
+                progress.epoch, progress.batch = progress.epoch + 1, 0
+            yield batch.to(device), last
+            if last:
+                break
+
+
+def _is_due(update: int, every: int, otherwise: bool) -> bool:
+    """Whether something that happens every so many updates happens now; `otherwise` where 0."""
+    return update % every == 0 if every else otherwise
+
+
+def _reason_to_end(training: Training, since: float) -> str:
+    """Why the run should end now, `since` seconds after its time was last taken; or nothing."""
+    config, progress = training.config, training.progress
+    if training.should_stop():
+        return STOPPED
+    if config.max_updates is not None and progress.update >= config.max_updates:
+        return f"max_updates {config.max_updates} is reached"
+    if config.max_epochs is not None and progress.epoch >= config.max_epochs:
+        return f"max_epochs {config.max_epochs} is reached"
+    if config.max_minutes is not None and progress.seconds + since >= 60 * config.max_minutes:
+        return f"max_minutes {config.max_minutes:g} are over"
+    if config.patience and progress.since_best >= config.patience:  # counted after the warm-up
+        return f"{config.patience} validations brought nothing better"
+    return ""
+
+
+def _fraction(training: Training, since: float) -> float:
+    """The share of the run that is done, by the budget that will end it first."""
+    config, progress = training.config, training.progress
+    shares = [0.0]
+    if config.max_updates is not None:
+        shares.append(progress.update / config.max_updates)
+    if config.max_epochs is not None:
+        shares.append(progress.epoch / config.max_epochs)
+    if config.max_minutes is not None:
+        shares.append((progress.seconds + since) / (60 * config.max_minutes))
+    return min(1.0, max(shares))
+
+
+def _report(training: Training, meter: Meter) -> None:
+    progress, values = training.progress, meter.values()
+    device = next(training.model.parameters()).device
+    elapsed = meter.elapsed()
+    training.log.write(
+        "train",
+        progress.update,
+        epoch=progress.epoch,
+        seconds=round(progress.seconds + elapsed, 2),
+        **values,
+        peak_memory_bytes=peak_memory(device),
+    )
+    training.display.advance(
+        _fraction(training, elapsed),
+        f"update {progress.update}  epoch {progress.epoch}  loss {values['loss']:.3f}  "
+        f"{values['target_tokens_per_second']:,.0f} tokens/s",
+    )
+
+
+def _owes_validation(training: Training, reason: str) -> bool:
+    """Whether a run was stopped where a validation was due, or has nothing else left to do."""
+    config, progress = training.config, training.progress
+    if reason == STOPPED or progress.update == progress.validated:
+        return False
+    return _is_due(progress.update, config.valid_every, progress.batch == 0) or bool(reason)
+
+
+def _validate(training: Training, meter: Meter) -> None:
+    """Judge the present weights, and keep them as the best if they are."""
+    progress, config = training.progress, training.config
+    began = time.perf_counter()
+    found = training.validate(training.optimizer.weights())
+    score = found.score(config.metric)
+    is_best = progress.best_score is None or score > progress.best_score
+    if is_best:
+        progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
+        save_best(training.directory, training.optimizer.weights())
+    elif progress.update > config.warmup:  # before it, chance decides which is better
+        progress.since_best += 1
+    progress.validated = progress.update
+    progress.seconds += meter.restart()
+    meter.leave_out(time.perf_counter() - began)
+    training.log.write(
+        "valid",
+        progress.update,
+        epoch=progress.epoch,
+        seconds=round(progress.seconds, 2),
+        loss=found.loss,
+        nll=found.nll,
+        bleu=found.bleu,
+        best=is_best,
+    )
+    training.display.say(
+        f"update {progress.update}  epoch {progress.epoch}  validation: loss {found.loss:.3f}  "
+        f"BLEU {found.bleu:.2f}{'  (best so far)' if is_best else ''}"
+    )
+
+
+def _checkpoint(training: Training, meter: Meter, *, due: bool) -> None:
+    """Write a checkpoint; one that only the end of the run called for gives way to the next.
+
+    So a run that was stopped and resumed leaves, and averages, the checkpoints of one that was not.
+    """
+    progress = training.progress
+    began = time.perf_counter()
+    progress.seconds += meter.restart()
+    progress.log_bytes = training.log.tell()
+    replaced, progress.interim = progress.interim, 0 if due else progress.update
+    save_checkpoint(
+        training.directory, training.optimizer, progress, training.config.keep_last, replaced
+    )
+    meter.leave_out(time.perf_counter() - began)

@@ -1,0 +1,155 @@
+"""Label-smoothed cross-entropy as sums and counts, plain and fused with the output projection.
+
+Sums, not means: a batch split into parts, or over processes, then adds up to exactly the same loss.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+CHUNK = 512
+"""Rows of logits that are held at a time: their block stays in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class LossSums:
+    """What a batch adds to an epoch."""
+
+    loss: Float[Tensor, ""]
+    """The sum over tokens of the label-smoothed loss, in nats; differentiable."""
+    nll: Float[Tensor, ""]
+    """The sum of plain negative log-likelihoods, in nats."""
+    count: int
+    """The number of tokens."""
+
+
+def label_smoothed_cross_entropy(
+    logits: Float[Tensor, "N V"], target: Int[Tensor, " N"], smoothing: float
+) -> LossSums:
+    """Cross-entropy against (1 - eps) on the target and eps/V on everything (Szegedy et al. 2016).
+
+    The paper trains with eps = 0.1 (Vaswani et al. 2017, section 5.4).
+    """
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    log_probs = logits.log_softmax(dim=-1, dtype=wide)
+    nll = -log_probs.gather(1, target[:, None]).sum()
+    loss = (1 - smoothing) * nll - smoothing * log_probs.mean(dim=-1).sum()
+    return LossSums(loss, nll.detach(), target.shape[0])
+
+
+def fused_cross_entropy(
+    features: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    target: Int[Tensor, " N"],
+    smoothing: float,
+) -> LossSums:
+    """`label_smoothed_cross_entropy` of `features @ weight.T + bias`, without ever holding `N V`.
+
+    Logits are made, used and forgotten a few hundred rows at a time, and the gradients are computed
+    on the way, while the block is at hand. Equal to the plain form; the softmax and the sums are
+    in float32 at least.
+    """
+    with_gradients = torch.is_grad_enabled()  # always false inside the function's forward
+    loss, nll = _FusedCrossEntropy.apply(features, weight, bias, target, smoothing, with_gradients)
+    return LossSums(loss, nll.detach(), target.shape[0])
+
+
+class _FusedCrossEntropy(torch.autograd.Function):
+    """With z = h W^T + b, P = softmax(z) and z_t the target's logit, a token has loss and gradient
+
+        -log P_t + eps (z_t - mean(z))      and      P - (1 - eps) 1_t - eps/V.
+
+    mean(z) = h . mean(W) + mean(b): smoothing needs no pass over the vocabulary. Neither the ones
+    nor the eps/V are ever written into P: they act on rows and columns of the products with it.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        smoothing: float,
+        with_gradients: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """The two sums; the gradients of the first are computed where anything needs them."""
+        h, w = features.detach(), weight.detach()
+        wide = torch.promote_types(w.dtype, torch.float32)
+        mean_weight = w.to(wide).mean(dim=0)
+        with_gradients = with_gradients and any(ctx.needs_input_grad)
+        grad_h = torch.empty_like(h)
+        grad_w = torch.zeros(w.shape, dtype=wide, device=w.device)
+        grad_b = torch.zeros(w.shape[0], dtype=wide, device=w.device)
+        nll = torch.zeros((), dtype=wide, device=w.device)
+        for start in range(0, h.shape[0], CHUNK):
+            block = slice(start, start + CHUNK)
+            logits = F.linear(h[block], w, bias)
+            probabilities = logits.softmax(dim=-1, dtype=wide)
+            nll += _negative_log_likelihood(logits, probabilities, target[block])
+            if with_gradients:
+                p = probabilities.to(w.dtype)
+                torch.mm(p, w, out=grad_h[block])
+                grad_w += p.T @ h[block]
+                if bias is not None:
+                    grad_b += probabilities.sum(dim=0)
+        if with_gradients:
+            _subtract_targets(grad_h, grad_w, grad_b, h, w, target, smoothing, mean_weight)
+            ctx.save_for_backward(grad_h, grad_w.to(w.dtype), grad_b.to(w.dtype))
+            ctx.has_bias = bias is not None
+        return nll + smoothing * _excess_of_target(h, w, bias, target, mean_weight), nll
+
+    @staticmethod
+    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
+        """The stored gradients times that of the sum."""
+        grad_loss = outputs[0]
+        grad_h, grad_w, grad_b = (part * grad_loss.to(part.dtype) for part in ctx.saved_tensors)
+        return grad_h, grad_w, grad_b if ctx.has_bias else None, None, None, None
+
+
+def _negative_log_likelihood(logits: Tensor, probabilities: Tensor, target: Tensor) -> Tensor:
+    """The sum of -log P(target), from the softmax where it did not underflow."""
+    p_target = probabilities.gather(1, target[:, None]).squeeze(1)
+    nll = -p_target.clamp_min(1e-30).log()
+    lost = p_target < 1e-30
+    if bool(lost.any()):
+        rows = logits[lost].to(nll.dtype)
+        exact = rows.logsumexp(dim=-1) - rows.gather(1, target[lost, None]).squeeze(1)
+        nll = nll.masked_scatter(lost, exact)
+    return nll.sum()
+
+
+def _excess_of_target(
+    h: Tensor, w: Tensor, bias: Tensor | None, target: Tensor, mean_weight: Tensor
+) -> Tensor:
+    """The sum over tokens of z_t - mean(z)."""
+    wide = mean_weight.dtype
+    excess = (h.to(wide) * (w[target].to(wide) - mean_weight)).sum()
+    if bias is not None:
+        excess = excess + (bias.to(wide)[target] - bias.to(wide).mean()).sum()
+    return excess
+
+
+def _subtract_targets(
+    grad_h: Tensor,
+    grad_w: Tensor,
+    grad_b: Tensor,
+    h: Tensor,
+    w: Tensor,
+    target: Tensor,
+    smoothing: float,
+    mean_weight: Tensor,
+) -> None:
+    """Turn the products with P into the products with P - (1 - eps) 1_t - eps/V, in place."""
+    vocabulary, wide = w.shape[0], mean_weight.dtype
+    wanted = w[target].to(wide) * (1 - smoothing) + smoothing * mean_weight
+    grad_h -= wanted.to(grad_h.dtype)
+    grad_w.index_add_(0, target, h.to(wide), alpha=smoothing - 1)
+    grad_w -= smoothing / vocabulary * h.to(wide).sum(dim=0)
+    counts = torch.bincount(target, minlength=vocabulary).to(wide)
+    grad_b -= (1 - smoothing) * counts + smoothing / vocabulary * target.shape[0]

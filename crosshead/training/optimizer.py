@@ -1,0 +1,88 @@
+"""Adam over float32 weights, whatever precision the model computes in."""
+
+import torch
+from torch import Tensor, nn
+
+from crosshead.training.recipe import TrainConfig
+
+
+class Optimizer:
+    """Adam (Kingma & Ba 2015; betas 0.9, 0.98 and eps 1e-9 in Vaswani et al. 2017, section 5.3).
+
+    A model in bfloat16 keeps float32 masters here: an update is often smaller than bfloat16 can
+    add to a weight. A model in float32 is its own master.
+    """
+
+    def __init__(self, model: nn.Module, config: TrainConfig) -> None:
+        self.parameters = dict(model.named_parameters())
+        self.masters: dict[str, Tensor] = {
+            name: parameter if parameter.dtype == torch.float32 else parameter.detach().float()
+            for name, parameter in self.parameters.items()
+        }
+        self.clip_norm = config.clip_norm
+        self.adam = torch.optim.Adam(
+            list(self.masters.values()),
+            betas=(config.adam_beta1, config.adam_beta2),
+            eps=config.adam_eps,
+            fused=True,
+        )
+
+    def step(self, learning_rate: float) -> float | None:
+        """Apply the gradients and drop them; the norm they had, or None where it was not finite.
+
+        Gradients that are not finite are not applied.
+        """
+        for name, parameter in self.parameters.items():
+            assert parameter.grad is not None, f"{name} has no gradient"
+            self.masters[name].grad = parameter.grad.float()
+        gradients = [master.grad for master in self.masters.values() if master.grad is not None]
+        norm = float(torch.nn.utils.get_total_norm(gradients))
+        finite = norm < float("inf")  # also false for NaN
+        if finite:
+            if self.clip_norm and norm > self.clip_norm:
+                torch._foreach_mul_(gradients, self.clip_norm / norm)
+            self.adam.param_groups[0]["lr"] = learning_rate
+            self.adam.step()
+            self._copy_to_model()
+        for tensor in (*self.parameters.values(), *self.masters.values()):
+            tensor.grad = None
+        return norm if finite else None
+
+    def size(self) -> int:
+        """The number of weights; a tied matrix counts once."""
+        return sum(master.numel() for master in self.masters.values())
+
+    def weights(self) -> dict[str, Tensor]:
+        """The float32 weights by name; they share memory with the optimiser."""
+        return {name: master.detach() for name, master in self.masters.items()}
+
+    def set_weights(self, weights: dict[str, Tensor]) -> None:
+        """Continue from other weights."""
+        with torch.no_grad():
+            for name, master in self.masters.items():
+                master.copy_(weights[name])
+        self._copy_to_model()
+
+    def state(self) -> dict[str, Tensor]:
+        """Adam's moments and step counts by parameter: `NAME.exp_avg` and so on."""
+        return {
+            f"{name}.{key}": value
+            for name, master in self.masters.items()
+            for key, value in self.adam.state[master].items()
+        }
+
+    def set_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from the moments that `state` gave."""
+        for name, master in self.masters.items():
+            prefix = f"{name}."
+            self.adam.state[master] = {
+                key.removeprefix(prefix): value.to(master.device, copy=True)
+                for key, value in state.items()
+                if key.startswith(prefix) and "." not in key.removeprefix(prefix)
+            }
+
+    def _copy_to_model(self) -> None:
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                if parameter is not self.masters[name]:
+                    parameter.copy_(self.masters[name])

@@ -1,0 +1,283 @@
+"""The recipe: a whole run as one frozen value, and how it comes together.
+
+Sections `[data] [tokenizer] [model] [train] [decode]`, each the configuration that stands beside
+what it configures. Precedence: preset < recipe file < named flags < `--set`. A recipe that cannot
+be run is refused here, before any data is read.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from crosshead.config import Config, nearest, validate
+from crosshead.data.corpora import DataConfig
+from crosshead.data.tokenizers import TokenizerConfig
+from crosshead.decoding.search import DecodeConfig
+from crosshead.errors import ConfigError
+from crosshead.models.transformer import TransformerConfig
+
+
+class TrainConfig(Config):
+    """How a model is trained: the section `[train]` of a recipe."""
+
+    batch_tokens: int = Field(4096, ge=1)
+    """The budget of a batch: sentences times the longer of source and target, padding counted."""
+
+    max_updates: int | None = Field(None, ge=1)
+    max_epochs: int | None = Field(None, ge=1)
+    max_minutes: float | None = Field(None, gt=0)
+    """Budgets: training ends with the first that is reached."""
+
+    schedule: Literal["paper", "inverse-sqrt"] = "inverse-sqrt"
+    """`paper` is Eq. 3 of Vaswani et al. 2017; `inverse-sqrt` has a stated peak."""
+
+    learning_rate: float | None = Field(None, gt=0)
+    """The peak of `inverse-sqrt`, reached after the warm-up; Eq. 3 has its own."""
+
+    warmup: int = Field(4000, ge=1)
+    """Updates in which the learning rate grows."""
+
+    adam_beta1: float = Field(0.9, ge=0, lt=1)
+    adam_beta2: float = Field(0.98, ge=0, lt=1)
+    adam_eps: float = Field(1e-9, gt=0)
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    clip_norm: float = Field(1.0, ge=0)
+    """Gradients longer than this are shortened to it; 0 leaves them alone."""
+
+    seed: int = Field(1, ge=0)
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """`bfloat16` computes with 16-bit weights beside float32 masters; `auto` takes it where this
+    machine multiplies matrices faster with it."""
+
+    device: str = "auto"
+    threads: int = Field(0, ge=0)
+    """Threads of the CPU; 0 takes all cores."""
+
+    valid_every: int = Field(0, ge=0)
+    """Updates between validations; 0 validates at the end of every epoch."""
+
+    checkpoint_every: int = Field(0, ge=0)
+    """Updates between checkpoints; 0 writes one at every validation."""
+
+    keep_last: int = Field(5, ge=1)
+    """How many checkpoints are kept, the newest ones, beside the best."""
+
+    average: int = Field(5, ge=0)
+    """The weights of so many last checkpoints are averaged at the end (section 6.1); the average is
+    taken where it validates better than the best single one. 0 or 1 averages nothing."""
+
+    patience: int = Field(10, ge=0)
+    """Training stops after so many validations without a better one, counted from the end of the
+    warm-up; 0 never stops early."""
+
+    metric: Literal["bleu", "loss"] = "bleu"
+    """What validation compares: BLEU of greedy translations, or the loss."""
+
+    log_every: int = Field(100, ge=1)
+    """Updates between lines of the log."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.max_updates is None and self.max_epochs is None and self.max_minutes is None:
+            raise ValueError("give max_updates, max_epochs or max_minutes: one budget at least")
+        if self.schedule == "inverse-sqrt" and self.learning_rate is None:
+            raise ValueError("the schedule inverse-sqrt needs learning_rate, its peak")
+        if self.schedule == "paper" and self.learning_rate is not None:
+            raise ValueError(
+                "the schedule paper (Eq. 3) has no learning_rate; remove it, or set "
+                "schedule = 'inverse-sqrt'"
+            )
+        if self.average > self.keep_last:
+            raise ValueError(
+                f"average {self.average} is more than the {self.keep_last} checkpoints that "
+                "keep_last keeps"
+            )
+        return self
+
+
+class Recipe(Config):
+    """A whole run."""
+
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    model: TransformerConfig
+    train: TrainConfig
+    decode: DecodeConfig
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.data.max_length + 1 > self.train.batch_tokens:
+            raise ValueError(
+                f"data.max_length {self.data.max_length} (and the end token) does not fit into "
+                f"train.batch_tokens {self.train.batch_tokens}; lower the first or raise the second"
+            )
+        if self.model.positions == "learned" and self.data.max_length + 1 > self.model.max_length:
+            raise ValueError(
+                f"data.max_length {self.data.max_length} (and the end token) is more than the "
+                f"{self.model.max_length} learned positions of model.max_length"
+            )
+        if self.model.tie == "three-way" and not self.tokenizer.joint:
+            raise ValueError(
+                "model.tie three-way needs one vocabulary for both sides: set tokenizer.joint = "
+                "true, or model.tie = 'two-way'"
+            )
+        return self
+
+
+Sections = dict[str, dict[str, Any]]
+
+_BUDGETS = ("max_updates", "max_epochs", "max_minutes")
+
+_SMALL_DATA = {
+    "learning_rate": 0.004,
+    "warmup": 2000,
+    "max_epochs": 100,
+    "batch_tokens": 4096,
+}
+_PAPER = {
+    "schedule": "paper",
+    "warmup": 4000,
+    "batch_tokens": 25_000,
+    "clip_norm": 0.0,
+    "valid_every": 1000,
+}
+
+PRESETS: dict[str, Sections] = {
+    "tiny": {
+        "tokenizer": {"vocab_size": 8000},
+        "model": {
+            "encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "d_ff": 256, "heads": 4,
+            "dropout": 0.3,
+        },
+        "train": _SMALL_DATA,
+    },
+    "small": {
+        "tokenizer": {"vocab_size": 8000},
+        "model": {
+            "encoder_layers": 4, "decoder_layers": 4, "d_model": 256, "d_ff": 1024, "heads": 4,
+            "dropout": 0.3,
+        },
+        "train": {**_SMALL_DATA, "learning_rate": 0.001},
+    },
+    "base": {
+        "tokenizer": {"vocab_size": 37_000},
+        "model": {},
+        "train": {**_PAPER, "max_updates": 100_000},
+    },
+    "big": {
+        "tokenizer": {"vocab_size": 37_000},
+        "model": {"d_model": 1024, "d_ff": 4096, "heads": 16, "dropout": 0.3},
+        "train": {**_PAPER, "max_updates": 300_000, "keep_last": 20, "average": 20},
+    },
+}  # fmt: skip
+"""`base` and `big` are those of Vaswani et al. 2017, Table 3; the others are for small data."""
+
+
+def compose(
+    preset: str | None = None,
+    recipe: Mapping[str, Any] | None = None,
+    flags: Mapping[str, Mapping[str, Any]] | None = None,
+    assignments: Sequence[str] = (),
+    *,
+    where: str = "",
+) -> Recipe:
+    """Put a recipe together: preset < `recipe` (the tables of a file) < `flags` < `assignments`.
+
+    `assignments` are `section.key=value`, or `key=value` where one section has that key; a value is
+    TOML, or else text. Without a preset `tiny` is completed. A budget that is stated replaces the
+    budgets of the preset. `where` (the recipe's file) begins the
+    messages about it. Raises `ConfigError` for whatever cannot be.
+    """
+    preset = preset or "tiny"
+    if preset not in PRESETS:
+        raise ConfigError(f"there is no preset {preset!r}; {nearest(preset, list(PRESETS))}")
+    sections: dict[str, Any] = {name: {} for name in Recipe.model_fields}
+    _overlay(sections, recipe or {}, where)
+    _overlay(sections, flags or {}, "")
+    for assignment in assignments:
+        section, key, value = _assignment(assignment)
+        sections[section][key] = value
+    stated = sections["train"]
+    below = {name: dict(table) for name, table in PRESETS[preset].items()}
+    if any(key in stated for key in _BUDGETS):
+        # Budgets that are stated replace those of the preset: a hundred epochs of its own data.
+        below["train"] = {k: v for k, v in below["train"].items() if k not in _BUDGETS}
+    if stated.get("schedule", below["train"].get("schedule")) == "paper":
+        # The preset's peak belongs to the other schedule.
+        below["train"].pop("learning_rate", None)
+    merged = {name: {**below.get(name, {}), **table} for name, table in sections.items()}
+    return validate(Recipe, merged, where)
+
+
+def to_toml(recipe: Recipe) -> str:
+    """The recipe as TOML that `compose` reads back to an equal one; what is unset is left out."""
+    lines = []
+    for section, values in recipe.model_dump().items():
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _overlay(sections: dict[str, Any], above: Mapping[str, Any], where: str) -> None:
+    """Let the tables of `above` replace single keys of `sections`, in place."""
+    prefix = f"{where}: " if where else ""
+    for name, table in above.items():
+        if name not in sections:
+            raise ConfigError(f"{prefix}unknown section {name!r}; {nearest(name, list(sections))}")
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"{prefix}{name} is a section: write [{name}] and its keys below it")
+        sections[name].update(table)
+
+
+def _assignment(text: str) -> tuple[str, str, Any]:
+    """`section.key=value` or `key=value` as section, key and value."""
+    name, equals, raw = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {text}: expected section.key=value")
+    keys = {
+        section: list(field.annotation.model_fields)  # type: ignore[union-attr]
+        for section, field in Recipe.model_fields.items()
+    }
+    section, dot, key = name.strip().partition(".")
+    if not dot:
+        key = section
+        having = [section for section, known in keys.items() if key in known]
+        if len(having) > 1:
+            full = " or ".join(f"{section}.{key}" for section in having)
+            raise ConfigError(f"--set {text}: {key!r} is ambiguous; write {full}")
+        if not having:
+            everything = list(dict.fromkeys(key for known in keys.values() for key in known))
+            raise ConfigError(f"--set {text}: unknown key {key!r}; {nearest(key, everything)}")
+        section = having[0]
+    if section not in keys:
+        raise ConfigError(
+            f"--set {text}: unknown section {section!r}; {nearest(section, list(keys))}"
+        )
+    return section, key, _value(raw.strip())
+
+
+def _value(raw: str) -> Any:
+    """A TOML value, or the text itself where it is none."""
+    try:
+        table = tomllib.loads(f"value = {raw}")
+    except tomllib.TOMLDecodeError:
+        return raw
+    return table["value"] if len(table) == 1 else raw
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = "".join(
+            f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c
+            for c in value.replace("\\", "\\\\").replace('"', '\\"')
+        )
+        return f'"{escaped}"'
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    return repr(value)

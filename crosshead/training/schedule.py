@@ -1,0 +1,21 @@
+"""The learning rate as a function of the update, which counts from 1."""
+
+from crosshead.training.recipe import TrainConfig
+
+
+def learning_rate(config: TrainConfig, d_model: int, update: int) -> float:
+    """The rate that the schedule of `config` gives for an update."""
+    if config.schedule == "paper":
+        return paper_rate(update, d_model, config.warmup)
+    assert config.learning_rate is not None  # checked by TrainConfig
+    return inverse_sqrt_rate(update, config.learning_rate, config.warmup)
+
+
+def paper_rate(update: int, d_model: int, warmup: int) -> float:
+    """d_model^-0.5 min(update^-0.5, update warmup^-1.5): Vaswani et al. 2017, Eq. 3."""
+    return d_model**-0.5 * min(update**-0.5, update * warmup**-1.5)
+
+
+def inverse_sqrt_rate(update: int, peak: float, warmup: int) -> float:
+    """The same shape with its peak stated: linear to `peak` at `warmup`, then by 1/sqrt(update)."""
+    return peak * min((warmup / update) ** 0.5, update / warmup)

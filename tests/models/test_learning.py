@@ -1,0 +1,90 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from crosshead.data.batching import Example, collate
+from crosshead.data.synthetic import copy_task, reverse_task
+from crosshead.decoding.search import Specials, greedy_search
+from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.training import log as log_module
+from crosshead.training.checkpoint import (
+    Progress,
+    average_weights,
+    list_checkpoints,
+    load_weights,
+)
+from crosshead.training.log import RunLog, Silent
+from crosshead.training.loop import Training, Validation, fit
+from crosshead.training.optimizer import Optimizer
+from crosshead.training.recipe import TrainConfig
+from crosshead.vocabulary import BOS, EOS, PAD
+
+VOCABULARY, LONGEST = 9, 5
+POST_NORM = TransformerConfig(
+    encoder_layers=1, decoder_layers=1, d_model=64, d_ff=128, heads=4, dropout=0.0
+)
+PRE_NORM = POST_NORM.model_copy(update={"norm": "pre", "positions": "sinusoidal-halves"})
+
+
+@pytest.fixture(autouse=True)
+def _no_tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "_tensorboard", lambda directory: None)
+
+
+def exact_match(model: Transformer, examples: list[Example]) -> float:
+    """The share of examples whose greedy output is the target to the last token."""
+    model.eval()
+    batch = collate(examples, range(len(examples)))
+    limits = torch.full((len(examples),), LONGEST + 5)
+    found = greedy_search(model, batch.source, limits, Specials(BOS, EOS, (PAD, BOS)), 0.0)
+    pairs = zip(found, examples, strict=True)
+    return sum(best[0].tokens == list(target) for best, (_, target) in pairs) / len(examples)
+
+
+def learned(
+    shape: TransformerConfig,
+    task: Callable[[int, int, int, int], list[Example]],
+    directory: Path,
+    seed: int,
+) -> float:
+    """The exact match on sequences that training did not show.
+
+    The weights are the average of the last checkpoints (section 6.1): single ones still jump.
+    """
+    examples = task(5000, VOCABULARY, LONGEST, seed)
+    train, rest = examples[:4400], examples[4400:]
+    shown = {tuple(source) for source, _ in train}
+    test = [example for example in rest if tuple(example[0]) not in shown]
+    assert len(test) > 100
+    config = TrainConfig(
+        max_updates=1200, learning_rate=0.002, warmup=50, batch_tokens=800, seed=seed,
+        valid_every=10_000, checkpoint_every=25, keep_last=16, average=16, label_smoothing=0.0,
+    )  # fmt: skip
+    torch.manual_seed(seed)
+    model = Transformer(shape, VOCABULARY, VOCABULARY)
+    optimizer = Optimizer(model, config)
+    log = RunLog(directory)
+    training = Training(
+        model, optimizer, config, lambda epoch: train, lambda weights: Validation(0.0, 0.0, 0.0),
+        directory / "checkpoints", log, Silent(), Progress(),
+    )  # fmt: skip
+    try:
+        fit(training)
+    finally:
+        log.close()
+    last = [load_weights(place) for place in list_checkpoints(training.directory)]
+    optimizer.set_weights(average_weights(last))
+    return exact_match(model, test)
+
+
+@pytest.mark.parametrize(
+    ("task", "shape"),
+    [(copy_task, PRE_NORM), (reverse_task, POST_NORM)],
+    ids=["copy, pre-norm", "reverse, post-norm"],
+)
+def test_a_transformer_learns(
+    task: Callable[..., list[Example]], shape: TransformerConfig, tmp_path: Path
+) -> None:
+    assert learned(shape, task, tmp_path, seed=1) == 1.0

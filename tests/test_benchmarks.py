@@ -1,0 +1,186 @@
+"""The benchmarks compare equals: the peers compute what ours computes; and the scripts run."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from crosshead.bundle import Bundle, BundleConfig, save_bundle
+from crosshead.data.batching import collate
+from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.errors import UserError
+from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.training.loop import forward_backward
+from crosshead.vocabulary import BOS, EOS, PAD
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+SHAPE = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 32, "heads": 2}
+VOCABULARY = 40
+
+
+@pytest.fixture(autouse=True)
+def _modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+def random_model(**settings: object) -> Transformer:
+    torch.manual_seed(0)
+    config = TransformerConfig(**{**SHAPE, **settings})
+    return Transformer(config, VOCABULARY, VOCABULARY).eval()
+
+
+def copying_model() -> Transformer:
+    """A model that has begun to learn to copy: its outputs differ, and they end."""
+    model = random_model()
+    adam = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(60):
+        sources = [row[:-1] for row in random_sources(64)]
+        forward_backward(model, collate(list(zip(sources, sources, strict=True)), range(64)), 0.1)
+        adam.step()
+        adam.zero_grad()
+    return model.eval()
+
+
+def random_sources(count: int) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(4, VOCABULARY, (count, 7), generator=generator).tolist()
+    return [[*row[: 3 + number % 5], EOS] for number, row in enumerate(ids)]
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "sinusoidal-halves"])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_marian_computes_the_same_logits(positions: str, attention: str) -> None:
+    from peers import marian_of
+
+    ours = random_model(positions=positions)
+    theirs = marian_of(ours, attention)
+    source = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD]])
+    target = torch.tensor([[BOS, 9, 10], [BOS, 11, 12]])
+    with torch.no_grad():
+        found = theirs(
+            input_ids=source,
+            attention_mask=(source != PAD).long(),
+            decoder_input_ids=target,
+        ).logits
+        assert_close(found, ours(source, target), rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_that_marian_cannot_be_is_refused() -> None:
+    from peers import marian_of
+
+    with pytest.raises(UserError, match=r"model\.norm = 'post', found 'pre'"):
+        marian_of(random_model(norm="pre"), "sdpa")
+
+
+@pytest.mark.parametrize("library", ["generate", "CTranslate2"])
+def test_the_peers_find_the_same_translations(library: str, tmp_path: Path) -> None:
+    from ctranslate2_model import write_ctranslate2
+    from translate_speed import LIBRARIES
+
+    tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), ["abc"])
+    ours = copying_model()
+    write_ctranslate2(ours, tmp_path / "ctranslate2")
+    config = BundleConfig(
+        model=ours.config,
+        joint_tokenizer=True,
+        source_vocabulary=VOCABULARY,
+        target_vocabulary=VOCABULARY,
+        longest_source=9,
+    )
+    bundle = Bundle(config, ours, tokenizer, tokenizer)
+    settings = {
+        "files": str(tmp_path),
+        "precision": "float32",
+        "attention": "sdpa",
+        "translators": 1,
+        "threads": 1,
+        "budget": 30,
+        "beam": 3,
+    }
+    sources = random_sources(12)
+    expected = LIBRARIES["crosshead"](bundle, settings)(sources)
+    found = LIBRARIES[library](bundle, settings)(sources)
+    finished = [row for row, ids in enumerate(expected) if ids[-1] == EOS]
+    assert len({tuple(expected[row]) for row in finished}) > 6
+    # What does not end is cut at a limit that is a batch's, not a sentence's, for the peers.
+    assert [found[row] for row in finished] == [expected[row] for row in finished]
+
+
+def test_the_calibration_finds_the_fastest_settings_choice_by_choice() -> None:
+    from harness import choose_settings
+
+    speeds = {("slow", 1): 1.0, ("slow", 2): 2.0, ("fast", 2): 5.0, ("fast", 1): 6.0}
+    rows: list[list[str]] = []
+    best = choose_settings(
+        {"side": "ours", "kind": "slow", "threads": 2},
+        {"kind": ["slow", "fast"], "threads": [1, 2]},
+        lambda settings: speeds[settings["kind"], settings["threads"]],
+        rows,
+    )
+    assert best == {"side": "ours", "kind": "fast", "threads": 1}
+    assert rows == [
+        ["ours", "kind slow, threads 2", "2"],
+        ["ours", "kind fast, threads 2", "5"],
+        ["ours", "kind fast, threads 1", "6"],
+    ]
+
+
+def run(script: str, *arguments: object) -> str:
+    """What a script prints."""
+    process = subprocess.run(
+        [sys.executable, BENCHMARKS / script, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(BENCHMARKS.parent), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+@pytest.mark.slow
+def test_the_training_benchmark_runs(data: Path) -> None:
+    printed = run(
+        "train_speed.py", "--sizes", "tiny", "--rounds", 1, "--updates", 1, "--loss", 1,
+        "--pairs", 200, "--vocabulary", 400, "--no-calibration",
+    )  # fmt: skip
+    assert "crosshead / Marian, round by round" in printed
+    assert "not measured" not in printed
+
+
+@pytest.mark.slow
+def test_the_translation_benchmark_runs(tmp_path: Path) -> None:
+    lines = ["a man rides", "two dogs", "the red ball flies"]
+    tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), lines)
+    config = TransformerConfig(**SHAPE)
+    bundle = Bundle(
+        BundleConfig(
+            model=config,
+            joint_tokenizer=True,
+            source_vocabulary=tokenizer.vocab_size,
+            target_vocabulary=tokenizer.vocab_size,
+            longest_source=20,
+        ),
+        Transformer(config, tokenizer.vocab_size, tokenizer.vocab_size).eval(),
+        tokenizer,
+        tokenizer,
+    )
+    save_bundle(tmp_path / "bundle", bundle, "")
+    for side in ("source", "reference"):
+        (tmp_path / side).write_text("\n".join(lines) + "\n")
+    printed = run(
+        "translate_speed.py", tmp_path / "bundle", "--rounds", 1, "--no-calibration",
+        "--source", tmp_path / "source", "--reference", tmp_path / "reference",
+    )  # fmt: skip
+    assert "times as fast as CTranslate2 int8" in printed
+
+
+def test_a_bundle_that_is_not_there_is_an_error_of_one_line(tmp_path: Path) -> None:
+    from translate_speed import load_named
+
+    with pytest.raises(UserError, match="there is no bundle; name one that `crosshead train` made"):
+        load_named(tmp_path / "nothing")

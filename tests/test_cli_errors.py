@@ -1,0 +1,348 @@
+"""Bad input of every kind: one line that says what, where and what to do; nothing is written."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crosshead.cli import run
+
+ROOT = Path(__file__).parent.parent
+BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
+TINY = [
+    *("--set", "tokenizer.kind=characters", "--set", "model.encoder_layers=1"),
+    *("--set", "model.decoder_layers=1", "--set", "model.d_model=16", "--set", "model.d_ff=16"),
+    *("--set", "model.heads=2", "--set", "precision=float32", "--threads", "1"),
+    *("--max-updates", "2", "--device", "cpu"),
+]
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused(capfd: pytest.CaptureFixture[str]) -> Refused:
+    """Run a command line that must be refused, and return the one line that says why."""
+
+    def call(*arguments: object) -> str:
+        code = run([str(argument) for argument in arguments])
+        captured = capfd.readouterr()
+        assert code == 2, captured.err
+        assert captured.out == ""
+        said = captured.err.splitlines()
+        assert len(said) == 1, captured.err
+        assert said[0].startswith("crosshead: error: ")
+        return said[0]
+
+    return call
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> list[object]:
+    """The flags of a training run that would work."""
+    (tmp_path / "source").write_text("".join(f"a {n} b\n" for n in range(30)))
+    (tmp_path / "target").write_text("".join(f"b {n} a\n" for n in range(30)))
+    return ["--source", tmp_path / "source", "--target", tmp_path / "target"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["trian"], "No such command 'trian'"),
+        (["data"], "Missing command"),
+        (["train"], "Missing option '--out'"),
+        (["translate"], "Missing argument 'BUNDLE'"),
+        (["translate", BUNDLE, "--beem", "5"], "No such option"),
+        (["translate", BUNDLE, "--beam", "five"], "Invalid value for '--beam'"),
+        (["translate", BUNDLE, "--n-best", "0"], "Invalid value for '--n-best'"),
+        (["data", "get", "multi30"], "did you mean 'multi30k'"),
+    ],
+)
+def test_wrong_usage(arguments: list[object], words: str, refused: Refused) -> None:
+    assert words in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--set", "model.headz=8"], "unknown key 'model.headz'; did you mean 'heads'?"),
+        (["--set", "nodel.heads=8"], "unknown section 'nodel'; did you mean 'model'?"),
+        (["--set", "heads"], "expected section.key=value"),
+        (["--set", "model.heads=many"], "model.heads"),
+        (["--set", "model.heads=2.5"], "model.heads"),
+        (["--set", "model.heads=3"], "d_model 16 is not divisible by heads 3"),
+        (["--set", "model.d_ff=-4"], "model.d_ff"),
+        (["--set", "train.learning_rate=nan"], "train.learning_rate"),
+        (["--set", "decode.sample=true"], "sampling keeps no beam"),
+        (["--max-minutes", "-1"], "train.max_minutes"),
+        (["--max-minutes", "nan"], "train.max_minutes"),
+        (["--max-updates", "0"], "train.max_updates"),
+        (["--threads", "-2"], "train.threads"),
+        (["--preset", "tinny"], "there is no preset 'tinny'; did you mean 'tiny'?"),
+        (["--device", "gpu"], "'gpu'"),
+    ],
+)
+def test_wrong_settings(
+    flags: list[str], words: str, tmp_path: Path, corpus: list[object], refused: Refused
+) -> None:
+    assert words in refused("train", "--out", tmp_path / "run", *corpus, *TINY, *flags)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[model]\nheadz = 8\n", "unknown key 'model.headz'; did you mean 'heads'?"),
+        ("[model]\nheads = 'x'\n", "model.heads"),
+        ("[model\n", "not valid TOML"),
+        ("model = 1\n", "model is a section"),
+    ],
+)
+def test_a_wrong_recipe_is_named(
+    text: str, words: str, tmp_path: Path, corpus: list[object], refused: Refused
+) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text(text)
+    said = refused("train", path, "--out", tmp_path / "run", *corpus)
+    assert str(path) in said
+    assert words in said
+
+
+def test_a_recipe_that_is_not_there(tmp_path: Path, refused: Refused) -> None:
+    out = tmp_path / "run"
+    assert "absent.toml: no such file" in refused("train", tmp_path / "absent.toml", "--out", out)
+    assert "there is no recipe 'unheard-of'" in refused("train", "unheard-of", "--out", out)
+
+
+def test_training_without_data(tmp_path: Path, refused: Refused) -> None:
+    assert "no training data" in refused("train", "--out", tmp_path / "run", *TINY)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        (b"a\nb\n", b"a\n", "has 2 lines but"),
+        (b"", b"", "are empty"),
+        (b"a\nb\xff\n", b"a\nb\n", "source:2:2: not UTF-8 (byte 0xFF)"),
+        (b"\n" * 30, b"\n" * 30, "too few"),
+        (b"a\n", b"b\n", "too few"),
+        (b"\n".join(b"%d" % n + b"a" * 5000 for n in range(30)), b"b\n" * 30, "too few"),
+    ],
+)
+def test_text_that_will_not_do(
+    source: bytes, target: bytes, words: str,
+    tmp_path: Path, corpus: list[object], refused: Refused,
+) -> None:  # fmt: skip
+    (tmp_path / "source").write_bytes(source)
+    (tmp_path / "target").write_bytes(target)
+    assert words in refused("train", "--out", tmp_path / "run", *corpus, *TINY)
+    assert not (tmp_path / "run").exists()
+
+
+def test_files_that_are_not_there(tmp_path: Path, refused: Refused) -> None:
+    absent = tmp_path / "absent"
+    files = ["--source", absent, "--target", absent]
+    assert f"{absent}: no such file" in refused("train", "--out", tmp_path / "run", *files, *TINY)
+    assert f"{absent}: no such file" in refused("score", BUNDLE, *files)
+    said = refused("evaluate", BUNDLE, "--source", absent, "--reference", absent)
+    assert f"{absent}: no such file" in said
+    assert f"{absent}: cannot be read: No such file" in refused("translate", BUNDLE, absent)
+    assert f"{tmp_path}: cannot be read: Is a directory" in refused("translate", BUNDLE, tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(
+    tmp_path: Path, corpus: list[object], refused: Refused
+) -> None:
+    (tmp_path / "source").chmod(0)
+    said = refused("train", "--out", tmp_path / "run", *corpus, *TINY)
+    assert "source: cannot be read (Permission denied)" in said
+
+
+def test_a_vocabulary_larger_than_the_text_allows(
+    tmp_path: Path, corpus: list[object], refused: Refused
+) -> None:
+    flags = ["--set", "tokenizer.kind=bpe", "--set", "tokenizer.vocab_size=5000"]
+    said = refused("train", "--out", tmp_path / "run", *corpus, *TINY, *flags)
+    assert "5000" in said or "5,000" in said
+    assert "largest" in said or "at most" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_megabyte_in_a_line_is_too_long_for_training(
+    tmp_path: Path, corpus: list[object]
+) -> None:
+    with (tmp_path / "source").open("ab") as source, (tmp_path / "target").open("ab") as target:
+        source.write(b"a" * 2**20 + b"\n")
+        target.write(b"b\n")
+    out = tmp_path / "run"
+    assert run([str(each) for each in ("train", "--out", out, *corpus, *TINY)]) == 0
+    assert f"{tmp_path / 'source'}\t31\ttoo long" in (out / "left-out.tsv").read_text()
+
+
+def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(tmp_path: Path) -> None:
+    path = tmp_path / "in"
+    path.write_bytes(b"one\n" + b"two " * (2**20 // 400) + b"\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "crosshead", "translate", BUNDLE, path, "--beam", "1"],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.count("\n") == 2
+    assert "warning: line 2" in done.stderr
+
+
+def test_a_directory_that_is_in_use(tmp_path: Path, corpus: list[object], refused: Refused) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis").write_text("x")
+    for flags in ([], ["--force"]):
+        said = refused("train", "--out", tmp_path / "mine", *corpus, *TINY, *flags)
+        assert "is not empty and holds no run" in said
+    assert (tmp_path / "mine" / "thesis").read_text() == "x"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.toml").write_text("")
+    said = refused("train", "--out", tmp_path / "run", *corpus, *TINY)
+    assert "--resume goes on with it, --force replaces it" in said
+
+
+def test_resuming_what_cannot_be_resumed(
+    tmp_path: Path, corpus: list[object], refused: Refused
+) -> None:
+    out = ["--out", tmp_path / "run"]
+    assert "no run to resume" in refused("train", "--resume", *out)
+    for flags in (["--force"], ["--preset", "tiny"], ["--from", BUNDLE]):
+        assert f"leave out {flags[0]}" in refused("train", "--resume", *out, *flags)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.toml").write_text("[train]\nmax_updates = 1\n")
+    assert "no run with a checkpoint to resume" in refused("train", "--resume", *out, *corpus)
+
+
+def damage_nothing_there(bundle: Path) -> None:
+    shutil.rmtree(bundle)
+
+
+def damage_other_directory(bundle: Path) -> None:
+    for file in bundle.iterdir():
+        file.unlink()
+    (bundle / "notes").write_text("x")
+
+
+def damage_missing_weights(bundle: Path) -> None:
+    (bundle / "model.safetensors").unlink()
+
+
+def damage_missing_tokenizer(bundle: Path) -> None:
+    for file in bundle.glob("tokenizer.*"):
+        file.unlink()
+
+
+def damage_truncated(bundle: Path) -> None:
+    path = bundle / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def damage_not_json(bundle: Path) -> None:
+    (bundle / "config.json").write_text("{")
+
+
+def damage_newer_format(bundle: Path) -> None:
+    path = bundle / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (damage_nothing_there, "no such directory"),
+        (damage_other_directory, "not a bundle"),
+        (damage_missing_weights, "model.safetensors"),
+        (damage_missing_tokenizer, "tokenizer"),
+        (damage_truncated, "model.safetensors: truncated or damaged"),
+        (damage_not_json, "config.json: not valid JSON"),
+        (damage_newer_format, "upgrade crosshead"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["translate", "info"])
+def test_bundles_that_are_none(
+    verb: str, damage: Callable[[Path], None], words: str, tmp_path: Path, refused: Refused
+) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(BUNDLE, bundle)
+    damage(bundle)
+    said = refused(verb, bundle)
+    assert words in said
+    assert str(bundle) in said
+
+
+def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "two").write_text("a\nb\n")
+    (tmp_path / "one").write_text("a\n")
+    other = tmp_path / "other"
+    shutil.copytree(BUNDLE, other)
+    sides = ["--source", tmp_path / "two", "--reference", tmp_path / "one"]
+    assert "has 2 lines but" in refused("evaluate", BUNDLE, *sides)
+    assert "has 2 lines but" in refused("compare", BUNDLE, other, *sides)
+    sides = ["--source", tmp_path / "two", "--reference", tmp_path / "two"]
+    assert "unknown metric 'blue'" in refused("evaluate", BUNDLE, *sides, "--metrics", "blue")
+    assert "unknown metric" in refused("compare", BUNDLE, other, *sides, "--metrics", "perplexity")
+    assert "unknown tokenisation" in refused("evaluate", BUNDLE, *sides, "--tokenize", "13b")
+    assert "two systems" in refused("compare", BUNDLE, *sides)
+    assert "is given twice" in refused("compare", BUNDLE, BUNDLE, *sides)
+    assert "two bundles" in refused("average", BUNDLE, "--out", tmp_path / "mean")
+    said = refused("average", BUNDLE, BUNDLE, "--out", tmp_path)
+    assert "is there already" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--beam", "0"], "beam"),
+        (["--length-penalty", "-1"], "length_penalty"),
+        (["--length-penalty", "nan"], "length_penalty"),
+        (["--n-best", "9"], "--n-best 9 needs a beam of as many, found 4: give --beam 9"),
+        (["--top-k", "5"], "act on samples only"),
+        (["--sample", "--top-p", "2"], "top_p"),
+        (["--sample", "--beam", "4"], "sampling keeps no beam"),
+        (["--device", "gpu"], "'gpu'"),
+        (["--threads", "0"], "threads"),
+    ],
+)
+def test_wrong_searches(flags: list[str], words: str, tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "in").write_text("one\n")
+    assert words in refused("translate", BUNDLE, tmp_path / "in", *flags)
+
+
+def test_what_was_translated_before_an_error_stays_in_a_pipe_and_not_in_a_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "in", tmp_path / "out"
+    path.write_bytes(b"one\n\ntwo\xff\nthree\n")
+    assert run(["translate", str(BUNDLE), str(path), "--beam", "1"]) == 2
+    captured = capfd.readouterr()
+    assert captured.out.count("\n") == 2
+    assert f"{path}:3:4: not UTF-8 (byte 0xFF)" in captured.err
+    assert run(["translate", str(BUNDLE), str(path), "--beam", "1", "--output", str(out)]) == 2
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["in"]
+
+
+def test_an_output_that_cannot_be_written(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "in").write_text("one\n")
+    place = tmp_path / "absent" / "out"
+    said = refused("translate", BUNDLE, tmp_path / "in", "--output", place)
+    assert f"{place}: cannot be written: No such file or directory" in said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_a_pipe_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("one\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "crosshead", "translate", BUNDLE, tmp_path / "in"],
+            env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (2, "crosshead: error: No space left on device\n")

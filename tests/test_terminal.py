@@ -1,0 +1,100 @@
+import errno
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import typer
+
+from crosshead.errors import UserError
+from crosshead.terminal import guarded, note, open_output, put, stop_on_signals, table
+
+
+def raising(error: BaseException):
+    def work() -> None:
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (UserError("no such thing"), 2, "crosshead: error: no such thing\n"),
+        (typer.BadParameter("bad value"), 2, "bad value; see `crosshead --help`\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (BrokenPipeError(), 141, ""),
+        (typer.Exit(7), 7, ""),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "error: No space left on device\n"),
+        (PermissionError(13, "Permission denied", "x"), 2, "error: x: Permission denied\n"),
+        (MemoryError(), 2, "error: not enough memory;"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 2, "not enough memory;"),
+    ],
+)
+def test_how_work_ends(
+    error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert guarded(raising(error)) == code
+    captured = capsys.readouterr()
+    assert line in captured.err
+    assert captured.err.count("\n") == bool(line)
+    assert captured.out == ""
+
+
+def test_work_that_is_done_ends_with_0() -> None:
+    assert guarded(lambda: None) == 0
+
+
+def test_a_mistake_of_the_program_itself_is_not_hidden() -> None:
+    with pytest.raises(RuntimeError, match="a bug"):
+        guarded(raising(RuntimeError("a bug")))
+
+
+def test_a_message_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    note("a\nfile\x1b[31m [bold]\udcff é")
+    assert capsys.readouterr().err == "crosshead: a\\nfile\\x1b[31m [bold]\\udcff é\n"
+
+
+def test_output_is_utf8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    put("é\u2028\r\n")
+    assert capfdbinary.readouterr().out == "é\u2028\r\n".encode()
+
+
+def test_an_output_file_is_whole_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+
+    def write_half() -> None:
+        with open_output(path) as write:
+            write(b"half")
+            raise UserError("stop")
+
+    with pytest.raises(UserError):
+        write_half()
+    assert list(tmp_path.iterdir()) == []
+    with open_output(path) as write:
+        write(b"a")
+        write(b"b")
+    assert path.read_bytes() == b"ab"
+
+
+def test_a_table_is_aligned() -> None:
+    rows = [["name", "n"], ["a", "1,000"], ["long name", ""]]
+    assert table(rows, numbers=1) == "name           n\na          1,000\nlong name\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "second"),
+    [(signal.SIGINT, 130, KeyboardInterrupt), (signal.SIGTERM, 143, SystemExit)],
+)
+def test_the_first_signal_asks_and_the_second_ends(
+    number: int, code: int, second: type[BaseException]
+) -> None:
+    before = signal.getsignal(number)
+    with stop_on_signals() as request:
+        assert not request()
+        os.kill(os.getpid(), number)
+        assert request()
+        assert request.exit_code == code
+        with pytest.raises(second):
+            os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is before

@@ -1,0 +1,91 @@
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from crosshead.bundle import (
+    FORMAT,
+    Bundle,
+    BundleConfig,
+    build_model,
+    load_bundle,
+    save_bundle,
+    weights_of,
+)
+from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.errors import BundleError, UserError
+from crosshead.models.transformer import TransformerConfig
+from crosshead.training.average import average_bundles
+
+BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
+
+
+def variant(directory: Path, factor: float, longest: int) -> Path:
+    """The stored bundle with its weights times `factor`."""
+    bundle = load_bundle(BUNDLE)
+    with torch.no_grad():
+        for parameter in bundle.model.parameters():
+            parameter.mul_(factor)
+    config = bundle.config.model_copy(update={"longest_source": longest})
+    save_bundle(directory, dataclasses.replace(bundle, config=config), "card")
+    return directory
+
+
+def word_bundle(directory: Path, *words: str) -> Path:
+    """A fresh bundle whose tokenizer knows these words."""
+    tokenizer = train_tokenizer(TokenizerConfig(kind="words"), [" ".join(words)])
+    size = tokenizer.vocab_size
+    shape = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
+    config = BundleConfig(
+        format=FORMAT,
+        model=shape,
+        joint_tokenizer=True,
+        source_vocabulary=size,
+        target_vocabulary=size,
+        longest_source=5,
+    )
+    model = build_model(shape, size, size).eval()
+    save_bundle(directory, Bundle(config, model, tokenizer, tokenizer), "card")
+    return directory
+
+
+def test_weights_are_the_mean_and_the_reach_is_the_longest(tmp_path: Path) -> None:
+    parts = [variant(tmp_path / "a", 1.0, 20), variant(tmp_path / "b", 3.0, 40)]
+    average_bundles(parts, tmp_path / "mean")
+    mean, stored = load_bundle(tmp_path / "mean"), load_bundle(BUNDLE)
+    weights = weights_of(mean.model)
+    for name, weight in weights_of(stored.model).items():
+        torch.testing.assert_close(weights[name], 2 * weight)
+    assert mean.config.longest_source == 40
+    card = (tmp_path / "mean" / "README.md").read_text()
+    assert all(f"- `{part}`" in card for part in parts)
+
+
+def test_another_shape_is_refused_by_its_key(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(BUNDLE, other)
+    values = json.loads((other / "config.json").read_text())
+    values["model"]["activation"] = "gelu"
+    (other / "config.json").write_text(json.dumps(values))
+    with pytest.raises(BundleError, match=r"other: model\.activation is 'gelu'.*'relu'"):
+        average_bundles([BUNDLE, other], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+
+
+@pytest.mark.parametrize("words", [("c", "d"), ("a", "b", "c")])
+def test_another_tokenizer_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+    first = word_bundle(tmp_path / "first", "a", "b")
+    other = word_bundle(tmp_path / "other", *words)
+    with pytest.raises(BundleError, match="its tokenizer is not that of"):
+        average_bundles([first, other], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for out in (tmp_path, tmp_path / "file"):
+        with pytest.raises(UserError, match="is there already"):
+            average_bundles([BUNDLE, BUNDLE], out)

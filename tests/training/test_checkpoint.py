@@ -1,0 +1,264 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from crosshead import files
+from crosshead.errors import BundleError, UserError
+from crosshead.training.checkpoint import (
+    BEST,
+    OPTIMIZER,
+    STATE,
+    WEIGHTS,
+    Progress,
+    average_weights,
+    list_checkpoints,
+    load_best,
+    load_checkpoint,
+    load_weights,
+    save_best,
+    save_checkpoint,
+)
+from crosshead.training.optimizer import Optimizer
+from crosshead.training.recipe import TrainConfig
+
+CONFIG = TrainConfig(max_updates=1, learning_rate=0.1)
+
+
+def new_optimizer(seed: int = 0, width: int = 5, dtype: torch.dtype = torch.float32) -> Optimizer:
+    torch.manual_seed(seed)
+    return Optimizer(nn.Sequential(nn.Linear(4, width), nn.Linear(width, 3)).to(dtype), CONFIG)
+
+
+def take_steps(optimizer: Optimizer, count: int) -> None:
+    """With gradients drawn from the global generator, as dropout is."""
+    for _ in range(count):
+        for parameter in optimizer.parameters.values():
+            parameter.grad = torch.randn(parameter.shape).to(parameter.dtype)
+        optimizer.step(0.01)
+
+
+def copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert torch.equal(found[name], tensor), name
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    paths = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_all_comes_back_to_the_bit(tmp_path: Path, dtype: torch.dtype) -> None:
+    optimizer = new_optimizer(dtype=dtype)
+    take_steps(optimizer, 3)
+    progress = Progress(3, 1, 2, 1.25, 300, 1, 2, -0.1, 1, 3, 3, 999)
+    place = save_checkpoint(tmp_path, optimizer, progress, keep=5)
+    weights, state = copies(optimizer.weights()), copies(optimizer.state())
+    take_steps(optimizer, 2)
+    later, drawn = copies(optimizer.weights()), torch.rand(3)
+
+    again = new_optimizer(seed=9, dtype=dtype)
+    assert load_checkpoint(place, again) == progress
+    assert_equal(again.weights(), weights)
+    assert_equal(again.state(), state)
+    take_steps(again, 2)
+    assert_equal(again.weights(), later)
+    assert torch.equal(torch.rand(3), drawn)
+
+
+def test_no_file_of_a_checkpoint_is_a_pickle(tmp_path: Path) -> None:
+    optimizer = new_optimizer()
+    take_steps(optimizer, 1)
+    place = save_checkpoint(tmp_path, optimizer, Progress(1), keep=1)
+    assert {path.name for path in place.iterdir()} == {WEIGHTS, OPTIMIZER, STATE}
+    for name in (WEIGHTS, OPTIMIZER):
+        raw = (place / name).read_bytes()
+        json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])  # safetensors' header
+    json.loads((place / STATE).read_bytes())
+
+
+def test_the_newest_are_kept(tmp_path: Path) -> None:
+    optimizer = new_optimizer()
+    for update in (9, 10, 99, 100, 100_000_000):
+        save_checkpoint(tmp_path, optimizer, Progress(update), keep=3)
+    kept = [load_checkpoint(place, optimizer).update for place in list_checkpoints(tmp_path)]
+    assert kept == [99, 100, 100_000_000]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_an_interim_checkpoint_gives_way_to_the_next(tmp_path: Path) -> None:
+    optimizer = new_optimizer()
+    for update, replaced in ((4, 0), (8, 0), (9, 0), (12, 9)):
+        save_checkpoint(tmp_path, optimizer, Progress(update), keep=2, replaced=replaced)
+    assert [place.name for place in list_checkpoints(tmp_path)] == [
+        "update-00000008",
+        "update-00000012",
+    ]
+
+
+def test_the_same_update_is_written_again(tmp_path: Path) -> None:
+    optimizer = new_optimizer()
+    save_checkpoint(tmp_path, optimizer, Progress(4), keep=2)
+    place = save_checkpoint(tmp_path, optimizer, Progress(4, epoch=1), keep=2, replaced=4)
+    assert list_checkpoints(tmp_path) == [place]
+    assert load_checkpoint(place, optimizer).epoch == 1
+
+
+def _remove(path: Path) -> None:
+    path.unlink()
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _flip(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[0 if path.name == STATE else -1] ^= 1
+    path.write_bytes(bytes(raw))
+
+
+@pytest.mark.parametrize("damage", [_remove, _truncate, _empty, _flip])
+@pytest.mark.parametrize("name", [WEIGHTS, OPTIMIZER, STATE])
+def test_damage_is_refused_by_the_files_name(
+    tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    optimizer = new_optimizer()
+    take_steps(optimizer, 1)
+    place = save_checkpoint(tmp_path, optimizer, Progress(1), keep=1)
+    damage(place / name)
+    other = new_optimizer(seed=1)
+    before = copies(other.weights())
+    with pytest.raises(BundleError) as caught:
+        load_checkpoint(place, other)
+    assert str(place / name) in str(caught.value) and "\n" not in str(caught.value)
+    assert_equal(other.weights(), before)
+
+
+@pytest.mark.parametrize("state", ["[]", "{}", '{"progress": 3}', '{"progress": {"steps": 3}}'])
+def test_a_state_that_is_none_is_refused(tmp_path: Path, state: str) -> None:
+    place = save_checkpoint(tmp_path, new_optimizer(), Progress(1), keep=1)
+    (place / STATE).write_text(state)
+    with pytest.raises(BundleError, match=STATE):
+        load_checkpoint(place, new_optimizer())
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    place = save_checkpoint(tmp_path, new_optimizer(), Progress(1), keep=1)
+    with pytest.raises(BundleError, match=r"0\.weight has shape \(5, 4\).*\(6, 4\)"):
+        load_checkpoint(place, new_optimizer(width=6))
+    other = Optimizer(nn.Linear(4, 3), CONFIG)
+    with pytest.raises(BundleError, match="not those of the recipe's model"):
+        load_checkpoint(place, other)
+
+
+def test_a_directory_without_its_state_is_no_checkpoint(tmp_path: Path) -> None:
+    optimizer = new_optimizer()
+    first = save_checkpoint(tmp_path, optimizer, Progress(1), keep=5)
+    second = save_checkpoint(tmp_path, optimizer, Progress(2), keep=5)
+    (second / STATE).unlink()
+    assert list_checkpoints(tmp_path) == [first]
+    assert list_checkpoints(tmp_path / "absent") == []
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_failed_write_leaves_nothing_behind(
+    tmp_path: Path, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimizer = new_optimizer()
+    save_checkpoint(tmp_path, optimizer, Progress(1), keep=1)
+    before = contents(tmp_path)
+    calls = 0
+
+    def fsync(descriptor: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls >= 2 * failing - 1:  # a file, then its directory
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", fsync)
+    with pytest.raises(UserError, match="No space left on device"):
+        save_checkpoint(tmp_path, optimizer, Progress(2), keep=1)
+    assert contents(tmp_path) == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_full_disk_leaves_the_earlier_checkpoint_whole(tmp_path: Path) -> None:
+    """The system itself refuses to write more than 2,000 bytes into a file."""
+    script = f"""
+import resource, torch
+from pathlib import Path
+from torch import nn
+from crosshead.errors import UserError
+from crosshead.training.checkpoint import *
+from crosshead.training.optimizer import Optimizer
+from crosshead.training.recipe import TrainConfig
+optimizer = Optimizer(nn.Linear(100, 100), TrainConfig(max_updates=1, learning_rate=0.1))
+directory = Path({str(tmp_path)!r})
+save_checkpoint(directory, optimizer, Progress(1), keep=1)
+save_best(directory, optimizer.weights())
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+for save in (
+    lambda: save_checkpoint(directory, optimizer, Progress(2), keep=1),
+    lambda: save_best(directory, optimizer.weights()),
+):
+    try:
+        save()
+    except UserError as error:
+        print("refused:", error)
+print([place.name for place in list_checkpoints(directory)])
+load_checkpoint(list_checkpoints(directory)[0], optimizer)
+load_best(directory)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.startswith("refused:") for line in lines] == [True, True, False]
+    assert lines[2] == "['update-00000001']"
+    assert {path.name for path in tmp_path.iterdir()} == {"update-00000001", BEST}
+
+
+def test_the_best_weights_are_kept_beside(tmp_path: Path) -> None:
+    directory = tmp_path / "checkpoints"
+    first, second = new_optimizer(1), new_optimizer(2)
+    save_best(directory, first.weights())
+    save_best(directory, second.weights())
+    assert_equal(load_best(directory), second.weights())
+    assert list_checkpoints(directory) == []
+    (directory / BEST).write_bytes(b"no tensors")
+    with pytest.raises(BundleError, match=BEST):
+        load_best(directory)
+    (directory / BEST).unlink()
+    with pytest.raises(BundleError, match=BEST):
+        load_best(directory)
+
+
+def test_the_weights_of_a_checkpoint_are_float32(tmp_path: Path) -> None:
+    optimizer = new_optimizer(dtype=torch.bfloat16)
+    take_steps(optimizer, 1)
+    place = save_checkpoint(tmp_path, optimizer, Progress(1), keep=1)
+    assert_equal(load_weights(place), optimizer.weights())
+    assert {weight.dtype for weight in load_weights(place).values()} == {torch.float32}
+
+
+def test_an_average_is_the_mean() -> None:
+    several = [{"a": torch.tensor([x, 2 * x]), "b": torch.tensor(-x)} for x in (1.0, 2.0, 6.0)]
+    assert_equal(average_weights(several), {"a": torch.tensor([3.0, 6.0]), "b": torch.tensor(-3.0)})
+    # In float32 the ones would be lost beside 2^25.
+    large = [{"a": torch.tensor(x)} for x in (2.0**25, 1.0, 1.0, -(2.0**25))]
+    assert_equal(average_weights(large), {"a": torch.tensor(0.5)})

@@ -1,0 +1,42 @@
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crosshead.errors import UserError
+from crosshead.training.curve import plot_curve
+
+
+def write_log(path: Path, validations: int) -> Path:
+    rows: list[dict[str, Any]] = [
+        {"kind": "train", "update": n, "nll": 5 / n} for n in range(1, 41)
+    ]
+    rows += [
+        {"kind": "valid", "update": 10 * n, "nll": 1 / n, "bleu": 9.0 * n}
+        for n in range(1, validations + 1)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("validations", [0, 4])
+def test_a_curve_is_drawn(validations: int, tmp_path: Path) -> None:
+    picture = tmp_path / "curve.png"
+    plot_curve(write_log(tmp_path / "log.jsonl", validations), picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_missing_matplotlib_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(UserError, match=r"pip install 'crosshead\[plot\]'"):
+        plot_curve(write_log(tmp_path / "log.jsonl", 1), tmp_path / "curve.png")
+    assert not (tmp_path / "curve.png").exists()

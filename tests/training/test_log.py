@@ -1,0 +1,109 @@
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from crosshead.training import log as log_module
+from crosshead.training.log import LOG, Bar, Lines, RunLog, Silent, choose_display
+
+TENSORBOARD = log_module._tensorboard
+
+
+@pytest.fixture(autouse=True)
+def _no_tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "_tensorboard", lambda directory: None)
+
+
+def updates(directory: Path) -> list[int]:
+    return [json.loads(line)["update"] for line in (directory / LOG).read_text().splitlines()]
+
+
+def test_a_line_is_one_object(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    log.write("train", 3, loss=1.5, note="a\nb")
+    lines = (tmp_path / LOG).read_text().splitlines()  # before it is closed
+    log.close()
+    assert [json.loads(line) for line in lines] == [
+        {"kind": "train", "update": 3, "loss": 1.5, "note": "a\nb"}
+    ]
+
+
+def test_what_came_after_a_checkpoint_is_logged_again(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    log.write("train", 1)
+    length = log.tell()
+    log.write("train", 2)
+    log.close()
+    again = RunLog(tmp_path, keep=length)
+    assert again.tell() == length == (tmp_path / LOG).stat().st_size
+    again.write("train", 2)
+    assert again.tell() == (tmp_path / LOG).stat().st_size
+    again.close()
+    assert updates(tmp_path) == [1, 2]
+
+
+def test_a_log_that_was_lost_is_begun_anew(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, keep=1000)
+    log.write("train", 7)
+    log.close()
+    assert updates(tmp_path) == [7]
+
+
+def test_an_earlier_run_is_not_continued_unasked(tmp_path: Path) -> None:
+    for update in (1, 2):
+        log = RunLog(tmp_path)
+        log.write("train", update)
+        log.close()
+    assert updates(tmp_path) == [2]
+
+
+def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    lines.say("begins")
+    lines.advance(0.5, "loss 2.0")
+    lines.close()
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "begins\n 50%  loss 2.0\n")
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    bar = choose_display()
+    bar.say("on 2 threads [not markup]")
+    bar.advance(0.25, "loss 2.0")
+    bar.close()
+    assert "on 2 threads [not markup]" in terminal.getvalue()
+    assert "25%" in terminal.getvalue() and "loss 2.0" in terminal.getvalue()
+    assert isinstance(bar, Bar)
+
+
+def test_a_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    assert isinstance(choose_display(), Lines)
+
+
+def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
+    silent = Silent()
+    silent.say("begins")
+    silent.advance(0.5, "loss 2.0")
+    silent.close()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_tensorboard_gets_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    monkeypatch.setattr(log_module, "_tensorboard", TENSORBOARD)
+    log = RunLog(tmp_path)
+    log.write("valid", 3, loss=1.5, reason="text is not for a curve")
+    log.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert events.Tags()["scalars"] == ["valid/loss"]
+    assert [(event.step, event.value) for event in events.Scalars("valid/loss")] == [(3, 1.5)]

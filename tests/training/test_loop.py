@@ -1,0 +1,434 @@
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from crosshead.data.batching import Example, collate
+from crosshead.data.synthetic import copy_task
+from crosshead.errors import UserError
+from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.training import log as log_module
+from crosshead.training import loop
+from crosshead.training.checkpoint import (
+    Progress,
+    list_checkpoints,
+    load_best,
+    load_checkpoint,
+    load_weights,
+)
+from crosshead.training.log import LOG, RunLog, Silent
+from crosshead.training.loop import Training, Validation, batch_loss, fit, forward_backward
+from crosshead.training.optimizer import Optimizer
+from crosshead.training.recipe import TrainConfig
+from crosshead.vocabulary import PAD
+
+VOCABULARY = 12
+PAIRS = copy_task(60, VOCABULARY, 6, seed=1)
+SHAPE = TransformerConfig(
+    encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2, dropout=0.2
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "_tensorboard", lambda directory: None)
+
+
+def settings(**changed: Any) -> TrainConfig:
+    """Four or five batches an epoch, a line of the log and a validation each second update."""
+    values = {"batch_tokens": 80, "learning_rate": 0.01, "warmup": 5, "log_every": 2}
+    values |= {"valid_every": 2, "patience": 0}
+    return TrainConfig(**{**values, **changed})
+
+
+def by_sum(weights: dict[str, Tensor]) -> Validation:
+    """A score that is a function of the weights alone."""
+    total = float(sum(weight.abs().sum() for weight in weights.values()))
+    return Validation(total, total, total % 7)
+
+
+def scripted(*scores: float) -> Callable[[dict[str, Tensor]], Validation]:
+    """The scores of one validation after another."""
+    remaining = iter(scores)
+    return lambda weights: Validation(1.0, 1.0, next(remaining))
+
+
+def begin(
+    directory: Path,
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    validate: Callable[[dict[str, Tensor]], Validation] = by_sum,
+    should_stop: Callable[[], bool] = lambda: False,
+    dtype: torch.dtype = torch.float32,
+) -> Training:
+    """A run as `crosshead.training.run` sets it up."""
+    directory.mkdir(exist_ok=True)
+    torch.manual_seed(config.seed)
+    model = Transformer(SHAPE, VOCABULARY, VOCABULARY).to(dtype)
+    optimizer = Optimizer(model, config)
+    checkpoints, progress = directory / "checkpoints", Progress()
+    if resume:
+        progress = load_checkpoint(list_checkpoints(checkpoints)[-1], optimizer)
+    log = RunLog(directory, keep=progress.log_bytes)
+    return Training(
+        model, optimizer, config, lambda epoch: PAIRS, validate, checkpoints, log, Silent(),
+        progress, should_stop,
+    )  # fmt: skip
+
+
+def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Training, str]:
+    training = begin(directory, config, **more)
+    try:
+        return training, fit(training)
+    finally:
+        training.log.close()
+
+
+def logged(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / LOG).read_text().splitlines()]
+
+
+def digest(training: Training) -> str:
+    """Of weights, moments and the random generator."""
+    tensors = {**training.optimizer.weights(), **training.optimizer.state()}
+    tensors["random"] = torch.get_rng_state()
+    sums = hashlib.sha256()
+    for name in sorted(tensors):
+        sums.update(name.encode() + tensors[name].detach().numpy().tobytes())
+    return sums.hexdigest()
+
+
+def stopped_run(directory: Path, config: TrainConfig, update: int, **more: Any) -> Training:
+    """A run that is asked to stop after an update."""
+    training = begin(directory, config, **more)
+    training.should_stop = lambda: training.progress.update >= update
+    assert fit(training) == "it was asked to stop"
+    training.log.close()
+    return training
+
+
+def comparable(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What does not depend on the clock."""
+    timed = {"seconds", "target_tokens_per_second", "peak_memory_bytes"}
+    return [{key: line[key] for key in line.keys() - timed} for line in log]
+
+
+@pytest.mark.parametrize(
+    ("stop", "cadence", "dtype"),
+    [
+        (3, {}, torch.float32),  # in the middle of an epoch, where nothing is due
+        (3, {}, torch.bfloat16),
+        (6, {}, torch.float32),  # where a validation is due
+        (7, {"valid_every": 0}, torch.float32),
+        (10, {"valid_every": 0}, torch.float32),
+        (4, {"checkpoint_every": 3}, torch.float32),
+        (11, {"checkpoint_every": 3, "valid_every": 4}, torch.float32),
+        (14, {}, torch.float32),  # at the very end
+    ],
+)
+def test_resumed_is_uninterrupted(
+    tmp_path: Path, stop: int, cadence: dict[str, int], dtype: torch.dtype
+) -> None:
+    config = settings(max_updates=14, keep_last=3, average=3, **cadence)
+    whole, reason = run(tmp_path / "whole", config, dtype=dtype)
+    expected = digest(whole)
+
+    stopped_run(tmp_path / "parts", config, stop, dtype=dtype)
+    torch.manual_seed(99)
+    resumed, resumed_reason = run(tmp_path / "parts", config, resume=True, dtype=dtype)
+    assert digest(resumed) == expected
+    assert resumed_reason == reason == "max_updates 14 is reached"
+    for key in ("update", "epoch", "batch", "target_tokens", "best_update", "best_score"):
+        assert getattr(resumed.progress, key) == getattr(whole.progress, key)
+    assert resumed.progress.since_best == whole.progress.since_best
+    names = [
+        [place.name for place in list_checkpoints(tmp_path / part / "checkpoints")]
+        for part in ("whole", "parts")
+    ]
+    assert names[0] == names[1]
+    best = [load_best(tmp_path / part / "checkpoints") for part in ("whole", "parts")]
+    assert all(torch.equal(best[0][name], best[1][name]) for name in best[0])
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    config = settings(max_updates=9, checkpoint_every=4, log_every=3, valid_every=3)
+    whole, _ = run(tmp_path / "whole", config)
+    expected = digest(whole)
+
+    killed = begin(tmp_path / "parts", config)
+
+    def explode() -> bool:
+        if killed.progress.update == 7:
+            raise KeyboardInterrupt
+        return False
+
+    killed.should_stop = explode
+    with pytest.raises(KeyboardInterrupt):
+        fit(killed)
+    killed.log.close()
+    resumed, _ = run(tmp_path / "parts", config, resume=True)
+    assert digest(resumed) == expected
+    found, wanted = comparable(logged(tmp_path / "parts")), comparable(logged(tmp_path / "whole"))
+    assert [(line["kind"], line["update"]) for line in found] == [
+        (line["kind"], line["update"]) for line in wanted
+    ]
+
+
+def test_a_finished_run_that_is_resumed_changes_nothing(tmp_path: Path) -> None:
+    config = settings(max_epochs=1)
+    first, _ = run(tmp_path, config)
+    log, progress = logged(tmp_path), first.progress
+    second, reason = run(tmp_path, config, resume=True)
+    assert reason == "max_epochs 1 is reached"
+    assert second.progress == progress
+    assert logged(tmp_path) == log
+
+
+def test_more_updates_can_be_asked_for(tmp_path: Path) -> None:
+    run(tmp_path / "parts", settings(max_updates=5, valid_every=0))
+    longer = settings(max_updates=12, valid_every=0)
+    resumed, _ = run(tmp_path / "parts", longer, resume=True)
+    found = digest(resumed)
+    whole, _ = run(tmp_path / "whole", longer)
+    assert digest(whole) == found
+
+
+def test_the_budget_of_updates(tmp_path: Path) -> None:
+    training, reason = run(tmp_path, settings(max_updates=3, max_epochs=50))
+    assert (training.progress.update, reason) == (3, "max_updates 3 is reached")
+    (place,) = (p for p in list_checkpoints(training.directory) if p.name.endswith("3"))
+    assert load_checkpoint(place, training.optimizer).update == 3
+
+
+def test_the_budget_of_epochs(tmp_path: Path) -> None:
+    batches = len(loop.plan_batches(loop.example_lengths(PAIRS), 80, 1, 0))
+    batches += len(loop.plan_batches(loop.example_lengths(PAIRS), 80, 1, 1))
+    training, reason = run(tmp_path, settings(max_updates=500, max_epochs=2))
+    assert (training.progress.epoch, training.progress.batch) == (2, 0)
+    assert (training.progress.update, reason) == (batches, "max_epochs 2 is reached")
+
+
+def test_the_budget_of_minutes_counts_all_parts_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+
+    def forward(*arguments: Any) -> Any:
+        nonlocal now
+        now += 10  # seconds an update
+        return forward_backward(*arguments)
+
+    def validate(weights: dict[str, Tensor]) -> Validation:
+        nonlocal now
+        now += 5
+        return by_sum(weights)
+
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(loop, "forward_backward", forward)
+    # Every second update is followed by a validation: 25 seconds a pair of updates.
+    config = settings(max_minutes=1.5, max_updates=500)
+    stopped_run(tmp_path, config, 2, validate=validate)
+    now += 10_000
+    training, reason = run(tmp_path, config, resume=True, validate=validate)
+    assert reason == "max_minutes 1.5 are over"
+    assert (training.progress.update, training.progress.seconds) == (8, 100.0)
+    seconds = [line["seconds"] for line in logged(tmp_path) if line["kind"] == "valid"]
+    assert seconds == [25, 50, 75, 100]
+    speeds = [line for line in logged(tmp_path) if line["kind"] == "train"]
+    tokens = [0] + [line["target_tokens"] for line in speeds]
+    for line, before in zip(speeds, tokens, strict=False):
+        expected = (line["target_tokens"] - before) / 20
+        assert line["target_tokens_per_second"] == pytest.approx(expected, abs=0.06)
+
+
+def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
+    config = settings(max_updates=500, patience=3)
+    scores = [1, 3, 2, 3, 4, 4, 4, 4, 5]
+    training, reason = run(tmp_path, config, validate=scripted(*scores))
+    assert reason == "3 validations brought nothing better"
+    assert training.progress.update == 16  # the eighth validation
+    assert (training.progress.best_update, training.progress.best_score) == (10, [4, -1.0])
+    marks = [line["best"] for line in logged(tmp_path) if line["kind"] == "valid"]
+    assert marks == [True, True, False, False, True, False, False, False]
+
+
+def test_patience_is_counted_from_the_end_of_the_warm_up(tmp_path: Path) -> None:
+    config = settings(max_updates=500, patience=2, warmup=7)
+    training, reason = run(tmp_path, config, validate=scripted(3, 0, 0, 0, 0, 0))
+    assert reason == "2 validations brought nothing better"
+    assert training.progress.update == 10  # updates 8 and 10: those at 4 and 6 do not count
+
+
+def test_the_loss_decides_where_two_validations_have_the_same_bleu(tmp_path: Path) -> None:
+    losses = iter([3.0, 1.0, 2.0])
+
+    def validate(weights: dict[str, Tensor]) -> Validation:
+        return Validation(next(losses), 0.0, 0.0)
+
+    training, _ = run(tmp_path, settings(max_updates=6), validate=validate)
+    assert training.progress.best_update == 4
+
+
+def test_the_best_weights_are_those_that_validated_best(tmp_path: Path) -> None:
+    config = settings(max_updates=8, keep_last=9)
+    training, _ = run(tmp_path, config, validate=scripted(1, 5, 2, 3))
+    places = {place.name[-1]: place for place in list_checkpoints(training.directory)}
+    assert list(places) == ["2", "4", "6", "8"]
+    best = load_best(training.directory)
+    for update, place in places.items():
+        equal = [torch.equal(weight, best[name]) for name, weight in load_weights(place).items()]
+        assert all(equal) if update == "4" else not all(equal)
+
+
+def test_the_loss_can_be_what_validation_compares(tmp_path: Path) -> None:
+    losses = iter([3.0, 1.0, 2.0])
+
+    def validate(weights: dict[str, Tensor]) -> Validation:
+        return Validation(next(losses), 0.0, 50.0)
+
+    training, _ = run(tmp_path, settings(max_updates=6, metric="loss"), validate=validate)
+    assert (training.progress.best_update, training.progress.best_score) == (4, [-1.0, 50.0])
+
+
+def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
+    config = settings(max_updates=10, checkpoint_every=3, keep_last=2, average=2)
+    training, _ = run(tmp_path, config)
+    updates = [int(place.name[-8:]) for place in list_checkpoints(training.directory)]
+    assert updates == [9, 10]
+
+
+def test_a_stop_saves_what_there_is_without_validating(tmp_path: Path) -> None:
+    def validate(weights: dict[str, Tensor]) -> Validation:
+        pytest.fail("somebody waits for the run to end")
+
+    training = stopped_run(tmp_path, settings(max_updates=9), 2, validate=validate)
+    (place,) = list_checkpoints(training.directory)
+    assert load_checkpoint(place, training.optimizer).update == 2
+
+
+def test_the_log_says_what_the_contract_says(tmp_path: Path) -> None:
+    training, _ = run(tmp_path, settings(max_epochs=1, valid_every=0))
+    lines = logged(tmp_path)
+    train = [line for line in lines if line["kind"] == "train"]
+    assert {frozenset(line) for line in train} == {
+        frozenset(
+            ["kind", "update", "epoch", "seconds", "loss", "nll", "target_tokens", "learning_rate",
+             "target_tokens_per_second", "gradient_norm", "peak_memory_bytes"]
+        )
+    }  # fmt: skip
+    last = training.progress.update
+    assert [line["update"] for line in train] == sorted({*range(2, last, 2), last})
+    assert train[-1]["target_tokens"] == sum(len(target) + 1 for _, target in PAIRS)
+    assert train[0]["learning_rate"] == pytest.approx(0.01 * 2 / 5)
+    # A new model knows nothing: a loss not far from that of a guess, log(12).
+    assert 1 < train[0]["nll"] < 10 and train[0]["loss"] > 0
+    assert train[0]["gradient_norm"] > 0 and train[0]["peak_memory_bytes"] > 10**7
+    (valid,) = (line for line in lines if line["kind"] == "valid")
+    assert set(valid) == {"kind", "update", "epoch", "seconds", "loss", "nll", "bleu", "best"}
+    assert valid["update"] == last and valid["epoch"] == 1
+
+
+def test_a_batch_counts_its_target_tokens_and_leaves_padding_out() -> None:
+    torch.manual_seed(0)
+    model = Transformer(SHAPE, VOCABULARY, VOCABULARY).eval()
+    batch = collate(PAIRS, [0, 1, 2, 3])
+    assert (batch.target_output == PAD).any()
+    sums = batch_loss(model, batch, 0.1)
+    logits = model(batch.source, batch.target_input)
+    expected = F.cross_entropy(
+        logits.flatten(0, 1), batch.target_output.flatten(), ignore_index=PAD, label_smoothing=0.1,
+        reduction="sum",
+    )  # fmt: skip
+    torch.testing.assert_close(sums.loss, expected)
+    assert sums.count == sum(len(PAIRS[row][1]) + 1 for row in range(4))
+
+
+def test_gradients_are_of_the_mean_over_target_tokens() -> None:
+    torch.manual_seed(0)
+    shape = SHAPE.model_copy(update={"dropout": 0.0})
+    model = Transformer(shape, VOCABULARY, VOCABULARY).eval()
+    batch = collate(PAIRS, [0, 1, 2, 3])
+    forward_backward(model, batch, 0.1)
+    assert model.training
+    found = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    sums = batch_loss(model, batch, 0.1)
+    (sums.loss / sum(len(PAIRS[row][1]) + 1 for row in range(4))).backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad)
+
+
+def break_gradients(training: Training, updates: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a gradient infinite in those updates, counted from 1."""
+
+    def broken(model: Transformer, *arguments: Any) -> Any:
+        sums = forward_backward(model, *arguments)
+        if training.progress.update + 1 in updates:
+            next(model.parameters()).grad[0, 0] = float("inf")
+        return sums
+
+    monkeypatch.setattr(loop, "forward_backward", broken)
+
+
+def test_gradients_that_stay_infinite_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = begin(tmp_path, settings(max_updates=50))
+    break_gradients(training, set(range(4, 50)), monkeypatch)
+    with pytest.raises(UserError) as caught:
+        fit(training)
+    training.log.close()
+    message = str(caught.value)
+    assert "10 updates in a row, up to update 13" in message and "learning_rate" in message
+    assert "\n" not in message
+
+
+def test_single_infinite_gradients_are_skipped_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = begin(tmp_path, settings(max_updates=30))
+    break_gradients(training, set(range(1, 31)) - {9, 18, 27}, monkeypatch)
+    fit(training)
+    training.log.close()
+    assert training.progress.skipped == 27
+    steps = {float(v) for k, v in training.optimizer.state().items() if k.endswith(".step")}
+    assert steps == {3.0}
+
+
+def test_every_epoch_shows_every_pair_once_in_another_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: dict[int, list[int]] = {}
+    training = begin(tmp_path, settings(max_epochs=3))
+
+    def spy(examples: list[Example], rows: list[int], start: int) -> Any:
+        orders.setdefault(training.progress.epoch, []).extend(rows)
+        return collate(examples, rows, start)
+
+    monkeypatch.setattr(loop, "collate", spy)
+    fit(training)
+    training.log.close()
+    assert list(orders) == [0, 1, 2]
+    assert all(sorted(order) == list(range(len(PAIRS))) for order in orders.values())
+    assert orders[0] != orders[1] != orders[2] != orders[0]
+
+
+def test_the_examples_of_an_epoch_are_asked_for_by_its_number(tmp_path: Path) -> None:
+    asked: list[int] = []
+    training = begin(tmp_path, settings(max_epochs=3))
+
+    def examples(epoch: int) -> list[Example]:
+        asked.append(epoch)
+        return PAIRS
+
+    training.examples = examples
+    fit(training)
+    training.log.close()
+    assert asked == [0, 1, 2]

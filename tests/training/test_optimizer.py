@@ -1,0 +1,133 @@
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from crosshead.training.optimizer import Optimizer
+from crosshead.training.recipe import TrainConfig
+
+UNCLIPPED = TrainConfig(max_updates=1, learning_rate=0.1, clip_norm=0.0)
+RATES = [0.01, 0.02, 0.005, 0.01]
+
+
+def small_model(dtype: torch.dtype = torch.float32) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)).to(dtype)
+
+
+def give_gradients(model: nn.Module, seed: int, scale: float = 1.0) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        gradient = scale * torch.randn(parameter.shape, generator=generator)
+        parameter.grad = gradient.to(parameter.dtype)
+
+
+def total_norm(model: nn.Module) -> float:
+    return float(torch.cat([p.grad.float().flatten() for p in model.parameters()]).norm())
+
+
+def copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert torch.equal(found[name], tensor), name
+
+
+def test_in_float32_it_is_pytorchs_adam() -> None:
+    model = small_model()
+    reference = copy.deepcopy(model)
+    optimizer = Optimizer(model, UNCLIPPED)
+    adam = torch.optim.Adam(reference.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    for seed, rate in enumerate(RATES):
+        give_gradients(model, seed)
+        give_gradients(reference, seed)
+        expected_norm = total_norm(model)
+        assert optimizer.step(rate) == pytest.approx(expected_norm, rel=1e-5)
+        adam.param_groups[0]["lr"] = rate
+        adam.step()
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+        assert ours.grad is None
+
+
+def test_a_bfloat16_model_keeps_float32_masters() -> None:
+    model = small_model(torch.bfloat16)
+    optimizer = Optimizer(model, UNCLIPPED)
+    before = copies(optimizer.weights())
+    reference = {name: weight.clone() for name, weight in before.items()}
+    adam = torch.optim.Adam(list(reference.values()), betas=(0.9, 0.98), eps=1e-9)
+    adam.param_groups[0]["lr"] = 1e-5  # less than bfloat16 can add to most weights
+    for seed in range(20):
+        give_gradients(model, seed)
+        for name, parameter in model.named_parameters():
+            reference[name].grad = parameter.grad.float()
+        optimizer.step(1e-5)
+        adam.step()
+    for name, parameter in model.named_parameters():
+        master = optimizer.weights()[name]
+        assert parameter.dtype == torch.bfloat16 and master.dtype == torch.float32
+        torch.testing.assert_close(master, reference[name])
+        assert not torch.equal(master, before[name])
+        assert torch.equal(parameter.detach(), master.bfloat16())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_long_gradients_are_shortened(dtype: torch.dtype) -> None:
+    model = small_model(dtype)
+    optimizer = Optimizer(model, UNCLIPPED.model_copy(update={"clip_norm": 0.5}))
+    give_gradients(model, 0, scale=10.0)
+    norm = total_norm(model)
+    gradients = {name: p.grad.float().clone() for name, p in model.named_parameters()}
+    assert norm > 0.5
+    assert optimizer.step(0.01) == pytest.approx(norm, rel=1e-4)
+    for name, gradient in gradients.items():
+        moment = optimizer.state()[f"{name}.exp_avg"]
+        torch.testing.assert_close(moment, 0.1 * gradient * 0.5 / norm, rtol=1e-4, atol=1e-7)
+
+
+def test_short_gradients_are_left_alone() -> None:
+    clipped, unclipped = small_model(), small_model()
+    first = Optimizer(clipped, UNCLIPPED.model_copy(update={"clip_norm": 1e6}))
+    second = Optimizer(unclipped, UNCLIPPED)
+    for model, optimizer in ((clipped, first), (unclipped, second)):
+        give_gradients(model, 0)
+        optimizer.step(0.01)
+    assert_equal(first.weights(), second.weights())
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_gradients_that_are_not_finite_are_not_applied(dtype: torch.dtype, bad: float) -> None:
+    model = small_model(dtype)
+    optimizer = Optimizer(model, UNCLIPPED.model_copy(update={"clip_norm": 1.0}))
+    give_gradients(model, 0)
+    optimizer.step(0.01)
+    weights, state = copies(optimizer.weights()), copies(optimizer.state())
+    give_gradients(model, 1)
+    next(model.parameters()).grad[0, 0] = bad
+    assert optimizer.step(0.01) is None
+    assert_equal(optimizer.weights(), weights)
+    assert_equal(optimizer.state(), state)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_another_optimizer_goes_on_from_weights_and_state(dtype: torch.dtype) -> None:
+    model, other = small_model(dtype), small_model(dtype)
+    first, second = Optimizer(model, UNCLIPPED), Optimizer(other, UNCLIPPED)
+    for seed in range(3):
+        give_gradients(model, seed)
+        first.step(0.01)
+    second.set_weights(first.weights())
+    second.set_state(first.state())
+    assert_equal(second.state(), first.state())
+    assert_equal(dict(other.named_parameters()), dict(model.named_parameters()))
+    for each, optimizer in ((model, first), (other, second)):
+        give_gradients(each, 7)
+        optimizer.step(0.01)
+    assert_equal(second.weights(), first.weights())
+    assert_equal(second.state(), first.state())

@@ -1,0 +1,288 @@
+import hashlib
+import json
+import random
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import crosshead
+from crosshead.config import read_toml
+from crosshead.errors import BundleError, ConfigError, DataError, UserError
+from crosshead.training.checkpoint import list_checkpoints
+from crosshead.training.recipe import Recipe, compose
+from crosshead.training.run import train
+
+WORDS = {
+    "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs",
+    "seven": "sieben", "eight": "acht",
+}  # fmt: skip
+SMALL = [
+    "tokenizer.kind=words", "tokenizer.vocab_size=100", "encoder_layers=1", "decoder_layers=1",
+    "d_model=16", "d_ff=16", "heads=2", "model.dropout=0.1", "train.batch_tokens=200",
+    "learning_rate=0.01", "warmup=10", "max_updates=18", "valid_every=6", "precision=float32",
+    "threads=1", "keep_last=3", "average=3", "patience=0", "log_every=1", "data.max_length=20",
+    "data.valid_size=12", "max_extra=3",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `en` and `de`: 200 pairs, and three that nobody can learn from."""
+    rng = random.Random(1)
+    lines = [rng.choices(list(WORDS), k=rng.randint(1, 6)) for _ in range(200)]
+    source = [" ".join(line) for line in lines]
+    target = [" ".join(WORDS[word] for word in line) for line in lines]
+    source[40:40], target[40:40] = [" "], ["eins"]
+    source[90:90], target[90:90] = ["one " * 30], ["eins " * 30]
+    source[150:150], target[150:150] = ["one"], ["eins " * 19]
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "en").write_text("\n".join(source) + "\n", encoding="utf-8")
+    (folder / "de").write_text("\n".join(target) + "\n", encoding="utf-8")
+    (folder / "valid.en").write_text("one two\nthree\n", encoding="utf-8")
+    (folder / "valid.de").write_text("eins zwei\ndrei\n", encoding="utf-8")
+    return folder
+
+
+def recipe_for(text: Path, *assignments: str) -> Recipe:
+    data = {"source": str(text / "en"), "target": str(text / "de")}
+    return compose(flags={"data": data}, assignments=[*SMALL, *assignments])
+
+
+@pytest.fixture(scope="module")
+def finished(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that went to its end; to be read only."""
+    out = tmp_path_factory.mktemp("runs") / "words"
+    train(recipe_for(text), out, command="crosshead train --out words")
+    return out
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def logged(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+
+
+def tree(out: Path) -> dict[str, str]:
+    return {str(path.relative_to(out)): digest(path) for path in out.rglob("*") if path.is_file()}
+
+
+def stop_after(out: Path, update: int) -> Callable[[], bool]:
+    """What a signal during that update does (the update before it stands in the log)."""
+    log = out / "log.jsonl"
+    return lambda: log.is_file() and any(line["update"] >= update - 1 for line in logged(out))
+
+
+def test_the_directory_of_a_run(finished: Path) -> None:
+    names = {path.name for path in finished.iterdir()}
+    assert names >= {
+        "config.json", "model.safetensors", "tokenizer.json", "README.md", "recipe.toml",
+        "log.jsonl", "left-out.tsv", "checkpoints",
+    }  # fmt: skip
+    assert not [path for path in finished.rglob("*") if path.name.endswith(".tmp")]
+    assert [place.name[-2:] for place in list_checkpoints(finished / "checkpoints")] == [
+        "06", "12", "18",
+    ]  # fmt: skip
+
+
+def test_what_is_left_out_is_written_down(finished: Path, text: Path) -> None:
+    header, *rows = (finished / "left-out.tsv").read_text().splitlines()
+    assert header == "file\tline\treason"
+    assert rows == [
+        f"{text / 'en'}\t41\tempty side",
+        f"{text / 'en'}\t91\ttoo long",
+        f"{text / 'en'}\t151\tlength ratio",
+    ]
+
+
+def test_the_log_ends_with_the_scores_of_the_bundle(finished: Path) -> None:
+    lines = logged(finished)
+    assert [line["update"] for line in lines if line["kind"] == "train"] == list(range(1, 19))
+    assert [line["update"] for line in lines if line["kind"] == "valid"] == [6, 12, 18]
+    assert [line["kind"] for line in lines].index("end") == len(lines) - 1
+    assert lines[-1]["reason"] == "max_updates 18 is reached"
+    train_losses = [line["loss"] for line in lines if line["kind"] == "train"]
+    assert train_losses[-1] < train_losses[0]
+
+
+def test_the_card_says_what_was_done(finished: Path, text: Path) -> None:
+    card = (finished / "README.md").read_text()
+    _, front, body = card.split("---\n", 2)
+    facts = yaml.safe_load(front)
+    assert facts["library_name"] == "crosshead" and facts["pipeline_tag"] == "translation"
+    (model,) = facts["model-index"]
+    assert model["name"] == "words"
+    metrics = [metric["type"] for result in model["results"] for metric in result["metrics"]]
+    assert metrics[0] == "bleu" and any(metric.startswith("chrf") for metric in metrics)
+    assert re.search(r"Validation: (9|1[0-2]) pairs held out of the training files", body)
+    assert str(text / "en") in body and digest(text / "de") in body
+    assert "crosshead train --out words" in body
+    for phrase in ("empty side", "too long", "length ratio", "float32", "version:"):
+        assert phrase in body
+    settings = body.split("```toml\n")[1].split("```")[0]
+    assert compose(recipe=tomllib.loads(settings)) == recipe_for(text)
+
+
+def test_the_bundle_translates(finished: Path) -> None:
+    translator = crosshead.load(finished)
+    assert isinstance(translator("one two"), str)
+    several = translator(["one two", "", "three"])
+    assert len(several) == 3 and several[1] == ""
+    assert several[0] == translator("one two")
+
+
+def test_the_resolved_recipe_can_be_run_again(finished: Path, text: Path, tmp_path: Path) -> None:
+    stored = compose(recipe=read_toml(finished / "recipe.toml"))
+    assert stored == recipe_for(text)
+    train(stored, tmp_path / "again")
+    assert digest(tmp_path / "again/model.safetensors") == digest(finished / "model.safetensors")
+
+
+@pytest.mark.parametrize("stop", [4, 12, 18])
+def test_a_run_that_was_stopped_and_resumed_gives_the_same_bundle(
+    finished: Path, text: Path, tmp_path: Path, stop: int
+) -> None:
+    out = tmp_path / "words"
+    first = train(recipe_for(text), out, should_stop=stop_after(out, stop))
+    assert first.interrupted and first.progress.update == stop
+    assert not (out / "config.json").exists()
+    second = train(recipe_for(text), out, resume=True)
+    assert not second.interrupted and second.progress.update == 18
+    for name in ("model.safetensors", "config.json", "tokenizer.json", "recipe.toml"):
+        assert digest(out / name) == digest(finished / name), name
+    assert [line["update"] for line in logged(out) if line["kind"] == "train"] == list(range(1, 19))
+
+
+def test_a_run_can_be_prolonged(text: Path, tmp_path: Path) -> None:
+    train(recipe_for(text, "max_updates=6"), tmp_path / "run")
+    summary = train(recipe_for(text, "max_updates=8"), tmp_path / "run", resume=True)
+    assert summary.progress.update == 8
+    assert len([line for line in logged(tmp_path / "run") if line["kind"] == "train"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("assignment", "named"),
+    [("d_ff=32", "model.d_ff"), ("tokenizer.vocab_size=50", "tokenizer.vocab_size")],
+)
+def test_a_run_is_resumed_with_the_settings_it_began_with(
+    finished: Path, text: Path, assignment: str, named: str
+) -> None:
+    before = tree(finished)
+    with pytest.raises(ConfigError, match=named):
+        train(recipe_for(text, assignment), finished, resume=True)
+    assert tree(finished) == before
+
+
+def test_a_damaged_checkpoint_is_refused_by_name(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe_for(text), out, should_stop=stop_after(out, 2))
+    (place,) = list_checkpoints(out / "checkpoints")
+    weights = place / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(BundleError, match=r"weights\.safetensors"):
+        train(recipe_for(text), out, resume=True)
+
+
+def test_fine_tuning_keeps_tokenizer_and_shape(finished: Path, text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tuned"
+    other = recipe_for(text, "d_model=32", "tokenizer.kind=characters", "model.dropout=0.2",
+                       "max_updates=2", "learning_rate=1e-20")  # fmt: skip
+    train(other, out, start=finished)
+    assert digest(out / "tokenizer.json") == digest(finished / "tokenizer.json")
+    shape, before = crosshead.load(out).model.config, crosshead.load(finished).model.config
+    assert shape == before.model_copy(update={"dropout": 0.2})
+    # With a learning rate of nothing, the weights are those it began with.
+    lines = ["one two", "three four five"]
+    assert crosshead.load(out)(lines) == crosshead.load(finished)(lines)
+    stored = compose(recipe=read_toml(out / "recipe.toml"))
+    assert stored.model == shape and stored.tokenizer.kind == "words"
+
+
+def test_fine_tuning_keeps_one_tokenizer_a_side(text: Path, tmp_path: Path) -> None:
+    separate = recipe_for(text, "tokenizer.joint=false", "tie=two-way", "max_updates=2")
+    train(separate, tmp_path / "base")
+    train(recipe_for(text, "max_updates=2"), tmp_path / "tuned", start=tmp_path / "base")
+    for name in ("source.json", "target.json"):
+        assert digest(tmp_path / "tuned" / name) == digest(tmp_path / "base" / name)
+    assert not (tmp_path / "tuned/tokenizer.json").exists()
+    assert isinstance(crosshead.load(tmp_path / "tuned")("one two"), str)
+
+
+def test_fine_tuning_from_what_is_no_bundle_is_refused(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(BundleError):
+        train(recipe_for(text), tmp_path / "out", start=text)
+    assert not (tmp_path / "out").exists()
+
+
+def test_validation_files_are_named_in_the_card(text: Path, tmp_path: Path) -> None:
+    valid = [f"valid_source={text / 'valid.en'}", f"valid_target={text / 'valid.de'}"]
+    train(recipe_for(text, "max_updates=1", *valid), tmp_path / "run")
+    card = (tmp_path / "run/README.md").read_text()
+    assert "2 pairs of" in card
+    assert str(text / "valid.en") in card and str(text / "valid.de") in card
+
+
+def test_subwords_are_sampled_anew_and_the_run_can_still_be_resumed(
+    text: Path, tmp_path: Path
+) -> None:
+    bpe = ["tokenizer.kind=bpe", "tokenizer.vocab_size=300", "sampling=0.2", "max_updates=9",
+           "data.max_length=60"]  # fmt: skip
+    train(recipe_for(text, *bpe), tmp_path / "whole")
+    parts = tmp_path / "parts"
+    train(recipe_for(text, *bpe), parts, should_stop=stop_after(parts, 5))
+    train(recipe_for(text, *bpe), parts, resume=True)
+    assert digest(parts / "model.safetensors") == digest(tmp_path / "whole/model.safetensors")
+
+
+def test_a_run_is_not_overwritten_unless_forced(text: Path, tmp_path: Path) -> None:
+    out, recipe = tmp_path / "run", recipe_for(text, "max_updates=1")
+    train(recipe, out)
+    (out / "checkpoints/update-00000999").mkdir()
+    before = tree(out)
+    with pytest.raises(UserError, match=r"--resume.*--force"):
+        train(recipe, out)
+    assert tree(out) == before
+    train(recipe, out, force=True)
+    assert not (out / "checkpoints/update-00000999").exists()
+    assert [line["update"] for line in logged(out) if line["kind"] == "train"] == [1]
+
+
+def test_what_is_no_run_is_never_overwritten(text: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis/chapter.tex").write_text("years of work")
+    for force in (False, True):
+        with pytest.raises(UserError, match="holds no run"):
+            train(recipe_for(text), tmp_path / "thesis", force=force)
+        with pytest.raises(UserError, match="is a file"):
+            train(recipe_for(text), tmp_path / "thesis/chapter.tex", force=force)
+    assert (tmp_path / "thesis/chapter.tex").read_text() == "years of work"
+
+
+def test_there_must_be_something_to_resume(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no run with a checkpoint"):
+        train(recipe_for(text), tmp_path / "absent", resume=True)
+    assert not (tmp_path / "absent").exists()
+
+
+@pytest.mark.parametrize(
+    ("assignments", "error"),
+    [
+        (["data.source=['absent.en']"], DataError),
+        (["data.source=[]", "data.target=[]"], DataError),
+        (["tokenizer.kind=bpe", "tokenizer.vocab_size=30000"], ConfigError),
+        (["device=quantum"], ConfigError),
+    ],
+)
+def test_nothing_is_written_where_the_run_is_refused(
+    text: Path, tmp_path: Path, assignments: list[str], error: type[UserError]
+) -> None:
+    with pytest.raises(error) as caught:
+        train(recipe_for(text, *assignments), tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,36 @@
+import math
+
+import pytest
+
+from crosshead.training.recipe import TrainConfig
+from crosshead.training.schedule import inverse_sqrt_rate, learning_rate, paper_rate
+
+
+def test_the_papers_rate_is_equation_3() -> None:
+    # lrate = d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), with the numbers of section 5.3.
+    assert paper_rate(1, 512, 4000) == pytest.approx(1 / math.sqrt(512) / 4000**1.5)
+    assert paper_rate(1000, 512, 4000) == pytest.approx(1000 / (math.sqrt(512) * 4000**1.5))
+    assert paper_rate(100_000, 512, 4000) == pytest.approx(1 / math.sqrt(512 * 100_000))
+
+
+@pytest.mark.parametrize("warmup", [1, 7, 4000])
+def test_both_schedules_peak_at_the_end_of_the_warm_up(warmup: int) -> None:
+    updates = range(1, 3 * warmup + 2)
+    papers = [paper_rate(update, 512, warmup) for update in updates]
+    stated = [inverse_sqrt_rate(update, 0.3, warmup) for update in updates]
+    assert max(updates, key=lambda update: papers[update - 1]) == warmup
+    assert max(updates, key=lambda update: stated[update - 1]) == warmup
+    assert papers[warmup - 1] == pytest.approx(1 / math.sqrt(512 * warmup))
+    assert stated[warmup - 1] == 0.3
+
+
+def test_inverse_sqrt_rises_linearly_and_falls_with_the_root_of_the_update() -> None:
+    assert inverse_sqrt_rate(25, 0.4, 100) == pytest.approx(0.1)
+    assert inverse_sqrt_rate(400, 0.4, 100) == pytest.approx(0.2)
+
+
+def test_the_configuration_chooses_the_schedule() -> None:
+    papers = TrainConfig(schedule="paper", warmup=10, max_updates=1)
+    stated = TrainConfig(learning_rate=0.01, warmup=10, max_updates=1)
+    assert learning_rate(papers, 64, 3) == paper_rate(3, 64, 10)
+    assert learning_rate(stated, 64, 3) == inverse_sqrt_rate(3, 0.01, 10)
