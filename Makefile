@@ -34,7 +34,7 @@ check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md
 	$(BIN)/python tools/check_architecture.py
 
 bench: $(DEV)  ## measure this code's speed, beside its peers (long)
-	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in benchmarks/*_speed.py; do echo "== $$script"; $(BIN)/python $$script; done
 
 docs: $(DEV)  ## run the code blocks of README.md, ARCHITECTURE.md and docs/
 	$(PYTEST) tests/test_docs.py -v

@@ -54,7 +54,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of decoder layers with `norm` after it: the identity unless the layers are pre-norm."""
+    """A stack of decoder layers, and after it `norm`: the identity unless they are pre-norm."""
 
     def __init__(self, layers: Iterable[DecoderLayer], norm: nn.Module) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A stack of encoder layers with `norm` after it: the identity unless the layers are pre-norm."""
+    """A stack of encoder layers, and after it `norm`: the identity unless they are pre-norm."""
 
     def __init__(self, layers: Iterable[EncoderLayer], norm: nn.Module) -> None:
         super().__init__()

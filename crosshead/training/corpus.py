@@ -100,7 +100,13 @@ def epoch_examples(recipe: Recipe, corpus: Corpus) -> Callable[[int], list[Examp
 
 def _card_files(data: DataConfig, text: ParallelText) -> list[CardFile]:
     """Every training file with its pairs and checksum."""
-    counts = dict(zip(text.files, np.bincount(text.file_numbers).tolist(), strict=True))
+    counts = dict(
+        zip(
+            text.files,
+            np.bincount(text.file_numbers, minlength=len(text.files)).tolist(),
+            strict=True,
+        )
+    )
     counts |= {
         target: counts[source] for source, target in zip(data.source, data.target, strict=True)
     }

@@ -187,18 +187,28 @@ def compose(
 
     `assignments` are `section.key=value`, or `key=value` where one section has that key; a value is
     TOML, or else text. Without a preset `tiny` is completed. A budget that is stated replaces the
-    budgets of the preset. `where` (the recipe's file) begins the
-    messages about it. Raises `ConfigError` for whatever cannot be.
+    budgets of the preset. `where` (the recipe's file) begins the messages about it. Raises
+    `ConfigError` for whatever cannot be.
     """
     preset = preset or "tiny"
     if preset not in PRESETS:
         raise ConfigError(f"there is no preset {preset!r}; {nearest(preset, list(PRESETS))}")
     sections: dict[str, Any] = {name: {} for name in Recipe.model_fields}
     _overlay(sections, recipe or {}, where)
+    file_alone = _completed(preset, sections)
     _overlay(sections, flags or {}, "")
     for assignment in assignments:
         section, key, value = _assignment(assignment)
         sections[section][key] = value
+    try:
+        return validate(Recipe, _completed(preset, sections))
+    except ConfigError:
+        validate(Recipe, file_alone, where)  # says which file, where the mistake is in it
+        raise
+
+
+def _completed(preset: str, sections: Sections) -> Sections:
+    """What was stated, above what the preset says."""
     stated = sections["train"]
     below = {name: dict(table) for name, table in PRESETS[preset].items()}
     if any(key in stated for key in _BUDGETS):
@@ -207,8 +217,7 @@ def compose(
     if stated.get("schedule", below["train"].get("schedule")) == "paper":
         # The preset's peak belongs to the other schedule.
         below["train"].pop("learning_rate", None)
-    merged = {name: {**below.get(name, {}), **table} for name, table in sections.items()}
-    return validate(Recipe, merged, where)
+    return {name: {**below.get(name, {}), **table} for name, table in sections.items()}
 
 
 def to_toml(recipe: Recipe) -> str:

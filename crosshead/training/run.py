@@ -291,8 +291,8 @@ def memory_estimate(recipe: Recipe, parameters: int, dtype: torch.dtype) -> int:
     """Bytes that a run takes: the libraries, the weights with all that hangs on them, a batch.
 
     For its backward pass an encoder layer keeps about 21 vectors of d_model and 2 of d_ff a
-    position and 3 weights a head and key; a decoder layer 37, 2 and 6 (counted in the code; sentences
-    of 32 tokens). Within a fifth of what was measured with `tiny` and `small`.
+    position and 3 weights a head and key; a decoder layer 37, 2 and 6 (for sentences of 32
+    tokens). It is a rough figure, counted from the code.
     """
     model, size = recipe.model, dtype.itemsize
     masters = 0 if size == 4 else 4
