@@ -297,7 +297,7 @@ def _read_batches(path: str, first: int, count: int) -> list[Batch]:
     with safe_open(path, "pt") as tensors:
         total = len(tensors.keys()) // 3
         return [
-            Batch(*(tensors.get_tensor(f"{n % total}.{part}") for part in PARTS), rows=[])
+            Batch(*(tensors.get_tensor(f"{n % total}.{part}") for part in PARTS))
             for n in range(first, first + count)
         ]
 

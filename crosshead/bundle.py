@@ -24,8 +24,8 @@ from crosshead import __version__
 from crosshead.config import Config, validate
 from crosshead.data.tokenizers import Tokenizer, load_tokenizer
 from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import BundleError, ConfigError, UserError
-from crosshead.files import atomic_write_all
+from crosshead.errors import BundleError, ConfigError
+from crosshead.files import atomic_write_all, make_directory
 from crosshead.models.transformer import Transformer, TransformerConfig
 
 FORMAT = 1
@@ -35,6 +35,18 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
 MODELS = {"transformer": Transformer}
 """The model class of each `architecture` that a bundle's configuration can name."""
+
+
+class BundleScore(Config):
+    """A score with what it takes to compare it."""
+
+    # The metric's name as sacreBLEU writes it: `BLEU`, `chrF2`, `TER`.
+    metric: str
+    value: float
+    # sacreBLEU's signature.
+    signature: str
+    # What was translated: a test set's name, or `validation`.
+    test_set: str
 
 
 class BundleConfig(Config):
@@ -57,6 +69,8 @@ class BundleConfig(Config):
     # Language codes such as `en`, where they are known.
     source_language: str | None = None
     target_language: str | None = None
+    # What its translations scored when it was trained.
+    scores: list[BundleScore] = Field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -125,10 +139,7 @@ def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
     bundle as it was; `config.json` comes last, and a directory without one is not a bundle. Raises
     `UserError` where a file cannot be written.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{directory}: cannot be made a directory: {error.strerror}") from None
+    make_directory(directory)
     contents = _tokenizer_files(bundle)
     contents[WEIGHTS] = safetensors.torch.save(weights_of(bundle.model), metadata={"format": "pt"})
     contents[CARD] = card.encode()

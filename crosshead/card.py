@@ -1,6 +1,7 @@
 """The model card: a bundle's README.md, in the form that model hubs read."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
@@ -37,7 +38,7 @@ class CardFacts:
     weights: str  # a clause: "the best of 12 checkpoints by validation loss, at update 3000"
     parameters: int
     updates: int
-    epochs: float
+    epochs: float  # with the share of the epoch under way
     seconds: float
     device: str  # "cpu", "NVIDIA H200"
     threads: int
@@ -48,19 +49,16 @@ class CardFacts:
     scores: list[CardScore] = field(default_factory=list)
     source_language: str | None = None
     target_language: str | None = None
-    license: str | None = None
+    skipped: int = 0  # updates left out because their gradients were not finite
 
 
 def model_card(facts: CardFacts) -> str:
-    """The card as Markdown with YAML front matter.
-
-    The front matter names languages, task and scores by the keys that model hubs index (`language`,
-    `license`, `library_name`, `pipeline_tag`, `tags`, `model-index`); what is unknown is left out.
-    """
+    """The card as Markdown with YAML front matter."""
+    languages = [facts.source_language, facts.target_language]
     sections = [
-        _front_matter(facts),
+        front_matter(facts.name, languages, facts.scores),
         f"# {facts.name}\n\n{_summary(facts)}",
-        f"## Use\n\n{_use()}",
+        use(),
         f"## Data\n\n{_data(facts)}",
         f"## Scores\n\n{_scores(facts)}",
         f"## Training\n\n{_training(facts)}",
@@ -69,13 +67,18 @@ def model_card(facts: CardFacts) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _front_matter(facts: CardFacts) -> str:
+def front_matter(
+    name: str, languages: Sequence[str | None] = (), scores: Sequence[CardScore] = ()
+) -> str:
+    """The head of a card, in YAML.
+
+    It names languages, task and scores by the keys that model hubs index (`language`,
+    `library_name`, `pipeline_tag`, `tags`, `model-index`); what is unknown is left out.
+    """
     lines = []
-    languages = [code for code in (facts.source_language, facts.target_language) if code]
-    if languages:
-        lines += ["language:", *(f"- {_yaml(code)}" for code in languages)]
-    if facts.license:
-        lines.append(f"license: {_yaml(facts.license)}")
+    known = [code for code in languages if code]
+    if known:
+        lines += ["language:", *(f"- {_yaml(code)}" for code in known)]
     lines += [
         "library_name: crosshead",
         "pipeline_tag: translation",
@@ -83,16 +86,16 @@ def _front_matter(facts: CardFacts) -> str:
         "- translation",
         "- crosshead",
     ]
-    if facts.scores:
-        lines += ["model-index:", f"- name: {_yaml(facts.name)}", "  results:"]
-    for test_set in dict.fromkeys(score.test_set for score in facts.scores):
+    if scores:
+        lines += ["model-index:", f"- name: {_yaml(name)}", "  results:"]
+    for test_set in dict.fromkeys(score.test_set for score in scores):
         lines += ["  - task:", "      type: translation", "    dataset:"]
         lines += [
             f"      name: {_yaml(test_set)}",
             f"      type: {_yaml(test_set)}",
             "    metrics:",
         ]
-        for score in facts.scores:
+        for score in scores:
             if score.test_set == test_set:
                 lines.append(f"    - type: {_yaml(score.metric.lower())}")
                 lines.append(f"      name: {_yaml(score.metric)}")
@@ -115,14 +118,15 @@ def _summary(facts: CardFacts) -> str:
     )
 
 
-def _use() -> str:
+def use() -> str:
+    """The section that says how the bundle beside the card is used."""
     python = """import crosshead
 
 translate = crosshead.load("DIR")
 translate(["A first line.", "Another."])"""
     return (
-        f"{_fenced('sh', 'crosshead translate DIR input.txt')}\n\n{_fenced('python', python)}\n\n"
-        "`DIR` is the directory of this card."
+        f"## Use\n\n{_fenced('sh', 'crosshead translate DIR input.txt')}\n\n"
+        f"{_fenced('python', python)}\n\n`DIR` is the directory of this card."
     )
 
 
@@ -149,10 +153,13 @@ def _scores(facts: CardFacts) -> str:
 
 
 def _training(facts: CardFacts) -> str:
+    updates = f"{facts.updates:,}"
+    if facts.skipped:
+        updates += f", {facts.skipped:,} of them left out (gradients that were not finite)"
     rows = [
         ["weights", facts.weights],
         ["parameters", f"{facts.parameters:,}"],
-        ["updates", f"{facts.updates:,}"],
+        ["updates", updates],
         ["epochs", f"{facts.epochs:.1f}"],
         ["time", f"{facts.seconds / 60:.1f} minutes"],
         ["device", f"{facts.device}, {facts.threads} threads of {facts.cores} cores"],

@@ -37,9 +37,9 @@ MetricsOption = Annotated[
 TokenizeOption = Annotated[
     str | None, typer.Option(metavar="T", help="sacreBLEU's tokenisation: 13a, none, zh, ...")
 ]
-DeviceOption = Annotated[str, typer.Option(metavar="D", help="auto, cpu, cuda, cuda:1, ...")]
+DeviceOption = Annotated[str, typer.Option(metavar="D", help="auto, cpu, cuda:1, mps, xpu, ...")]
 ThreadsOption = Annotated[
-    int | None, typer.Option(metavar="T", help="CPU threads; PyTorch's choice by default.")
+    int | None, typer.Option(metavar="T", help="CPU threads; 0: all; PyTorch's choice by default.")
 ]
 JsonlOption = Annotated[bool, typer.Option("--jsonl", help="One JSON object a line.")]
 Files = list[str] | None
@@ -109,10 +109,13 @@ def train(
     valid_pairs: Annotated[Files, typer.Option(metavar="F", help="To validate with.")] = None,
     preset: Annotated[str | None, typer.Option(help="tiny (default), small, base, big.")] = None,
     start: Annotated[
-        Path | None, typer.Option("--from", metavar="BUNDLE", help="Fine-tune this bundle.")
+        Path | None,
+        typer.Option(
+            "--from", metavar="BUNDLE", help="Fine-tune this bundle: its model, its tokenizer."
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in --out, as its recipe says.")
+        bool, typer.Option("--resume", help="Go on with the run in --out: see above.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run in --out.")] = False,
     max_minutes: Annotated[
@@ -134,9 +137,12 @@ def train(
     --max-epochs. Ctrl-C or SIGTERM saves a checkpoint after the update under way, for --resume;
     twice ends at once. Without validation files, some pairs are held out. Settings: preset, then
     recipe, then flags, then --set; the result is written to DIR/recipe.toml.
+
+    --resume takes the settings of DIR/recipe.toml in the place of a preset's. Those of how long to
+    train, how to search and where to compute may be given anew, others must agree. --preset and
+    --from only begin a run: they are not read again.
     """
     from crosshead import reports
-    from crosshead.training.curve import plot_curve
     from crosshead.training.log import choose_display
     from crosshead.training.run import train as run_recipe
     from crosshead.training.settings import new_recipe, resumed_recipe, without_unset
@@ -162,12 +168,13 @@ def train(
     }
     given = without_unset(flags)
     if resume:
-        if force or preset or start:
-            other = "--force" if force else "--preset" if preset else "--from"
-            raise UserError(f"--resume goes on with the run in {out} as it was: leave out {other}")
+        if force:
+            raise UserError(f"--resume goes on with the run in {out}: leave out --force")
         settings = resumed_recipe(out, recipe, given, assignments or [])
+        if preset or start:
+            note(f"the run in {out} has begun: --preset and --from are not read again")
     else:
-        settings = new_recipe(preset, recipe, given, assignments or [])
+        settings = new_recipe(preset, recipe, given, assignments or [], start)
     with stop_on_signals() as request:
         summary = run_recipe(
             settings,
@@ -183,10 +190,6 @@ def train(
         note(reports.how_to_resume(summary))
         raise typer.Exit(request.exit_code)
     put(reports.run_report(summary))
-    try:
-        plot_curve(out / "log.jsonl", out / "training.png")
-    except UserError as error:
-        note(str(error))
 
 
 @app.command(
@@ -336,7 +339,8 @@ def score(
 ) -> None:
     """Print log-probabilities of given translations.
 
-    One for each line: natural logarithms, the end of the sentence included.
+    One for each line: natural logarithms, the end of the sentence included. White space around a
+    line is left out, as in translation.
     """
     from crosshead import reports
     from crosshead.data.corpora import read_aligned
@@ -346,7 +350,7 @@ def score(
     translator = load(bundle, device, threads)
     for first in range(0, len(sources), SCORED_AT_ONCE):
         rows = slice(first, first + SCORED_AT_ONCE)
-        scored = translator.score(sources[rows], targets[rows])
+        scored = translator.score(sources[rows], targets[rows], first=first)
         pairs = zip(sources[rows], targets[rows], scored, strict=True)
         put(
             "".join(

@@ -143,18 +143,16 @@ def _p_value(result: Any, baseline: Any) -> float | None:
 
 
 class _Floats:
-    """Makes every score of a metric a plain float.
+    """Makes every score of a metric a plain float, as BLEU's are.
 
-    sacreBLEU's are NumPy's, but for a score of nothing, and its bootstrap cannot add the two up.
+    Those of chrF and TER are NumPy's unless nothing matches, or there is nothing to match, and
+    sacreBLEU's bootstrap cannot add the two kinds up.
     """
 
     def _compute_score_from_stats(self, stats: list[Any]) -> Any:
         result = super()._compute_score_from_stats(stats)  # type: ignore[misc]
         result.score = float(result.score)
         return result
-
-
-class _Bleu(_Floats, BLEU): ...
 
 
 class _Chrf(_Floats, CHRF): ...
@@ -174,7 +172,7 @@ def _metric(name: str, tokenize: str | None) -> Any:
         known = list(BLEU.TOKENIZERS)
         raise ConfigError(f"unknown tokenisation {tokenize!r}; {nearest(tokenize, known)}")
     try:
-        return _Bleu(tokenize=tokenize)
+        return BLEU(tokenize=tokenize)
     except (ImportError, RuntimeError, OSError) as error:
         # Some of sacreBLEU's tokenisations need another package, or a download.
         reason = " ".join(str(error).split())

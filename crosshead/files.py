@@ -4,8 +4,8 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator
-from io import FileIO
 from pathlib import Path
+from typing import Self
 
 from crosshead.errors import UserError
 
@@ -21,26 +21,10 @@ def atomic_file(path: Path) -> Iterator[Write]:
     new one. A device or a named pipe cannot be replaced and is written to directly. Raises
     `UserError` where the file cannot be written (no such directory, no permission, disk full).
     """
-    target = Path(os.path.realpath(path))
-    replaceable = target.is_file() or not target.exists()
-    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp") if replaceable else target
-    with _explained(path):
-        # Unbuffered: what a full disk refused must not come up again when the file is closed.
-        file = beside.open("wb", buffering=0)
-    try:
-        with file:
-            yield _writer(file, path)
-            if replaceable:
-                with _explained(path):
-                    os.fsync(file.fileno())
-        if replaceable:
-            with _explained(path):
-                beside.replace(target)
-                synchronise(target.parent)
-    except BaseException:
-        if replaceable:
-            beside.unlink(missing_ok=True)
-        raise
+    with _Unfinished(path) as file:
+        yield file.write
+        file.finish()
+        file.move()
 
 
 def atomic_write(path: Path, data: bytes) -> None:
@@ -53,25 +37,71 @@ def atomic_write(path: Path, data: bytes) -> None:
 
 
 def atomic_write_all(directory: Path, contents: dict[str, bytes]) -> None:
-    """Write several files of a directory: all are complete beside their places before any is moved.
+    """Write several files of a directory: all are on the disk before any takes its place.
 
     The files are moved in the order of `contents`. Raises `UserError` where one cannot be written;
     all the earlier files are intact then.
     """
     with contextlib.ExitStack() as stack:
-        # An exit stack leaves in reverse, and leaving is what moves a file.
-        for name, data in reversed(contents.items()):
-            stack.enter_context(atomic_file(directory / name))(data)
+        files = []
+        for name, data in contents.items():
+            file = stack.enter_context(_Unfinished(directory / name))
+            file.write(data)
+            file.finish()
+            files.append(file)
+        for file in files:
+            file.move()
 
 
-def _writer(file: FileIO, path: Path) -> Write:
-    def write(data: bytes) -> None:
+def make_directory(directory: Path) -> None:
+    """Make a directory, and those above it, unless it is there; raises `UserError`."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be made a directory: {error.strerror}") from None
+
+
+class _Unfinished:
+    """A file that is written beside its place, and removed unless it is moved there."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._target = path, Path(os.path.realpath(path))
+        self._replaceable = self._target.is_file() or not self._target.exists()
+        self._beside = self._target
+        if self._replaceable:
+            self._beside = self._target.with_name(f".{self._target.name}.{os.getpid()}.tmp")
         with _explained(path):
+            # Unbuffered: what a full disk refused must not come up again when the file is closed.
+            self._file = self._beside.open("wb", buffering=0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+        if self._replaceable:
+            self._beside.unlink(missing_ok=True)
+
+    def write(self, data: bytes) -> None:
+        """Append to the file."""
+        with _explained(self._path):
             rest = memoryview(data)
             while rest:
-                rest = rest[file.write(rest) :]
+                rest = rest[self._file.write(rest) :]
 
-    return write
+    def finish(self) -> None:
+        """Bring all that was written to the disk."""
+        with _explained(self._path):
+            if self._replaceable:
+                os.fsync(self._file.fileno())
+            self._file.close()
+
+    def move(self) -> None:
+        """Put the finished file in its place."""
+        if self._replaceable:
+            with _explained(self._path):
+                self._beside.replace(self._target)
+                synchronise(self._target.parent)
 
 
 @contextlib.contextmanager

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from crosshead.attention.attend import explicit
 from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.data.batching import collate
 from crosshead.errors import ConfigError, UserError
 from crosshead.files import atomic_write
-from crosshead.pipelines import Translator
+from crosshead.pipelines import Translator, token_ids
 from crosshead.vocabulary import EOS
 
 
@@ -63,23 +64,22 @@ def cross_attention(
 ) -> CrossAttention:
     """The cross-attention of a translation: of `target`, or of the model's own where none is given.
 
-    The target is fed as a whole, as in training; decoding step by step gives the same weights.
+    The target is fed as a whole, as in training; decoding step by step gives the same weights. The
+    model sees no white space around the two lines, as in translation.
     """
     bundle = translator.bundle
     if target is None:
         target = translator(source)
-    source_ids = [*bundle.source_tokenizer.encode(source), EOS]
-    target_ids = [*bundle.target_tokenizer.encode(target), EOS]
-    start = bundle.config.model.start_token
+    [source_ids] = token_ids(bundle.source_tokenizer, [source])
+    [target_ids] = token_ids(bundle.target_tokenizer, [target])
+    batch = collate([(source_ids, target_ids)], [0], bundle.config.model.start_token)
+    batch = batch.to(translator.device)
     with torch.inference_mode(), record_attention(bundle.model) as recorded:
-        bundle.model.features(
-            torch.tensor([source_ids], device=translator.device),
-            torch.tensor([[start, *target_ids[:-1]]], device=translator.device),
-        )
+        bundle.model.features(batch.source, batch.target_input)
     layers = [calls[0][0] for name, calls in recorded.items() if name.endswith("cross_attention")]
     return CrossAttention(
-        source=bundle.source_tokenizer.pieces(source_ids),
-        target=bundle.target_tokenizer.pieces(target_ids),
+        source=bundle.source_tokenizer.pieces([*source_ids, EOS]),
+        target=bundle.target_tokenizer.pieces([*target_ids, EOS]),
         weights=torch.stack(layers).cpu(),
     )
 
@@ -87,7 +87,8 @@ def cross_attention(
 def plot_cross_attention(path: Path, attention: CrossAttention, layer: int = -1) -> None:
     """Draw one layer's cross-attention, the mean over its heads, as a heat map (PNG, SVG or PDF).
 
-    Source pieces stand on the horizontal axis, target pieces on the vertical. `layer` counts as a
+    Source pieces stand on the horizontal axis, target pieces on the vertical; U+2423 is a piece's
+    space. `layer` counts as a
     list does: -1 is the last. Raises `UserError` where matplotlib is missing or the file cannot be
     written, and `ConfigError` for a layer or a kind of file that there is not.
     """
@@ -106,10 +107,10 @@ def plot_cross_attention(path: Path, attention: CrossAttention, layer: int = -1)
     image = axes.imshow(weights.numpy(), cmap="Blues", vmin=0, vmax=1)
     # A piece with two dollar signs is no formula.
     axes.set_xticks(
-        range(columns), attention.source, rotation=60, ha="right", rotation_mode="anchor",
+        range(columns), _visible(attention.source), rotation=60, ha="right", rotation_mode="anchor",
         parse_math=False,
     )  # fmt: skip
-    axes.set_yticks(range(rows), attention.target, parse_math=False)
+    axes.set_yticks(range(rows), _visible(attention.target), parse_math=False)
     axes.set_xlabel("source")
     axes.set_ylabel("target")
     axes.set_title(f"Cross-attention, layer {layer % layers + 1} of {layers}, mean over heads")
@@ -120,6 +121,11 @@ def plot_cross_attention(path: Path, attention: CrossAttention, layer: int = -1)
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(picture, format=suffix, dpi=150)
     atomic_write(path, picture.getvalue())
+
+
+def _visible(pieces: list[str]) -> list[str]:
+    """The pieces with their spaces to be seen: of characters and words, a space is a piece."""
+    return [piece.replace(" ", "␣") for piece in pieces]
 
 
 def _matplotlib_figure() -> Any:

@@ -1,18 +1,19 @@
 """From a bundle to something that works on raw text: `load(path)` gives a `Translator`."""
 
 import math
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 from torch.nn import functional as F
 
 from crosshead.bundle import Bundle, load_bundle
+from crosshead.data.batching import Batch, Example, collate, example_lengths, plan_in_order
+from crosshead.data.tokenizers import Tokenizer
 from crosshead.decoding.candidates import length_penalty
 from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
 from crosshead.errors import ConfigError, DataError
@@ -25,6 +26,12 @@ MARGIN = 1.2
 
 SCORED_LOGITS = 2**25
 """Logits that scoring holds at once: 128 MiB of float32."""
+
+DEVICE_TYPES = ("cpu", "cuda", "mps", "xpu")
+"""Where models are run; PyTorch has names of other places, some of which hold no numbers."""
+
+MOST_THREADS = 1024
+"""PyTorch starts as many as it is told to, and dies where the system refuses."""
 
 
 @dataclass(frozen=True)
@@ -61,31 +68,58 @@ class ScoredTranslation:
 def load(path: str | Path, device: str = "auto", threads: int | None = None) -> "Translator":
     """The translator in the bundle at `path`.
 
-    `device` is `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ...; `threads`, where
-    given, sets PyTorch's number of CPU threads, which is one for the whole process. Raises
-    `BundleError` for what is not a sound bundle and `ConfigError` for a device that is not there.
+    `device` and `threads` are those of `choose_device` and `choose_threads`; without a number of
+    threads PyTorch's stays as it is. Raises `BundleError` for what is not a sound bundle, and
+    `ConfigError` for a device that is not there or a number of threads that cannot be.
     """
     place = choose_device(device)
     if threads is not None:
-        if threads < 1:
-            raise ConfigError(f"expected a number of threads of 1 or more, found {threads}")
-        torch.set_num_threads(threads)
+        choose_threads(threads)
     return Translator(load_bundle(path, place))
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name; `auto` is the first GPU, or else the CPU.
+    """The device of that name (`cpu`, `cuda:1`, ...); `auto` is the first CUDA GPU, or the CPU.
 
     Raises `ConfigError` where there is no such device here.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
+        if name.partition(":")[0] in DEVICE_TYPES:
+            return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError, NotImplementedError):
-        raise ConfigError(f"no device {name!r} here; use auto, cpu or cuda") from None
-    return device
+        pass  # that is how PyTorch says that it is not there
+    raise ConfigError(f"no device {name!r} here; use auto, or one of {', '.join(DEVICE_TYPES)}")
+
+
+def choose_threads(threads: int) -> int:
+    """Set and return PyTorch's number of CPU threads, which is one for the whole process.
+
+    0 is one for each core that this process may use. Raises `ConfigError` for a number that cannot
+    be.
+    """
+    if not 0 <= threads <= MOST_THREADS:
+        raise ConfigError(
+            f"expected a number of threads from 1 to {MOST_THREADS}, or 0 for all cores, found "
+            f"{threads}"
+        )
+    chosen = threads or available_cores()
+    torch.set_num_threads(chosen)
+    return chosen
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    # Of all systems Linux alone tells those of a process from those of the machine.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def token_ids(tokenizer: Tokenizer, lines: Sequence[str]) -> list[list[int]]:
+    """The tokens of lines as a model sees them: without the white space around each line."""
+    return tokenizer.encode_lines([line.strip() for line in lines])
 
 
 class Translator:
@@ -143,13 +177,14 @@ class Translator:
         `decode` is how to search, by default as the bundle says. A line of nothing but white space
         has one translation, the empty one; the others have `n_best`, or fewer where the vocabulary
         has no more to offer. A line longer than training ever saw is split at the ends of
-        sentences, translated in parts and joined again. White space around lines and parts stays as
-        it is, but no translation contains a line break. None depends on the other lines; samples
-        depend on the line's number, the first of which is `first`.
+        sentences, translated in parts and joined again. The model sees no white space around lines
+        and parts: it is put around their translations, but for line breaks, which none contains.
+        None depends on the other lines; samples depend on the line's number, the first of which is
+        `first`.
         """
         decode = decode or self.bundle.config.decode
         parts = [self._parts(line) for line in lines]
-        texts = [part.strip() for line_parts in parts for part in line_parts]
+        texts = [part for line_parts in parts for part in line_parts]
         # Samples are drawn by number: a line's own, and which of its parts it is.
         numbers = [
             (line << 20) + index
@@ -162,37 +197,54 @@ class Translator:
             for line_parts in parts
         ]
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ScoredTranslation]:
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
+    ) -> list[ScoredTranslation]:
         """The log-probability of each target as the translation of its source, in order.
 
-        Nothing is split or left out, and nothing is smoothed. Raises `DataError` where the lists
-        differ in length, or where a pair is longer than a model with learned positions reaches.
+        The model sees no white space around lines, as in translation. Nothing is split or left
+        out, and nothing is smoothed. Raises `DataError` where the lists differ in length, or where
+        a pair is longer than a model with learned positions reaches; it counts the pairs from 1,
+        after the `first` that went before these.
         """
         if len(sources) != len(targets):
             raise DataError(
                 f"expected a target for each source, found {len(sources)} sources and "
                 f"{len(targets)} targets"
             )
-        source_ids = self.bundle.source_tokenizer.encode_lines(sources)
-        target_ids = self.bundle.target_tokenizer.encode_lines(targets)
-        lengths = [max(map(len, pair)) + 1 for pair in zip(source_ids, target_ids, strict=True)]
-        positions = self._positions()
-        if positions is not None and max(lengths, default=0) > positions:
-            number = next(n for n, length in enumerate(lengths, 1) if length > positions)
-            raise DataError(
-                f"pair {number} has {lengths[number - 1]} tokens, and the model has {positions} "
-                "positions (model.max_length); shorten or split it"
+        examples: list[Example] = list(
+            zip(
+                token_ids(self.bundle.source_tokenizer, sources),
+                token_ids(self.bundle.target_tokenizer, targets),
+                strict=True,
             )
+        )
+        lengths = example_lengths(examples)
+        self._check_reach(lengths.max(axis=1).tolist(), first)
         budget = max(SCORED_LOGITS // self.bundle.config.target_vocabulary, 1)
         scored: dict[int, ScoredTranslation] = {}
         with torch.inference_mode():
-            for rows in _batches(lengths, budget):
-                batch = [target_ids[row] for row in rows]
-                log_probs = self._log_probs([source_ids[row] for row in rows], batch)
-                for row, ids, values in zip(rows, batch, log_probs, strict=True):
-                    pieces = self.bundle.target_tokenizer.pieces([*ids, EOS])
-                    scored[row] = ScoredTranslation(math.fsum(values), pieces, values)
-        return [scored[row] for row in range(len(lengths))]
+            for rows in plan_in_order(lengths, budget):
+                batch = collate(examples, rows.tolist(), self._specials.start).to(self.device)
+                for row, values in zip(rows.tolist(), self._log_probs(batch), strict=True):
+                    ids = [*examples[row][1], EOS]
+                    piece_log_probs = values[: len(ids)]
+                    scored[row] = ScoredTranslation(
+                        math.fsum(piece_log_probs),
+                        self.bundle.target_tokenizer.pieces(ids),
+                        piece_log_probs,
+                    )
+        return [scored[row] for row in range(len(examples))]
+
+    def _check_reach(self, lengths: list[int], first: int) -> None:
+        """Refuse pairs with more tokens than the model has positions."""
+        positions = self._positions()
+        for number, length in enumerate(lengths, first + 1):
+            if positions is not None and length > positions:
+                raise DataError(
+                    f"pair {number} has {length} tokens, and the model has {positions} positions "
+                    "(model.max_length); shorten or split it"
+                )
 
     def _positions(self) -> int | None:
         """The number of positions that the model has learned; sinusoids have no end."""
@@ -215,13 +267,17 @@ class Translator:
         self, texts: list[str], numbers: list[int], decode: DecodeConfig, n_best: int
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each text, in the order of the texts."""
-        ids = self.bundle.source_tokenizer.encode_lines(texts)
+        examples: list[Example] = [
+            (ids, ()) for ids in token_ids(self.bundle.source_tokenizer, texts)
+        ]
+        lengths = example_lengths(examples)
         positions = self._positions() or sys.maxsize
         found: dict[int, list[Hypothesis]] = {}
         with torch.inference_mode():
-            for rows in _batches([len(row) + 1 for row in ids], decode.batch_tokens):
-                source = self._padded([[*ids[row], EOS] for row in rows])
-                longest = [len(ids[row]) + 1 + decode.max_extra for row in rows]
+            for plan in plan_in_order(lengths, decode.batch_tokens):
+                rows = plan.tolist()
+                source = collate(examples, rows).source.to(self.device)
+                longest = [int(lengths[row, 0]) + decode.max_extra for row in rows]
                 hypotheses = search(
                     self.model,
                     source,
@@ -271,30 +327,10 @@ class Translator:
         score = log_prob / length_penalty(len(log_probs), alpha)
         return Translation(text, log_prob, score, pieces, log_probs, was_split=True)
 
-    def _log_probs(self, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
-        """The log-probability of each target token, and of the end, given those before it."""
-        source = self._padded([[*ids, EOS] for ids in sources])
-        shifted = self._padded([[self._specials.start, *ids] for ids in targets])
-        expected = self._padded([[*ids, EOS] for ids in targets])
-        logits = self.model(source, shifted).float()
+    def _log_probs(self, batch: Batch) -> list[list[float]]:
+        """The log-probability of each target token, the end too, given those before it."""
+        logits = self.model(batch.source, batch.target_input).float()
+        expected = batch.target_output
         losses = F.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="none")
-        rows = losses.neg().view(expected.shape).tolist()
-        return [row[: len(ids) + 1] for row, ids in zip(rows, targets, strict=True)]
-
-    def _padded(self, rows: list[list[int]]) -> Int[Tensor, "B T"]:
-        width = max(map(len, rows))
-        padded = [row + [PAD] * (width - len(row)) for row in rows]
-        return torch.tensor(padded, device=self.device)
-
-
-def _batches(lengths: list[int], max_tokens: int) -> Iterator[list[int]]:
-    """The rows of each batch, longest first: neighbours in length, within a budget of tokens.
-
-    Padding counts. A row that is over the budget by itself is a batch by itself.
-    """
-    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    start = 0
-    while start < len(order):
-        size = max(max_tokens // lengths[order[start]], 1)
-        yield order[start : start + size]
-        start += size
+        rows: list[list[float]] = losses.neg().view(expected.shape).tolist()
+        return rows

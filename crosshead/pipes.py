@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 
+from crosshead.data.corpora import split_lines
 from crosshead.errors import DataError
 
 PATIENCE = 0.05
@@ -79,28 +80,15 @@ def _end_of_line(data: bytearray, count: int) -> int:
 
 
 def _decoded(raw: bytes, name: str, before: int) -> Iterator[list[str]]:
-    """The lines of `raw`, which follow `before` lines: as one group."""
+    """The lines of `raw`, which follow `before` lines, as one group."""
+    good = raw
     try:
-        lines = _split(raw.decode("utf-8"), before)
+        raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        begin = raw.rfind(b"\n", 0, error.start) + 1
-        if begin:
-            yield _split(raw[:begin].decode("utf-8"), before)
-        line = before + raw.count(b"\n", 0, begin) + 1
-        raise DataError(
-            f"{name}:{line}:{error.start - begin + 1}: not UTF-8 (byte 0x{raw[error.start]:02X}); "
-            "convert the text to UTF-8"
-        ) from None
-    if lines:
+        good = raw[: raw.rfind(b"\n", 0, error.start) + 1]
+    if lines := split_lines(good, name, before):
         yield lines
-
-
-def _split(text: str, before: int) -> list[str]:
-    if not before:
-        text = text.removeprefix("\ufeff")
-    if not text:
-        return []
-    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    split_lines(raw[len(good) :], name, before + good.count(b"\n"))  # refuses it, line and byte
 
 
 def _most(descriptor: int) -> int:

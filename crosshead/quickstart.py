@@ -6,6 +6,7 @@ Writes dates in English and German as text files, trains on them just as `crossh
 and shows what came out: exact matches, some translations, a picture of attention.
 """
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from crosshead.evaluation import exact_match
 from crosshead.inspection import cross_attention, plot_cross_attention
 from crosshead.pipelines import Translator, load
 from crosshead.reports import run_report
-from crosshead.terminal import guarded, put, table
+from crosshead.terminal import guarded, program, put, table
 from crosshead.training.log import choose_display
 from crosshead.training.run import RECIPE, train
 from crosshead.training.settings import new_recipe
@@ -62,8 +63,9 @@ def show(translator: Translator, directory: Path, test: list[Pair], unseen: list
     put(table([[source, translator(source)] for source in SHOWN]))
     picture = directory / "attention.png"
     plot_cross_attention(picture, cross_attention(translator, SHOWN[0]))
+    model = shlex.quote(str(directory / "model"))
     put(f"\nwhere the model looked in {SHOWN[0]!r}: {picture}\n")
-    put(f"translate more:  echo '5 March 2021' | crosshead translate {directory}/model\n")
+    put(f"translate more:  echo '5 March 2021' | {program()} translate {model}\n")
 
 
 def _exact(translator: Translator, pairs: list[Pair]) -> float:

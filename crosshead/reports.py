@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from crosshead.bundle import CARD, Bundle, build_model
+from crosshead.bundle import Bundle, build_model
 from crosshead.config import nearest, validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.evaluation import METRICS, ComparedScore, CorpusScore, corpus_scores, perplexity
 from crosshead.pipelines import ScoredTranslation, Translation, Translator
-from crosshead.terminal import table
+from crosshead.terminal import program, table
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.recipe import PRESETS, compose
 from crosshead.training.run import CHECKPOINTS, LEFT_OUT, Summary
@@ -120,8 +120,10 @@ def evaluation(
     The interval of perplexity is not known: its ends are NaN.
     """
     texts = [name for name in metrics if name != "perplexity"]
-    translations = translator(sources) if texts else []
-    found = dict(zip(texts, corpus_scores(translations, references, texts, tokenize), strict=True))
+    found: dict[str, CorpusScore] = {}
+    if texts:
+        scores = corpus_scores(translator(sources), references, texts, tokenize)
+        found = dict(zip(texts, scores, strict=True))
     if "perplexity" in metrics:
         value = perplexity(translator.score(sources, references))
         found["perplexity"] = CorpusScore("perplexity", value, math.nan, math.nan, "")
@@ -183,7 +185,11 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         ["longest source", f"{config.longest_source} tokens; longer lines are split"],
         ["search", f"beam {decode.beam}, length penalty {decode.length_penalty:g}"],
     ]
-    return rows + _card_scores(directory / CARD)
+    rows += [
+        [each.metric, f"{each.value:.2f} on {each.test_set} ({each.signature})"]
+        for each in config.scores
+    ]
+    return rows
 
 
 def run_report(summary: Summary) -> str:
@@ -207,7 +213,7 @@ def run_report(summary: Summary) -> str:
         counts = [[reason, f"{count:,}"] for reason, count in left_out.items()]
         parts.append(table([["left out of training", "pairs"], *counts], numbers=1))
         parts.append(f"The lines are in {summary.out / LEFT_OUT}\n")
-    parts.append(f"Translate with: crosshead translate {shlex.quote(str(summary.out))} FILE\n")
+    parts.append(f"Translate with: {program()} translate {shlex.quote(str(summary.out))} FILE\n")
     return "\n".join(parts)
 
 
@@ -218,7 +224,7 @@ def how_to_resume(summary: Summary) -> str:
             f"stopped before the first update; {summary.out} holds no checkpoint: begin again with "
             "--force"
         )
-    command = shlex.join(["crosshead", "train", "--resume", "--out", str(summary.out)])
+    command = f"{program()} train --resume --out {shlex.quote(str(summary.out))}"
     return f"stopped at update {summary.progress.update}; go on with: {command}"
 
 
@@ -278,20 +284,3 @@ def _left_out(path: Path) -> Counter[str]:
     except FileNotFoundError:
         return Counter()
     return Counter(row.rpartition("\t")[2] for row in rows)
-
-
-def _card_scores(path: Path) -> list[list[str]]:
-    """The rows of the table of scores in a model card."""
-    try:
-        card = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return [["card", f"{CARD} is missing"]]
-    section = card.partition("\n## Scores\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("| ")]
-    cells = [[_plain(cell) for cell in line.strip("|").split(" | ")] for line in lines[2:]]
-    return [[row[0], f"{row[1]} on {row[2]} ({', '.join(row[3:])})"] for row in cells if row[3:]]
-
-
-def _plain(cell: str) -> str:
-    """A cell of a Markdown table without its mark-up."""
-    return cell.strip("` ").replace("\\|", "|")

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -73,6 +75,16 @@ def open_output(path: Path | None) -> Iterator[Write]:
         return
     with atomic_file(path) as write:
         yield write
+
+
+def program() -> str:
+    """What to type for `crosshead`: its path, where the shell would not find this one."""
+    beside = Path(sys.executable).with_name("crosshead")
+    found = shutil.which("crosshead")
+    if not beside.exists() or (found and os.path.samefile(found, beside)):
+        return "crosshead"
+    here = Path.cwd()
+    return shlex.quote(str(beside.relative_to(here) if here in beside.parents else beside))
 
 
 def note(text: str) -> None:

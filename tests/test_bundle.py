@@ -14,6 +14,7 @@ from crosshead.bundle import (
     FORMAT,
     Bundle,
     BundleConfig,
+    BundleScore,
     build_model,
     load_bundle,
     load_weights,
@@ -36,6 +37,9 @@ def stored(tmp_path: Path) -> Path:
     return Path(shutil.copytree(STORED, tmp_path / "bundle"))
 
 
+SCORES = [BundleScore(metric="BLEU", value=38.125, signature="nrefs:1", test_set="validation")]
+
+
 def make_bundle(tie: str = "two-way", joint: bool = False) -> Bundle:
     source = train_tokenizer(TokenizerConfig(kind="characters"), ["abc"])
     target = source if joint else train_tokenizer(TokenizerConfig(kind="characters"), ["defgh"])
@@ -48,6 +52,7 @@ def make_bundle(tie: str = "two-way", joint: bool = False) -> Bundle:
         source_vocabulary=source.vocab_size,
         target_vocabulary=target.vocab_size,
         longest_source=10,
+        scores=SCORES,
     )
     model = build_model(config.model, source.vocab_size, target.vocab_size)
     return Bundle(config, model, source, target)
@@ -73,6 +78,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path, tie: str, joint: bool) -> None:
     save_bundle(tmp_path / "new" / "run", saved, "# Card\n")
     loaded = load_bundle(tmp_path / "new" / "run")
     assert loaded.config == saved.config
+    assert loaded.config.scores == SCORES
     assert loaded.target_tokenizer.decode(saved.target_tokenizer.encode("abc")) == (
         saved.target_tokenizer.decode(saved.target_tokenizer.encode("abc"))
     )

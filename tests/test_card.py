@@ -46,7 +46,6 @@ def test_the_front_matter_is_what_model_hubs_read() -> None:
     assert values["language"] == ["en", "no"]  # and not False, which a bare `no` is in YAML
     assert values["library_name"] == "crosshead"
     assert values["pipeline_tag"] == "translation"
-    assert "license" not in values
     index = values["model-index"]
     assert isinstance(index, list)
     assert index[0]["name"] == "en-no"
@@ -62,10 +61,6 @@ def test_what_is_unknown_is_left_out() -> None:
         model_card(replace(FACTS, scores=[], source_language=None, target_language=None))
     )
     assert values.keys() == {"library_name", "pipeline_tag", "tags"}
-
-
-def test_a_license_is_named_where_it_is_given() -> None:
-    assert front_matter(model_card(replace(FACTS, license="apache-2.0")))["license"] == "apache-2.0"
 
 
 @pytest.mark.parametrize("name", ["a: b", '"quoted"', "- dash", "#5", "new\nline", "ü"])

@@ -205,8 +205,15 @@ def test_a_directory_that_is_in_use(tmp_path: Path, corpus: list[object], refuse
     assert (tmp_path / "mine" / "thesis").read_text() == "x"
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "recipe.toml").write_text("")
-    said = refused("train", "--out", tmp_path / "run", *corpus, *TINY)
-    assert "--resume goes on with it, --force replaces it" in said
+    for flags in ([], ["--force"]):  # a recipe alone is somebody's, and no run
+        said = refused("train", "--out", tmp_path / "run", *corpus, *TINY, *flags)
+        assert "is not empty and holds no run" in said
+    (tmp_path / "run" / "log.jsonl").write_text("")
+    assert "--force replaces it" in refused("train", "--out", tmp_path / "run", *corpus, *TINY)
+    (tmp_path / "run" / "thesis").write_text("x")
+    said = refused("train", "--out", tmp_path / "run", *corpus, *TINY, "--force")
+    assert "stands beside a run" in said
+    assert (tmp_path / "run" / "thesis").read_text() == "x"
 
 
 def test_resuming_what_cannot_be_resumed(
@@ -214,8 +221,7 @@ def test_resuming_what_cannot_be_resumed(
 ) -> None:
     out = ["--out", tmp_path / "run"]
     assert "no run to resume" in refused("train", "--resume", *out)
-    for flags in (["--force"], ["--preset", "tiny"], ["--from", BUNDLE]):
-        assert f"leave out {flags[0]}" in refused("train", "--resume", *out, *flags)
+    assert "--force" in refused("train", "--resume", *out, "--force")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "recipe.toml").write_text("[train]\nmax_updates = 1\n")
     assert "no run with a checkpoint to resume" in refused("train", "--resume", *out, *corpus)
@@ -308,7 +314,8 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
         (["--sample", "--top-p", "2"], "top_p"),
         (["--sample", "--beam", "4"], "sampling keeps no beam"),
         (["--device", "gpu"], "'gpu'"),
-        (["--threads", "0"], "threads"),
+        (["--threads", "-1"], "or 0 for all cores, found -1"),
+        (["--device", "meta"], "no device 'meta' here"),
     ],
 )
 def test_wrong_searches(flags: list[str], words: str, tmp_path: Path, refused: Refused) -> None:

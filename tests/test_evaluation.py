@@ -33,6 +33,25 @@ def test_a_perfect_translation_has_100() -> None:
     assert (score.value, score.low, score.high) == pytest.approx((100, 100, 100))
 
 
+# In some resamples nothing matches, or there is nothing to match: these score plain floats there,
+# and NumPy's elsewhere.
+NO_MATCH_AT_TIMES = (["the cat sat on the mat", "zz"], ["the cat sat on the mat", "qq"])
+NOTHING_AT_TIMES = (["", ""], ["a", ""])
+
+
+@pytest.mark.parametrize(
+    ("metric", "texts"), [("chrf", NO_MATCH_AT_TIMES), ("ter", NOTHING_AT_TIMES)]
+)
+def test_an_interval_is_found_where_resamples_score_nothing(
+    metric: str, texts: tuple[list[str], list[str]]
+) -> None:
+    [score] = corpus_scores(*texts, [metric])
+    plain = {"chrf": sacrebleu.corpus_chrf, "ter": sacrebleu.corpus_ter}[metric]
+    assert score.value == pytest.approx(plain(texts[0], [texts[1]]).score)
+    assert type(score.value) is float
+    assert 0 <= score.low < score.value < score.high
+
+
 def test_the_tokenisation_is_passed_on() -> None:
     [score] = corpus_scores(["你好世界和平"], ["你好世界"], ["bleu"], tokenize="zh")
     assert "tok:zh" in score.signature

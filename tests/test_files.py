@@ -6,7 +6,7 @@ import pytest
 
 from crosshead import files
 from crosshead.errors import UserError
-from crosshead.files import atomic_file, atomic_write, atomic_write_all
+from crosshead.files import atomic_file, atomic_write, atomic_write_all, make_directory
 
 
 def full_disk(descriptor: int) -> None:
@@ -58,6 +58,23 @@ def test_of_several_files_none_is_replaced_when_one_cannot_be_written(tmp_path: 
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"1", "b": b"1"}
 
 
+def test_of_several_files_none_is_replaced_when_one_cannot_be_synchronised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    atomic_write_all(tmp_path, {"a": b"1", "b": b"1"})
+    calls = []
+
+    def full_at_the_second(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 2:
+            full_disk(descriptor)
+
+    monkeypatch.setattr(files.os, "fsync", full_at_the_second)
+    with pytest.raises(UserError, match="b: cannot be written: No space left"):
+        atomic_write_all(tmp_path, {"a": b"2", "b": b"2"})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"1", "b": b"1"}
+
+
 def test_several_files_are_moved_in_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +103,15 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     atomic_write(tmp_path / "link", b"x")
     assert (tmp_path / "file").read_bytes() == b"x"
     assert (tmp_path / "link").is_symlink()
+
+
+def test_a_directory_is_made_or_is_there(tmp_path: Path) -> None:
+    make_directory(tmp_path / "a" / "b")
+    make_directory(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file: cannot be made a directory: File exists"):
+        make_directory(tmp_path / "file")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from matplotlib import rc_context
+from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from crosshead.attention.attend import sdpa
 from crosshead.attention.multihead import MultiHeadAttention
@@ -88,6 +90,13 @@ def test_without_a_target_it_is_that_of_the_translation(translator: Translator) 
     torch.testing.assert_close(found.weights, given.weights)
 
 
+def test_cross_attention_sees_no_white_space_around_lines(translator: Translator) -> None:
+    bare = cross_attention(translator, "Seven eight.", "Sieben acht.")
+    spaced = cross_attention(translator, " Seven eight.\t", "\u3000Sieben acht.\n")
+    assert (spaced.source, spaced.target) == (bare.source, bare.target)
+    torch.testing.assert_close(spaced.weights, bare.weights)
+
+
 def test_cross_attention_is_that_of_decoding_step_by_step(translator: Translator) -> None:
     found = cross_attention(translator, "Ten nine.", "Zehn neun.")
     bundle = translator.bundle
@@ -114,6 +123,16 @@ PICTURE = CrossAttention(
 def test_a_picture_of_any_pieces_is_drawn(tmp_path: Path, name: str, magic: bytes) -> None:
     plot_cross_attention(tmp_path / name, PICTURE, layer=0)
     assert (tmp_path / name).read_bytes().startswith(magic)
+
+
+def test_a_space_is_to_be_seen(tmp_path: Path) -> None:
+    pieces = CrossAttention(["a", " ", "b"], [" of ", "</s>"], torch.full((1, 1, 2, 3), 1 / 3))
+    with rc_context({"svg.fonttype": "none"}):  # text stays text
+        plot_cross_attention(tmp_path / "a.svg", pieces)
+    picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert ">␣<" in picture and ">␣of␣<" in picture
+    font = get_font(findfont(FontProperties()))
+    assert font.get_char_index(ord("␣"))  # it is no box
 
 
 def test_a_picture_that_cannot_be_drawn_is_one_line(

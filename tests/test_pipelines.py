@@ -1,4 +1,5 @@
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import BundleError, ConfigError, DataError
 from crosshead.models.transformer import TransformerConfig
-from crosshead.pipelines import Translator, choose_device, load
+from crosshead.pipelines import Translator, choose_device, choose_threads, load
 
 STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
 
@@ -212,6 +213,12 @@ def test_scoring_in_batches_is_scoring_one_by_one(
     assert random_translator.score([], []) == []
 
 
+def test_scoring_sees_no_white_space_around_lines(random_translator: Translator) -> None:
+    [bare] = random_translator.score(["abc"], ["xyz"])
+    [spaced] = random_translator.score(["\t abc\u3000"], ["  xyz \r\n"])
+    assert spaced == bare
+
+
 def test_scores_are_the_logarithms_of_the_model_s_probabilities(
     random_translator: Translator,
 ) -> None:
@@ -228,6 +235,8 @@ def test_what_cannot_be_scored_is_one_line(random_translator: Translator) -> Non
         random_translator.score(["a", "b"], ["a"])
     with pytest.raises(DataError, match="pair 2 has 31 tokens, and the model has 24 positions"):
         random_translator.score(["a", "b"], ["a", "c" * 30])
+    with pytest.raises(DataError, match="pair 1026 has 31 tokens"):
+        random_translator.score(["a", "b"], ["a", "c" * 30], first=1024)
 
 
 def test_a_bundle_that_is_not_there_is_one_line(tmp_path: Path) -> None:
@@ -235,21 +244,38 @@ def test_a_bundle_that_is_not_there_is_one_line(tmp_path: Path) -> None:
         load(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("name", ["gpu", "cuda:99", ""])
+@pytest.mark.parametrize("name", ["gpu", "cuda:99", "", "meta", "cpu:x", "\udc80"])
 def test_a_device_that_is_not_there_is_one_line(name: str) -> None:
     with pytest.raises(ConfigError, match="no device"):
         choose_device(name)
 
 
-def test_threads_are_set(translator: Translator) -> None:
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Puts the number of threads back."""
     before = torch.get_num_threads()
-    try:
-        load(STORED, "cpu", threads=2)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    with pytest.raises(ConfigError, match="threads of 1 or more, found 0"):
-        load(STORED, "cpu", threads=0)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+def test_threads_are_those_asked_for_or_all_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    load(STORED, "cpu", threads=2)
+    assert torch.get_num_threads() == 2
+    load(STORED, "cpu")
+    assert torch.get_num_threads() == 2
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 3, 4}, raising=False)
+    load(STORED, "cpu", threads=0)
+    assert torch.get_num_threads() == 3
+    monkeypatch.delattr("os.sched_getaffinity")
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    assert choose_threads(0) == 4 == torch.get_num_threads()
+
+
+@pytest.mark.parametrize("number", [-1, 1025, 2**64])
+def test_a_number_of_threads_that_cannot_be_is_one_line(number: int) -> None:
+    with pytest.raises(ConfigError, match=f"from 1 to 1024, or 0 for all cores, found {number}"):
+        load(STORED, "cpu", threads=number)
 
 
 def test_a_model_that_diverged_is_named(translator: Translator) -> None:

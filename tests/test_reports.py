@@ -1,18 +1,18 @@
 import dataclasses
 import json
 import math
-import shutil
 from pathlib import Path
 
 import pytest
 
-from crosshead.bundle import load_bundle
-from crosshead.card import CardFacts, CardScore, model_card
+from crosshead.bundle import BundleScore, load_bundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
-from crosshead.evaluation import CorpusScore
+from crosshead.evaluation import CorpusScore, perplexity
+from crosshead.pipelines import load
 from crosshead.reports import (
     bundle_facts,
+    evaluation,
     metric_names,
     scores_jsonl,
     scores_table,
@@ -20,11 +20,6 @@ from crosshead.reports import (
 )
 
 BUNDLE = Path(__file__).parent / "fixtures" / "bundle-format-1"
-FACTS = CardFacts(
-    name="n", command="c", recipe="", files=[], pairs=1, left_out={}, validation="v", weights="w",
-    parameters=1, updates=1, epochs=1, seconds=1.0, device="cpu", threads=1, cores=1,
-    precision="float32", seed=1, versions={},
-)  # fmt: skip
 
 
 def test_the_search_is_the_bundles_but_for_what_is_given() -> None:
@@ -58,13 +53,26 @@ def test_a_score_without_an_interval_says_nothing_of_one() -> None:
     ]
 
 
-def test_the_scores_of_a_card_are_read_back(tmp_path: Path) -> None:
-    directory = tmp_path / "bundle"
-    shutil.copytree(BUNDLE, directory)
-    bundle = load_bundle(directory)
-    scores = [CardScore("BLEU", 38.125, "nrefs:1|tok:13a", "a|b")]
-    card = model_card(dataclasses.replace(FACTS, scores=scores))
-    (directory / "README.md").write_text(card)
-    assert bundle_facts(directory, bundle)[-1] == ["BLEU", "38.12 on a|b (nrefs:1|tok:13a)"]
-    (directory / "README.md").unlink()
-    assert bundle_facts(directory, bundle)[-1] == ["card", "README.md is missing"]
+def test_the_scores_of_a_bundle_are_among_its_facts() -> None:
+    bundle = load_bundle(BUNDLE)
+    assert bundle_facts(BUNDLE, bundle)[-1][0] == "search"
+    scores = [BundleScore(metric="BLEU", value=38.125, signature="nrefs:1|tok:13a", test_set="a|b")]
+    config = bundle.config.model_copy(update={"scores": scores})
+    facts = bundle_facts(BUNDLE, dataclasses.replace(bundle, config=config))
+    assert facts[-1] == ["BLEU", "38.12 on a|b (nrefs:1|tok:13a)"]
+
+
+def test_perplexity_needs_no_translation(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = load(BUNDLE, "cpu")
+    monkeypatch.setattr(translator, "translate", None)
+    [score] = evaluation(translator, ["One."], ["Eins."], ["perplexity"], None)
+    assert score.value == perplexity(translator.score(["One."], ["Eins."]))
+    assert math.isnan(score.low)
+
+
+def test_scores_are_in_the_order_asked_for() -> None:
+    lines = ["One two three.", "Ten four eight."]
+    translator = load(BUNDLE, "cpu")
+    names = ["ter", "perplexity", "bleu"]
+    scores = evaluation(translator, lines, translator(lines), names, None)
+    assert [each.metric for each in scores] == ["TER", "perplexity", "BLEU"]

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from crosshead.errors import UserError
-from crosshead.terminal import guarded, note, open_output, put, stop_on_signals, table
+from crosshead.terminal import guarded, note, open_output, program, put, stop_on_signals, table
 
 
 def raising(error: BaseException):
@@ -58,6 +58,25 @@ def test_a_message_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None
 def test_output_is_utf8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     put("é\u2028\r\n")
     assert capfdbinary.readouterr().out == "é\u2028\r\n".encode()
+
+
+def test_the_program_is_named_as_the_shell_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("my env", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "crosshead").touch(mode=0o755)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "my env" / "python"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "my env"))
+    assert program() == "crosshead"
+    for path in (tmp_path / "other", tmp_path):
+        monkeypatch.setenv("PATH", str(path))
+        assert program() == "'my env/crosshead'"
+    monkeypatch.chdir(tmp_path / "other")
+    assert program() == f"'{tmp_path}/my env/crosshead'"
+    (tmp_path / "my env" / "crosshead").unlink()
+    assert program() == "crosshead"
 
 
 def test_an_output_file_is_whole_or_absent(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ which pairs may attend (`mask`), how weights meet values (`combine`), who looks 
 which kernel computes it (`backend`). Axes: `B` batch, `H` heads, `Q` queries, `K` keys, `E` width.
 """
 
+import math
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
@@ -65,10 +66,10 @@ def explicit(
     """Attention written out: every score, mask and combination, and the weights can be seen."""
     scores = score(query, key)
     if mask is not None:
-        # Added, not filled in: an addition is vectorised and has no work to do backwards.
-        scores = scores + torch.zeros_like(mask, dtype=scores.dtype).masked_fill(
-            ~mask, torch.finfo(scores.dtype).min
-        )
+        # Added, not filled in: an addition is vectorised and has no work to do backwards. Infinite,
+        # so that no score of an allowed key is lower, in float16 either; no row is all infinite.
+        addend = torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -math.inf)
+        scores = scores + addend
     statistics = torch.promote_types(scores.dtype, torch.float32)
     weights = scores.softmax(dim=-1, dtype=statistics).to(value.dtype)
     if observe is not None:

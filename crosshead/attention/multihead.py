@@ -5,7 +5,6 @@ from torch import Tensor, nn
 
 from crosshead.attention.attend import Backend, Observe, attend
 from crosshead.attention.cache import KeyValues
-from crosshead.attention.scores import ScaledDot, Score
 
 
 class MultiHeadAttention(nn.Module):
@@ -15,7 +14,8 @@ class MultiHeadAttention(nn.Module):
     projection of the queries and one of keys and values, which stay usable on their own: decoding
     projects the encoder's memory once and each new position once.
 
-    `observe`, where set, is shown the attention weights `B H Q K` of every call.
+    `output_gain` scales W^O at the start. `observe`, where set, is shown the attention weights
+    `B H Q K` of every call.
     """
 
     def __init__(
@@ -25,18 +25,17 @@ class MultiHeadAttention(nn.Module):
         *,
         d_key: int,
         d_value: int,
-        d_memory: int | None = None,
         dropout: float = 0.0,
-        score: Score | None = None,
+        output_gain: float = 1.0,
         backend: Backend | None = None,
     ) -> None:
         super().__init__()
         self.heads, self.d_key, self.d_value = heads, d_key, d_value
         self.query = nn.Linear(d_model, heads * d_key)
-        self.key_value = nn.Linear(d_memory or d_model, heads * (d_key + d_value))
+        self.key_value = nn.Linear(d_model, heads * (d_key + d_value))
         self.output = nn.Linear(heads * d_value, d_model)
         self.dropout = dropout
-        self.score = score or ScaledDot()
+        self.output_gain = output_gain
         self.backend = backend
         self.observe: Observe | None = None
         self.reset_parameters()
@@ -44,12 +43,13 @@ class MultiHeadAttention(nn.Module):
     def reset_parameters(self) -> None:
         """Glorot-uniform matrices, each part of a packed one by its own fans; biases zero."""
         keys, values = self.key_value.weight.split(self._split(), dim=0)
-        for weight in (self.query.weight, keys, values, self.output.weight):
+        for weight in (self.query.weight, keys, values):
             nn.init.xavier_uniform_(weight)
+        nn.init.xavier_uniform_(self.output.weight, gain=self.output_gain)
         for layer in (self.query, self.key_value, self.output):
             nn.init.zeros_(layer.bias)
 
-    def project(self, memory: Float[Tensor, "B K M"]) -> KeyValues:
+    def project(self, memory: Float[Tensor, "B K D"]) -> KeyValues:
         """The keys and values of `memory`, per head."""
         keys, values = self.key_value(memory).split(self._split(), dim=-1)
         return KeyValues(
@@ -70,7 +70,6 @@ class MultiHeadAttention(nn.Module):
             memory.keys,
             memory.values,
             mask=mask,
-            score=self.score,
             dropout=self.dropout if self.training else 0.0,
             observe=self.observe,
             backend=self.backend,

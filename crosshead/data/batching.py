@@ -29,7 +29,7 @@ Plan = list[np.ndarray]
 
 @dataclass(frozen=True)
 class Batch:
-    """Some examples as padded tensors, for teacher forcing: row i is example `rows[i]`."""
+    """Some examples as padded tensors, for teacher forcing."""
 
     source: Int[Tensor, "B S"]
     """Source ids, then EOS, then padding."""
@@ -39,13 +39,6 @@ class Batch:
 
     target_output: Int[Tensor, "B T"]
     """Target ids, then EOS, then padding: at each position the token that follows the input's."""
-
-    rows: list[int]
-
-    @property
-    def source_tokens(self) -> int:
-        """How many source positions are not padding."""
-        return int((self.source != PAD).sum())
 
     @property
     def target_tokens(self) -> int:
@@ -58,7 +51,6 @@ class Batch:
             self.source.to(device),
             self.target_input.to(device),
             self.target_output.to(device),
-            self.rows,
         )
 
 
@@ -101,9 +93,8 @@ def plan_in_order(lengths: np.ndarray, max_tokens: int) -> Plan:
 
 def collate(examples: Sequence[Example], rows: Sequence[int], start: int = BOS) -> Batch:
     """The examples `rows` as one padded batch; `start` is the token the target begins with."""
-    indices = [int(row) for row in rows]
-    sources = [examples[row][0] for row in indices]
-    targets = [examples[row][1] for row in indices]
+    sources = [examples[row][0] for row in rows]
+    targets = [examples[row][1] for row in rows]
     source = _padded(sources)
     target_output = _padded(targets)
     target_input = np.empty_like(target_output)
@@ -114,7 +105,6 @@ def collate(examples: Sequence[Example], rows: Sequence[int], start: int = BOS) 
         torch.from_numpy(source),
         torch.from_numpy(target_input),
         torch.from_numpy(target_output),
-        indices,
     )
 
 

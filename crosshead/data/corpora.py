@@ -12,38 +12,54 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from crosshead.config import Config
 from crosshead.errors import DataError
 
 
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _check_names(names: list[str]) -> list[str]:
+    for name in names:
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            # The recipe and the model card, which name it, are UTF-8.
+            raise ValueError(f"{name!a} is not UTF-8: give it another name")
+    return names
+
+
+_Names = Annotated[list[str], BeforeValidator(_listed), AfterValidator(_check_names)]
+_LANGUAGE = "^[A-Za-z0-9]+([-_][A-Za-z0-9]+)*$"
+
+
 class DataConfig(Config):
     """Which text is trained on: the section `[data]` of a recipe."""
 
-    source: list[str] = Field(default_factory=list)
+    source: _Names = Field(default_factory=list)
     """Files of source sentences, one a line; a single name may stand without brackets."""
 
-    target: list[str] = Field(default_factory=list)
+    target: _Names = Field(default_factory=list)
     """Files of their translations, one for each file of `source`, line by line."""
 
-    pairs: list[str] = Field(default_factory=list)
+    pairs: _Names = Field(default_factory=list)
     """Files with both sides: TSV, or JSON Lines where the name ends in `.jsonl`."""
 
-    fields: list[str] = Field(default_factory=list)
+    fields: _Names = Field(default_factory=list)
     """Which two fields of `pairs` are source and target: names (in a TSV, those of its first
     line) or, in a TSV, numbers of columns from 1. A TSV of two columns needs none."""
 
-    valid_source: list[str] = Field(default_factory=list)
+    valid_source: _Names = Field(default_factory=list)
     """As `source`, for validation."""
 
-    valid_target: list[str] = Field(default_factory=list)
+    valid_target: _Names = Field(default_factory=list)
     """As `target`, for validation."""
 
-    valid_pairs: list[str] = Field(default_factory=list)
+    valid_pairs: _Names = Field(default_factory=list)
     """As `pairs`, for validation."""
 
     valid_size: int = Field(default=500, gt=0)
@@ -59,19 +75,14 @@ class DataConfig(Config):
     drop_duplicates: bool = False
     """Leave pairs out of training that repeat an earlier one exactly."""
 
-    @field_validator(
-        "source",
-        "target",
-        "pairs",
-        "fields",
-        "valid_source",
-        "valid_target",
-        "valid_pairs",
-        mode="before",
-    )
-    @classmethod
-    def _one_is_a_list_of_one(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+    source_language: str | None = Field(default=None, pattern=_LANGUAGE)
+    target_language: str | None = Field(default=None, pattern=_LANGUAGE)
+    """Language codes, such as `en`, for the bundle and its card."""
+
+    def files(self) -> list[str]:
+        """All files that are read, for training and for validation."""
+        training = [*self.source, *self.target, *self.pairs]
+        return [*training, *self.valid_source, *self.valid_target, *self.valid_pairs]
 
     @model_validator(mode="after")
     def _sides_match(self) -> Self:
@@ -131,8 +142,8 @@ class HeldOut:
 
     train: ParallelText
     valid: ParallelText
-    removed: int
-    """How many pairs left training because they repeat a held-out pair word for word."""
+    repeats: list[Origin]
+    """Where the pairs stood that left training because they repeat a held-out pair exactly."""
 
 
 class FileFacts(NamedTuple):
@@ -187,25 +198,27 @@ def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
     return source_lines, target_lines
 
 
-def split_lines(raw: bytes, name: str) -> list[str]:
+def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
     r"""The lines of a file's bytes; `name` is what errors call the file.
 
     `\n` ends a line, and one `\r` before it goes with it; the last line needs no end. A byte order
-    mark in front is removed. Raises `DataError` with `name:line:byte` where it is not UTF-8.
+    mark in front is removed. `before` is how many lines of the file stand before these. Raises
+    `DataError` with `name:line:byte` where it is not UTF-8.
     """
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
+        line = before + raw.count(b"\n", 0, error.start) + 1
         byte = error.start - raw.rfind(b"\n", 0, error.start)
         raise DataError(
             f"{name}:{line}:{byte}: not UTF-8 (byte 0x{raw[error.start]:02X}); "
             "convert the file to UTF-8"
         ) from None
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    if not before:
+        text = text.removeprefix("\ufeff")
     if not text:
         return []
-    return text.removesuffix("\n").split("\n")
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
 def hold_out(text: ParallelText, config: DataConfig, seed: int) -> HeldOut:
@@ -228,14 +241,19 @@ def hold_out(text: ParallelText, config: DataConfig, seed: int) -> HeldOut:
             held.setdefault(pair, row)
     valid = sorted(held.values())
     pairs = zip(text.source, text.target, strict=True)
-    train = [row for row, pair in enumerate(pairs) if pair not in held]
+    train: list[int] = []
+    repeats: list[Origin] = []
+    for row, pair in enumerate(pairs):
+        if pair not in held:
+            train.append(row)
+        elif row != held[pair]:
+            repeats.append(text.origin(row))
     if not valid or not train:
         raise DataError(
             f"the training pairs ({len(text)}) are too few, or too much alike, to hold some out "
             "for validation; give validation files (data.valid_source and data.valid_target)"
         )
-    removed = len(text) - len(train) - len(valid)
-    return HeldOut(text.select(train), text.select(valid), removed)
+    return HeldOut(text.select(train), text.select(valid), repeats)
 
 
 def file_facts(path: Path) -> FileFacts:

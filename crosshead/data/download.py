@@ -13,8 +13,8 @@ from pathlib import Path
 
 from crosshead.config import nearest
 from crosshead.data.synthetic import date_pairs, write_date_files
-from crosshead.errors import DataError, UserError
-from crosshead.files import atomic_write
+from crosshead.errors import DataError
+from crosshead.files import atomic_write, make_directory
 
 TIMEOUT = 30.0
 """Seconds without an answer after which a download is given up."""
@@ -116,10 +116,7 @@ def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
                 f"{file.url}: its SHA-256 is {found}, expected {file.sha256}: it was damaged on "
                 "the way or changed at its source; nothing was written"
             )
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{directory}: cannot be made a directory: {error.strerror}") from None
+        make_directory(directory)
         atomic_write(place, content)
         say(f"{place}: {len(content):,} bytes, SHA-256 as expected")
 

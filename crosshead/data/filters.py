@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosshead.data.corpora import DataConfig, ParallelText
+from crosshead.data.corpora import DataConfig, Origin, ParallelText
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.errors import DataError
 from crosshead.files import atomic_write
 
-REASONS = ("empty side", "too long", "length ratio", "duplicate")
+HELD_OUT = "repeats a held-out pair"
+REASONS = (HELD_OUT, "empty side", "too long", "length ratio", "duplicate")
 """Every reason there is, in the order in which they are looked for."""
 
 RATIO_SLACK = 5
@@ -50,10 +51,16 @@ class Kept:
 
 
 def keep_pairs(
-    text: ParallelText, config: DataConfig, source: Tokenizer, target: Tokenizer
+    text: ParallelText,
+    config: DataConfig,
+    source: Tokenizer,
+    target: Tokenizer,
+    repeats: Sequence[Origin] = (),
 ) -> Kept:
     """Tokenize the training pairs and leave out those that cannot be learned from.
 
+    `repeats` are those that are not in `text` because they repeat a held-out pair: they are counted
+    with what is left out.
     A side is empty when there is nothing but white space in it; a pair is too long when either
     side has more than `max_length` tokens; its ratio is too large when one side has more than
     `max_ratio` times the tokens of the other and `RATIO_SLACK` more; it is a duplicate, when these
@@ -63,7 +70,7 @@ def keep_pairs(
     """
     rows: list[int] = []
     examples: list[tuple[Sequence[int], Sequence[int]]] = []
-    left_out: list[LeftOut] = []
+    left_out = [LeftOut(*origin, HELD_OUT) for origin in repeats]
     seen: set[tuple[str, str]] = set()
     for first in range(0, len(text), _CHUNK):
         chunk = range(first, min(first + _CHUNK, len(text)))

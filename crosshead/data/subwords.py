@@ -9,6 +9,7 @@ BPE is segmented here, from the pieces of the model, for two reasons: BPE-dropou
 nothing but the generator that it is given, and words repeat, so that a cache answers for most.
 """
 
+import copy
 import hashlib
 import heapq
 import io
@@ -180,6 +181,12 @@ class BpeTokenizer(SubwordTokenizer):
         if rng is None or self.sampling == 0:
             return [self._encode_line(_escape(line)) for line in lines]
         return [self._sample_line(_escape(line), rng) for line in lines]
+
+    def with_sampling(self, sampling: float) -> Self:
+        """The same tokenizer with another strength of sampling."""
+        other = copy.copy(self)
+        other.sampling = sampling
+        return other
 
     def _encode_line(self, text: str) -> list[int]:
         ids: list[int] = []

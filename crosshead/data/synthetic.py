@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crosshead.errors import UserError
-from crosshead.files import atomic_write
+from crosshead.files import atomic_write, make_directory
 from crosshead.vocabulary import UNK
 
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
@@ -127,10 +127,7 @@ def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
         "test": pairs.test,
         "unseen": pairs.unseen_patterns,
     }
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{directory}: cannot be made a directory: {error.strerror}") from None
+    make_directory(directory)
     paths = []
     for name, part in sets.items():
         for side, language in enumerate(("en", "de")):

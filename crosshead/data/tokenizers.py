@@ -98,6 +98,11 @@ class Tokenizer(Protocol):
         ...
 
     @property
+    def special(self) -> list[str]:
+        """The pieces that are never split."""
+        ...
+
+    @property
     def sampling(self) -> float:
         """The strength of subword sampling when an rng is given."""
         ...

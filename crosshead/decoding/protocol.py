@@ -19,8 +19,9 @@ class DecodingState(Protocol):
     def select(self, rows: Int[Tensor, " M"]) -> Self:
         """A state whose row i continues row `rows[i]` of this one.
 
-        Repeating an index expands a row, leaving one out drops it, another order reorders. What
-        belongs to the sentence (the encoder's memory) is shared by its rows, not copied.
+        Repeating an index expands a row, leaving one out drops it, another order reorders; at least
+        one row stays (`ValueError`). What belongs to the sentence (the encoder's memory) is shared
+        by its rows, not copied. The state itself is left as it was and can still be stepped.
         """
         ...
 
@@ -39,6 +40,7 @@ class Decodable(Protocol[S]):
         """Feed each row its next tokens; return the logits of the token after them.
 
         The first call gives the start token. Several tokens at once (a forced prefix) count as if
-        they had been fed one by one.
+        they had been fed one by one. `state` is used up: caches are extended in place, so go on
+        with the state returned, and `select` first where one state is to go on two ways.
         """
         ...

@@ -19,19 +19,25 @@ class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al. 2017, section 3.3, Eq. 2).
 
     `activation` may be another than the paper's ReLU; `dropout` (0 in the paper) acts on what it
-    gives.
+    gives. Matrices begin Glorot-uniform, W_2 times `output_gain`, and biases zero.
     """
 
     def __init__(
-        self, d_model: int, d_ff: int, *, activation: str = "relu", dropout: float = 0.0
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        output_gain: float = 1.0,
     ) -> None:
         super().__init__()
         self.inner = nn.Linear(d_model, d_ff)
         self.outer = nn.Linear(d_ff, d_model)
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
-        for layer in (self.inner, self.outer):
-            nn.init.xavier_uniform_(layer.weight)
+        for layer, gain in ((self.inner, 1.0), (self.outer, output_gain)):
+            nn.init.xavier_uniform_(layer.weight, gain=gain)
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:

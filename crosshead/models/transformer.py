@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Backend
@@ -15,6 +15,7 @@ from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.config import Config
 from crosshead.layers.addnorm import ADD_NORM
 from crosshead.layers.decoder import Decoder, DecoderLayer
+from crosshead.layers.dropout import check_share
 from crosshead.layers.embeddings import (
     Embeddings,
     LearnedPositions,
@@ -65,6 +66,12 @@ class TransformerConfig(Config):
             )
         return self
 
+    @field_validator("dropout", "activation_dropout")
+    @classmethod
+    def _can_be_dropped(cls, share: float) -> float:
+        check_share(share)
+        return share
+
     @property
     def start_token(self) -> int:
         """The id that the target begins with."""
@@ -84,8 +91,10 @@ class TransformerState:
         """A state whose row i continues row `rows[i]` of this one.
 
         As long as every sentence keeps equally many rows, side by side, its memory is shared by
-        them; otherwise every row gets a copy.
+        them; otherwise every row gets a copy. Raises `ValueError` where no row is left.
         """
+        if not rows.numel():
+            raise ValueError("a state keeps at least one row; stop decoding where none is left")
         sentences = rows // self.rows_per_sentence
         kept, counts = torch.unique_consecutive(sentences, return_counts=True)
         if bool((counts == counts[0]).all()):
@@ -105,7 +114,12 @@ class Transformer(nn.Module):
     """The encoder-decoder of Vaswani et al. 2017, section 3 and Figure 1.
 
     `forward` gives logits for training; `start` and `step` decode (`crosshead.decoding.protocol`).
-    Matrices are Glorot-uniform, biases zero, embeddings N(0, 1/d_model).
+
+    Matrices begin Glorot-uniform, biases zero, embeddings N(0, 1/d_model). What ends a residual
+    branch (W^O of attention, W_2 of feed-forward) is scaled by 1/sqrt(2 L), L being the layers of
+    its stack, as in Radford et al. 2019, section 2.3. At full size the branches drown the stream of
+    a small post-norm encoder: all positions of a sentence come out alike, and cross-attention,
+    which then has nothing to choose from, may never learn to.
     """
 
     def __init__(
@@ -185,14 +199,19 @@ class Transformer(nn.Module):
     def step(
         self, state: TransformerState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N V"], TransformerState]:
-        """Feed each row its next tokens; the logits of what follows them, and the state after."""
+        """Feed each row its next tokens; the logits of what follows them, and the state after.
+
+        `state` is used up: its caches are extended in place, and the state after is the same one.
+        """
         before, new = state.caches[0].length, tokens.shape[1]
-        mask = causal.dense(new, before + new, offset=before, device=tokens.device)
+        mask = None  # one token, the last, may attend to everything before it
+        if new > 1:
+            mask = causal.dense(new, before + new, offset=before, device=tokens.device)
         features = self.decoder(
             self.target_embeddings(tokens, start=before),
             state.caches,
             state.memories,
-            None if new == 1 else mask,
+            mask,
             state.memory_mask,
         )
         return self.projection(features[:, -1]), state
@@ -216,38 +235,49 @@ def _add_norm(config: TransformerConfig) -> AddNorm:
     return ADD_NORM[config.norm](config.d_model, config.dropout, config.norm_eps)
 
 
-def _attention(config: TransformerConfig, backend: Backend | None) -> MultiHeadAttention:
+def _branch_gain(layers: int) -> float:
+    """By which the last matrix of every residual branch is scaled: see `Transformer`."""
+    return (2 * layers) ** -0.5
+
+
+def _attention(
+    config: TransformerConfig, backend: Backend | None, gain: float
+) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model,
         config.heads,
         d_key=config.d_key or config.d_model // config.heads,
         d_value=config.d_value or config.d_model // config.heads,
         dropout=config.attention_dropout,
+        output_gain=gain,
         backend=backend,
     )
 
 
-def _feedforward(config: TransformerConfig) -> FeedForward:
+def _feedforward(config: TransformerConfig, gain: float) -> FeedForward:
     return FeedForward(
         config.d_model,
         config.d_ff,
         activation=config.activation,
         dropout=config.activation_dropout,
+        output_gain=gain,
     )
 
 
 def _encoder_layer(config: TransformerConfig, backend: Backend | None) -> EncoderLayer:
+    gain = _branch_gain(config.encoder_layers)
     return EncoderLayer(
-        _attention(config, backend),
-        _feedforward(config),
+        _attention(config, backend, gain),
+        _feedforward(config, gain),
         (_add_norm(config), _add_norm(config)),
     )
 
 
 def _decoder_layer(config: TransformerConfig, backend: Backend | None) -> DecoderLayer:
+    gain = _branch_gain(config.decoder_layers)
     return DecoderLayer(
-        _attention(config, backend),
-        _attention(config, backend),
-        _feedforward(config),
+        _attention(config, backend, gain),
+        _attention(config, backend, gain),
+        _feedforward(config, gain),
         (_add_norm(config), _add_norm(config), _add_norm(config)),
     )

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crosshead import __version__
-from crosshead.bundle import Bundle, load_bundle, save_bundle, set_weights, weights_of
+from crosshead.bundle import (
+    Bundle,
+    BundleConfig,
+    load_bundle,
+    save_bundle,
+    set_weights,
+    weights_of,
+)
+from crosshead.card import front_matter, use
 from crosshead.errors import BundleError, UserError
 from crosshead.training.checkpoint import average_weights
 
@@ -26,9 +34,10 @@ def average_bundles(directories: Sequence[Path], out: Path) -> Bundle:
     weights = [weights_of(bundle.model) for bundle in (first, *others)]
     set_weights(first.model, average_weights(weights))
     longest = max(bundle.config.longest_source for bundle in (first, *others))
-    config = first.config.model_copy(update={"longest_source": longest, "crosshead": __version__})
-    averaged = dataclasses.replace(first, config=config)
-    save_bundle(out, averaged, _card(out.resolve().name, directories))
+    # The scores are those of other weights.
+    changed = {"longest_source": longest, "crosshead": __version__, "scores": []}
+    averaged = dataclasses.replace(first, config=first.config.model_copy(update=changed))
+    save_bundle(out, averaged, _card(out.resolve().name, averaged.config, directories))
     return averaged
 
 
@@ -58,13 +67,15 @@ def _pieces(bundle: Bundle) -> tuple[list[str], list[str]]:
     )
 
 
-def _card(name: str, directories: Sequence[Path]) -> str:
+def _card(name: str, config: BundleConfig, directories: Sequence[Path]) -> str:
     sources = "\n".join(f"- `{directory}`" for directory in directories)
-    return (
-        "---\nlibrary_name: crosshead\npipeline_tag: translation\ntags:\n- translation\n"
-        f"- crosshead\n---\n\n# {name}\n\nA Transformer that translates. Its weights are the mean "
-        f"of those of {len(directories)} bundles, whose cards say what they were trained on:\n\n"
-        f"{sources}\n\n## Scores\n\nNone was measured: `crosshead evaluate` does.\n\n## Use\n\n"
-        "```sh\ncrosshead translate DIR input.txt\n```\n\n`DIR` is the directory of this card. "
-        f"Written by crosshead {__version__}.\n"
-    )
+    sections = [
+        front_matter(name, [config.source_language, config.target_language]),
+        f"# {name}\n\nA Transformer that translates. Its weights are the mean of those of "
+        f"{len(directories)} bundles, whose cards say what they were trained on:",
+        sources,
+        use(),
+        "## Scores\n\nNone was measured: `crosshead evaluate` does.",
+        f"Written by crosshead {__version__}.",
+    ]
+    return "\n\n".join(sections) + "\n"

@@ -40,6 +40,8 @@ class Progress:
     """Epochs completed."""
     batch: int = 0
     """Batches of the epoch under way that were used."""
+    batches: int = 0
+    """Batches that it has, once it has begun."""
     seconds: float = 0.0
     """Time spent in training, over all the runs it took."""
     target_tokens: int = 0
@@ -56,6 +58,13 @@ class Progress:
     """The update of the checkpoint that the next one replaces; 0 where there is none."""
     log_bytes: int = 0
     """The length of log.jsonl when this was written."""
+    longest_source: int = 0
+    """Tokens of the longest source that the weights have seen, before fine-tuning as well."""
+
+    @property
+    def epochs(self) -> float:
+        """Epochs completed, and the share of the one under way."""
+        return self.epoch + (self.batch / self.batches if self.batches else 0.0)
 
 
 def save_checkpoint(

@@ -18,6 +18,7 @@ from crosshead.data.corpora import (
     read_valid_pairs,
 )
 from crosshead.data.filters import Kept, keep_pairs, sample_pairs
+from crosshead.data.subwords import BpeTokenizer
 from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, load_tokenizer, train_tokenizer
 from crosshead.training.recipe import Recipe
 
@@ -46,22 +47,22 @@ def read_corpus(recipe: Recipe, base: Bundle | None, resumed: Path | None) -> Co
     """Read, split, tokenize and filter the text of a recipe.
 
     The tokenizers are those of the bundle `base` or of the run directory `resumed` where training
-    goes on from one, and learned from the training text otherwise. Raises `DataError` for text that
+    goes on from one, with the recipe's strength of sampling, and learned from the training text
+    otherwise. Raises `DataError` for text that
     cannot be read and `ConfigError` for a vocabulary that does not fit it.
     """
     text, valid = read_pairs(recipe.data), read_valid_pairs(recipe.data)
     files = _card_files(recipe.data, text)
     if valid is None:
         split = hold_out(text, recipe.data, recipe.train.seed)
-        text, valid = split.train, split.valid
+        text, valid, repeats = split.train, split.valid, split.repeats
         validation = f"{len(valid)} pairs held out of the training files"
-        if split.removed:
-            validation += f" ({split.removed} repetitions of them left training)"
     else:
+        repeats = []
         names = [*recipe.data.valid_source, *recipe.data.valid_target, *recipe.data.valid_pairs]
         validation = f"{len(valid)} pairs of {', '.join(names)}"
     source, target = _tokenizers(recipe.tokenizer, text, base, resumed)
-    kept = keep_pairs(text, recipe.data, source, target)
+    kept = keep_pairs(text, recipe.data, source, target, repeats)
     valid_examples: list[Example] = list(
         zip(source.encode_lines(valid.source), target.encode_lines(valid.target), strict=True)
     )
@@ -78,11 +79,19 @@ def _tokenizers(
             return joint, joint
         return load_tokenizer(resumed, "source"), load_tokenizer(resumed, "target")
     if base is not None:
-        return base.source_tokenizer, base.target_tokenizer
+        source = _with_sampling(base.source_tokenizer, config.sampling)
+        if config.joint:
+            return source, source
+        return source, _with_sampling(base.target_tokenizer, config.sampling)
     if config.joint:
         joint = train_tokenizer(config, [*text.source, *text.target])
         return joint, joint
     return train_tokenizer(config, text.source), train_tokenizer(config, text.target)
+
+
+def _with_sampling(tokenizer: Tokenizer, sampling: float) -> Tokenizer:
+    """The tokenizer with another strength of sampling; nothing but BPE is sampled."""
+    return tokenizer.with_sampling(sampling) if isinstance(tokenizer, BpeTokenizer) else tokenizer
 
 
 def epoch_examples(recipe: Recipe, corpus: Corpus) -> Callable[[int], list[Example]]:

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import torch
 
+from crosshead.pipelines import choose_threads
 from crosshead.training.recipe import TrainConfig
 
 UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf16", "sve")
 """Instruction sets that decide how fast a CPU multiplies matrices."""
+
+CPUINFO = Path("/proc/cpuinfo")
+"""Where Linux says what its processors can do; other systems have no such file."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def choose_machine(config: TrainConfig, device: torch.device) -> Machine:
 def instruction_sets() -> list[str]:
     """Those of `UNITS` that this CPU has, as far as the system tells."""
     try:
-        text = Path("/proc/cpuinfo").read_text()
+        text = CPUINFO.read_text()
     except OSError:
         return []
     flags: set[str] = set()
@@ -73,13 +77,6 @@ def matrix_rates(device: torch.device, seconds: float = 0.25) -> MatrixRates:
     return MatrixRates(
         _rate(device, torch.float32, seconds), _rate(device, torch.bfloat16, seconds)
     )
-
-
-def choose_threads(threads: int) -> int:
-    """Set and return the number of CPU threads; 0 is one for each core this process may use."""
-    chosen = threads or len(os.sched_getaffinity(0))
-    torch.set_num_threads(chosen)
-    return chosen
 
 
 def choose_precision(name: str, device: torch.device) -> tuple[torch.dtype, str]:

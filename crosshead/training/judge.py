@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from crosshead.bundle import Bundle, BundleConfig, build_model
+from crosshead.bundle import Bundle, BundleConfig, build_model, set_weights
 from crosshead.card import CardScore
 from crosshead.data.batching import collate, example_lengths, plan_in_order
 from crosshead.decoding.search import DecodeConfig
@@ -19,7 +19,9 @@ GREEDY = DecodeConfig(beam=1)
 class Judge:
     """Validation in float32, with weights that somebody else trains."""
 
-    def __init__(self, recipe: Recipe, corpus: Corpus, device: torch.device) -> None:
+    def __init__(
+        self, recipe: Recipe, corpus: Corpus, longest_source: int, device: torch.device
+    ) -> None:
         self.recipe, self.corpus, self.device = recipe, corpus, device
         source, target = corpus.source_tokenizer, corpus.target_tokenizer
         config = BundleConfig(
@@ -27,17 +29,19 @@ class Judge:
             joint_tokenizer=recipe.tokenizer.joint,
             source_vocabulary=source.vocab_size,
             target_vocabulary=target.vocab_size,
-            longest_source=corpus.longest_source,
+            longest_source=longest_source,
             decode=recipe.decode,
+            source_language=recipe.data.source_language,
+            target_language=recipe.data.target_language,
         )
-        model = build_model(recipe.model, source.vocab_size, target.vocab_size).eval()
+        # Initialising draws random numbers, which are the training's.
+        with torch.random.fork_rng(devices=[]):
+            model = build_model(recipe.model, source.vocab_size, target.vocab_size).eval()
         self.bundle = Bundle(config, model.to(device), source, target)
 
     def bundle_of(self, weights: dict[str, Tensor]) -> Bundle:
         """The bundle with these weights; the next call changes it."""
-        with torch.no_grad():
-            for name, parameter in self.bundle.model.named_parameters():
-                parameter.copy_(weights[name])
+        set_weights(self.bundle.model, weights)
         return self.bundle
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:

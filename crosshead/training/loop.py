@@ -1,5 +1,6 @@
 """The training loop: batches in, updates out; validation, checkpoints and budgets on the way."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -191,7 +192,8 @@ def peak_memory(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _batches(training: Training) -> Iterator[tuple[Batch, bool]]:
@@ -206,6 +208,7 @@ def _batches(training: Training) -> Iterator[tuple[Batch, bool]]:
         examples = training.examples(progress.epoch)
         lengths = example_lengths(examples)
         plan = plan_batches(lengths, config.batch_tokens, config.seed, progress.epoch)
+        progress.batches = len(plan)
         while progress.batch < len(plan):
             rows: np.ndarray = plan[progress.batch]
             batch = collate(examples, rows.tolist(), model.config.start_token)
@@ -246,7 +249,7 @@ def _fraction(training: Training, since: float) -> float:
     if config.max_updates is not None:
         shares.append(progress.update / config.max_updates)
     if config.max_epochs is not None:
-        shares.append(progress.epoch / config.max_epochs)
+        shares.append(progress.epochs / config.max_epochs)
     if config.max_minutes is not None:
         shares.append((progress.seconds + since) / (60 * config.max_minutes))
     return min(1.0, max(shares))
@@ -262,12 +265,14 @@ def _report(training: Training, meter: Meter) -> None:
         epoch=progress.epoch,
         seconds=round(progress.seconds + elapsed, 2),
         **values,
+        skipped=progress.skipped,
         peak_memory_bytes=peak_memory(device),
     )
     training.display.advance(
         _fraction(training, elapsed),
         f"update {progress.update}  epoch {progress.epoch}  loss {values['loss']:.3f}  "
-        f"{values['target_tokens_per_second']:,.0f} tokens/s",
+        f"{values['target_tokens_per_second']:,.0f} tokens/s"
+        + (f"  {progress.skipped} skipped" if progress.skipped else ""),
     )
 
 

@@ -1,10 +1,10 @@
-"""Label-smoothed cross-entropy as sums and counts, plain and fused with the output projection.
+"""Label-smoothed cross-entropy as sums and counts, fused with the output projection.
 
 Sums, not means: a batch split into parts, or over processes, then adds up to exactly the same loss.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -27,20 +27,6 @@ class LossSums:
     """The number of tokens."""
 
 
-def label_smoothed_cross_entropy(
-    logits: Float[Tensor, "N V"], target: Int[Tensor, " N"], smoothing: float
-) -> LossSums:
-    """Cross-entropy against (1 - eps) on the target and eps/V on everything (Szegedy et al. 2016).
-
-    The paper trains with eps = 0.1 (Vaswani et al. 2017, section 5.4).
-    """
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    log_probs = logits.log_softmax(dim=-1, dtype=wide)
-    nll = -log_probs.gather(1, target[:, None]).sum()
-    loss = (1 - smoothing) * nll - smoothing * log_probs.mean(dim=-1).sum()
-    return LossSums(loss, nll.detach(), target.shape[0])
-
-
 def fused_cross_entropy(
     features: Float[Tensor, "N D"],
     weight: Float[Tensor, "V D"],
@@ -48,15 +34,24 @@ def fused_cross_entropy(
     target: Int[Tensor, " N"],
     smoothing: float,
 ) -> LossSums:
-    """`label_smoothed_cross_entropy` of `features @ weight.T + bias`, without ever holding `N V`.
+    """Cross-entropy against (1 - eps) on the target and eps/V on everything (Szegedy et al. 2016).
 
-    Logits are made, used and forgotten a few hundred rows at a time, and the gradients are computed
-    on the way, while the block is at hand. Equal to the plain form; the softmax and the sums are
-    in float32 at least.
+    The logits are `features @ weight.T + bias`, and eps is `smoothing`: 0.1 in Vaswani et al. 2017,
+    section 5.4. They are made, used and forgotten a few hundred rows at a time, never `N V` at
+    once, and the gradients are computed on the way, while the block is at hand. The softmax and the
+    sums are in float32 at least.
     """
     with_gradients = torch.is_grad_enabled()  # always false inside the function's forward
     loss, nll = _FusedCrossEntropy.apply(features, weight, bias, target, smoothing, with_gradients)
     return LossSums(loss, nll.detach(), target.shape[0])
+
+
+class _Gradients(NamedTuple):
+    """Of the sum of losses, by features `N D`, weight `V D` and bias `V`."""
+
+    features: Tensor
+    weight: Tensor
+    bias: Tensor
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
@@ -82,25 +77,28 @@ class _FusedCrossEntropy(torch.autograd.Function):
         h, w = features.detach(), weight.detach()
         wide = torch.promote_types(w.dtype, torch.float32)
         mean_weight = w.to(wide).mean(dim=0)
-        with_gradients = with_gradients and any(ctx.needs_input_grad)
-        grad_h = torch.empty_like(h)
-        grad_w = torch.zeros(w.shape, dtype=wide, device=w.device)
-        grad_b = torch.zeros(w.shape[0], dtype=wide, device=w.device)
+        gradients = None
+        if with_gradients and any(ctx.needs_input_grad):
+            gradients = _Gradients(
+                torch.empty_like(h),
+                torch.zeros(w.shape, dtype=wide, device=w.device),
+                torch.zeros(w.shape[0], dtype=wide, device=w.device),
+            )
         nll = torch.zeros((), dtype=wide, device=w.device)
         for start in range(0, h.shape[0], CHUNK):
             block = slice(start, start + CHUNK)
             logits = F.linear(h[block], w, bias)
             probabilities = logits.softmax(dim=-1, dtype=wide)
             nll += _negative_log_likelihood(logits, probabilities, target[block])
-            if with_gradients:
+            if gradients is not None:
                 p = probabilities.to(w.dtype)
-                torch.mm(p, w, out=grad_h[block])
-                grad_w += p.T @ h[block]
+                torch.mm(p, w, out=gradients.features[block])
+                gradients.weight.add_(p.T @ h[block])
                 if bias is not None:
-                    grad_b += probabilities.sum(dim=0)
-        if with_gradients:
-            _subtract_targets(grad_h, grad_w, grad_b, h, w, target, smoothing, mean_weight)
-            ctx.save_for_backward(grad_h, grad_w.to(w.dtype), grad_b.to(w.dtype))
+                    gradients.bias.add_(probabilities.sum(dim=0))
+        if gradients is not None:
+            _subtract_targets(gradients, h, w, target, smoothing, mean_weight)
+            ctx.save_for_backward(*(part.to(w.dtype) for part in gradients))
             ctx.has_bias = bias is not None
         return nll + smoothing * _excess_of_target(h, w, bias, target, mean_weight), nll
 
@@ -136,9 +134,7 @@ def _excess_of_target(
 
 
 def _subtract_targets(
-    grad_h: Tensor,
-    grad_w: Tensor,
-    grad_b: Tensor,
+    gradients: _Gradients,
     h: Tensor,
     w: Tensor,
     target: Tensor,
@@ -148,8 +144,8 @@ def _subtract_targets(
     """Turn the products with P into the products with P - (1 - eps) 1_t - eps/V, in place."""
     vocabulary, wide = w.shape[0], mean_weight.dtype
     wanted = w[target].to(wide) * (1 - smoothing) + smoothing * mean_weight
-    grad_h -= wanted.to(grad_h.dtype)
-    grad_w.index_add_(0, target, h.to(wide), alpha=smoothing - 1)
-    grad_w -= smoothing / vocabulary * h.to(wide).sum(dim=0)
+    gradients.features.sub_(wanted.to(h.dtype))
+    gradients.weight.index_add_(0, target, h.to(wide), alpha=smoothing - 1)
+    gradients.weight.sub_(smoothing / vocabulary * h.to(wide).sum(dim=0))
     counts = torch.bincount(target, minlength=vocabulary).to(wide)
-    grad_b -= (1 - smoothing) * counts + smoothing / vocabulary * target.shape[0]
+    gradients.bias.sub_((1 - smoothing) * counts + smoothing / vocabulary * target.shape[0])

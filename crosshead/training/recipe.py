@@ -182,35 +182,37 @@ def compose(
     assignments: Sequence[str] = (),
     *,
     where: str = "",
+    below: Sections | None = None,
 ) -> Recipe:
     """Put a recipe together: preset < `recipe` (the tables of a file) < `flags` < `assignments`.
 
     `assignments` are `section.key=value`, or `key=value` where one section has that key; a value is
-    TOML, or else text. Without a preset `tiny` is completed. A budget that is stated replaces the
-    budgets of the preset. `where` (the recipe's file) begins the messages about it. Raises
-    `ConfigError` for whatever cannot be.
+    TOML, or else text. Without a preset `tiny` is completed. The sections `below` stand in the
+    place of the preset's. A budget that is stated replaces the budgets of the preset. `where` (the
+    recipe's file) begins the messages about it. Raises `ConfigError` for whatever cannot be.
     """
     preset = preset or "tiny"
     if preset not in PRESETS:
         raise ConfigError(f"there is no preset {preset!r}; {nearest(preset, list(PRESETS))}")
+    lowest = {**PRESETS[preset], **(below or {})}
     sections: dict[str, Any] = {name: {} for name in Recipe.model_fields}
     _overlay(sections, recipe or {}, where)
-    file_alone = _completed(preset, sections)
+    file_alone = _completed(lowest, sections)
     _overlay(sections, flags or {}, "")
     for assignment in assignments:
         section, key, value = _assignment(assignment)
         sections[section][key] = value
     try:
-        return validate(Recipe, _completed(preset, sections))
+        return validate(Recipe, _completed(lowest, sections))
     except ConfigError:
         validate(Recipe, file_alone, where)  # says which file, where the mistake is in it
         raise
 
 
-def _completed(preset: str, sections: Sections) -> Sections:
-    """What was stated, above what the preset says."""
+def _completed(lowest: Sections, sections: Sections) -> Sections:
+    """What was stated, above what stands lowest: a preset as a rule."""
     stated = sections["train"]
-    below = {name: dict(table) for name, table in PRESETS[preset].items()}
+    below = {name: dict(table) for name, table in lowest.items()}
     if any(key in stated for key in _BUDGETS):
         # Budgets that are stated replace those of the preset: a hundred epochs of its own data.
         below["train"] = {k: v for k, v in below["train"].items() if k not in _BUDGETS}
@@ -244,6 +246,8 @@ def _overlay(sections: dict[str, Any], above: Mapping[str, Any], where: str) -> 
 def _assignment(text: str) -> tuple[str, str, Any]:
     """`section.key=value` or `key=value` as section, key and value."""
     name, equals, raw = text.partition("=")
+    if not text.isprintable():
+        text = repr(text)  # a message is one line
     if not equals:
         raise ConfigError(f"--set {text}: expected section.key=value")
     keys = {

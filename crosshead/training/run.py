@@ -1,8 +1,8 @@
 """A whole run: from a recipe to a bundle. What `crosshead train` does."""
 
+import dataclasses
 import os
 import platform
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from crosshead import __version__
 from crosshead.bundle import (
-    Bundle,
+    BundleScore,
     build_model,
     load_bundle,
     save_bundle,
@@ -20,9 +20,8 @@ from crosshead.bundle import (
     weights_of,
 )
 from crosshead.card import CardFacts, CardScore, model_card
-from crosshead.config import read_toml, validate
 from crosshead.data.filters import write_left_out
-from crosshead.errors import ConfigError, UserError
+from crosshead.errors import UserError
 from crosshead.files import atomic_write
 from crosshead.pipelines import choose_device
 from crosshead.training.checkpoint import (
@@ -34,14 +33,26 @@ from crosshead.training.checkpoint import (
     load_weights,
 )
 from crosshead.training.corpus import Corpus, epoch_examples, read_corpus
+from crosshead.training.curve import plot_curve
+from crosshead.training.directory import (
+    CHECKPOINTS,
+    LEFT_OUT,
+    PICTURE,
+    RECIPE,
+    check_directory,
+    check_utf8,
+    clear,
+    run_directory,
+)
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.judge import Judge
-from crosshead.training.log import Display, RunLog, Silent
+from crosshead.training.log import LOG, Display, RunLog, Silent
 from crosshead.training.loop import Training, fit
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import Recipe, compose, to_toml
+from crosshead.training.recipe import Recipe, to_toml
+from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
 
-RECIPE, CHECKPOINTS, LEFT_OUT = "recipe.toml", "checkpoints", "left-out.tsv"
+__all__ = ["CHECKPOINTS", "LEFT_OUT", "RECIPE", "Summary", "memory_estimate", "train"]
 
 LIBRARIES = 500_000_000
 """Bytes that Python, PyTorch and their like hold before there is a model."""
@@ -74,20 +85,25 @@ def train(
 ) -> Summary:
     """Train the model of `recipe` and leave a bundle in `out`.
 
-    `start` is a bundle to fine-tune: its tokenizers and its model's shape are kept. `resume` goes
-    on from the newest checkpoint in `out`; `force` replaces an earlier run there. `command` is what
-    the model card says was typed. Raises `UserError` before anything is written where the recipe,
-    the text or the directory will not do.
+    `start` is a bundle to fine-tune: the recipe has to be of its model and its tokenizer. `resume`
+    goes on from the newest checkpoint in `out`, whatever `start` is; `force` replaces an earlier
+    run there. `command` is what the model card says was typed. Raises `UserError` before anything
+    is written where the recipe, the text or the directory will not do. A run that ends before its
+    first update leaves nothing.
     """
     display = display or Silent()
-    _check_directory(out, resume=resume, force=force)
-    base = load_bundle(start) if start else None
-    if base is not None:
-        recipe = _recipe_for(base, recipe)
-    if resume:
-        _check_same_run(recipe, out)
+    check_utf8("--out", out.resolve().name)
+    check_utf8("the command", command)
+    inputs = [Path(name) for name in recipe.data.files()]
+    check_directory(out, resume=resume, force=force, inputs=[*inputs, *([start] if start else [])])
+    began = stored_recipe(out) if resume else None
+    base = load_bundle(start) if start and not resume else None
+    if began is not None:
+        recipe = check_resumed(began, recipe, out)
+    if base is not None and start is not None:
+        check_fine_tuned(sections_of(base.config, base.source_tokenizer), recipe, start)
     machine = choose_machine(recipe.train, choose_device(recipe.train.device))
-    recipe = _with_precision(recipe, machine)
+    recipe = _resolved(recipe, machine)
     corpus = read_corpus(recipe, base, out if resume else None)
     torch.manual_seed(recipe.train.seed)
     model = build_model(
@@ -96,110 +112,94 @@ def train(
     if base is not None:
         set_weights(model, weights_of(base.model))
     optimizer = Optimizer(model.to(machine.device, machine.dtype), recipe.train)
-    judge = Judge(recipe, corpus, machine.device)  # before a checkpoint's random state comes back
-    if resume:
+    progress = Progress(longest_source=base.config.longest_source if base else 0)
+    if began is not None:
         progress = load_checkpoint(list_checkpoints(out / CHECKPOINTS)[-1], optimizer)
         display.say(f"going on from update {progress.update} in {out}")
-    else:
-        progress = Progress()
-        _begin_directory(out, recipe, corpus, force)
-    for line in _opening(recipe, corpus, machine, optimizer.size()):
-        display.say(line)
-    log = RunLog(out, keep=progress.log_bytes)
-    training = Training(
-        model,
-        optimizer,
-        recipe.train,
-        epoch_examples(recipe, corpus),
-        judge.validate,
-        out / CHECKPOINTS,
-        log,
-        display,
-        progress,
-        should_stop,
-    )
-    try:
-        reason = fit(training)
-        if should_stop():
-            return Summary(out, reason, True, progress, optimizer.size(), "", [])
-        weights, clause = _choose_weights(training, judge)
-        scores = judge.scores(weights)
-        card = model_card(_facts(recipe, out, command, corpus, machine, training, clause, scores))
-        save_bundle(out, judge.bundle_of(weights), card)
-        log.write(
-            "end",
-            progress.update,
-            epoch=progress.epoch,
-            seconds=round(progress.seconds, 2),
-            target_tokens=progress.target_tokens,
-            reason=reason,
-            weights=clause,
-            **{score.metric: score.value for score in scores},
-        )
-    finally:
-        display.close()
-        log.close()
-    return Summary(out, reason, False, progress, optimizer.size(), clause, scores)
+        if machine.threads != began.train.threads:
+            display.say(
+                f"with {machine.threads} threads, where the run began with {began.train.threads}: "
+                "the result is not, to the bit, that of a run without a break"
+            )
+    progress.longest_source = max(progress.longest_source, corpus.longest_source)
+    judge = Judge(recipe, corpus, progress.longest_source, machine.device)
+    with run_directory(out, progress):
+        if not resume:
+            clear(out)
+        # A recipe and a log are what a run is known by: they come first.
+        atomic_write(out / RECIPE, to_toml(recipe).encode())
+        log = RunLog(out, keep=progress.log_bytes)
+        try:
+            _write_text_files(out, recipe, corpus)
+            for line in _opening(recipe, corpus, machine, optimizer.size()):
+                display.say(line)
+            training = Training(
+                model,
+                optimizer,
+                recipe.train,
+                epoch_examples(recipe, corpus),
+                judge.validate,
+                out / CHECKPOINTS,
+                log,
+                display,
+                progress,
+                should_stop,
+            )
+            reason = fit(training)
+            if should_stop():
+                return Summary(out, reason, True, progress, optimizer.size(), "", [])
+            return _finish(recipe, out, command, corpus, machine, judge, training, reason)
+        finally:
+            display.close()
+            log.close()
 
 
-def _check_directory(out: Path, *, resume: bool, force: bool) -> None:
-    """Refuse a directory that is in use, or is not what `resume` and `force` say it is."""
-    if resume:
-        if not (out / RECIPE).is_file() or not list_checkpoints(out / CHECKPOINTS):
-            raise UserError(f"{out}: there is no run with a checkpoint to resume")
-        return
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: is a file; --out names a directory")
-    if not out.exists() or not any(out.iterdir()):
-        return
-    is_run = (out / RECIPE).is_file()
-    if not is_run:
-        raise UserError(f"{out}: is not empty and holds no run; choose another directory")
-    if not force:
-        raise UserError(
-            f"{out}: holds a run already; --resume goes on with it, --force replaces it"
-        )
-
-
-def _begin_directory(out: Path, recipe: Recipe, corpus: Corpus, force: bool) -> None:
-    """Make the run directory: what it takes to resume, and the list of what was left out."""
-    if force and out.exists():
-        for entry in list(out.iterdir()):
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    out.mkdir(parents=True, exist_ok=True)
+def _write_text_files(out: Path, recipe: Recipe, corpus: Corpus) -> None:
+    """Write the tokenizers, which a resumed run reads, and the list of what was left out."""
     if recipe.tokenizer.joint:
         corpus.source_tokenizer.save(out, "tokenizer")
     else:
         corpus.source_tokenizer.save(out, "source")
         corpus.target_tokenizer.save(out, "target")
     write_left_out(out / LEFT_OUT, corpus.kept.left_out)
-    atomic_write(out / RECIPE, to_toml(recipe).encode())
 
 
-def _check_same_run(recipe: Recipe, out: Path) -> None:
-    """A run goes on with the data, the tokenizer and the model it began with."""
-    stored = compose(recipe=read_toml(out / RECIPE), where=str(out / RECIPE))
-    for section in ("data", "tokenizer", "model"):
-        before, now = getattr(stored, section), getattr(recipe, section)
-        if before == now:
-            continue
-        key = next(k for k in type(now).model_fields if getattr(before, k) != getattr(now, k))
-        raise ConfigError(
-            f"{out}: the run began with {section}.{key} = {getattr(before, key)!r}, found "
-            f"{getattr(now, key)!r}; a run is resumed with the settings it began with"
-        )
-
-
-def _recipe_for(base: Bundle, recipe: Recipe) -> Recipe:
-    """The recipe with the tokenizers and the shape of a bundle; the dropouts are the recipe's."""
-    rates = ("dropout", "attention_dropout", "activation_dropout")
-    model = base.config.model.model_dump() | {key: getattr(recipe.model, key) for key in rates}
-    tokenizer = recipe.tokenizer.model_dump() | {
-        "kind": base.source_tokenizer.kind,
-        "vocab_size": base.source_tokenizer.vocab_size,
-        "joint": base.config.joint_tokenizer,
-    }
-    return validate(Recipe, recipe.model_dump() | {"model": model, "tokenizer": tokenizer})
+def _finish(
+    recipe: Recipe,
+    out: Path,
+    command: str,
+    corpus: Corpus,
+    machine: Machine,
+    judge: Judge,
+    training: Training,
+    reason: str,
+) -> Summary:
+    """Choose the weights, score them, and write the bundle and the picture of the run."""
+    progress, log, display = training.progress, training.log, training.display
+    weights, clause = _choose_weights(training, judge)
+    scores = judge.scores(weights)
+    bundle = judge.bundle_of(weights)
+    listed = [BundleScore(**dataclasses.asdict(score)) for score in scores]
+    bundle = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"scores": listed}))
+    card = model_card(_facts(recipe, out, command, corpus, machine, training, clause, scores))
+    save_bundle(out, bundle, card)
+    log.write(
+        "end",
+        progress.update,
+        epoch=progress.epoch,
+        seconds=round(progress.seconds, 2),
+        target_tokens=progress.target_tokens,
+        reason=reason,
+        weights=clause,
+        **{score.metric: score.value for score in scores},
+    )
+    if progress.skipped:
+        display.say(f"{progress.skipped} updates were left out: their gradients were not finite")
+    try:
+        plot_curve(out / LOG, out / PICTURE)
+    except UserError as error:
+        display.say(str(error))
+    return Summary(out, reason, False, progress, training.optimizer.size(), clause, scores)
 
 
 def _choose_weights(training: Training, judge: Judge) -> tuple[dict[str, Tensor], str]:
@@ -222,10 +222,10 @@ def _choose_weights(training: Training, judge: Judge) -> tuple[dict[str, Tensor]
     return averaged, f"the average of {len(last)} checkpoints, updates {first} to {newest}"
 
 
-def _with_precision(recipe: Recipe, machine: Machine) -> Recipe:
-    """The recipe with the precision that was chosen, so that it resumes and repeats in the same."""
-    train = recipe.train.model_copy(update={"precision": machine.precision})
-    return recipe.model_copy(update={"train": train})
+def _resolved(recipe: Recipe, machine: Machine) -> Recipe:
+    """The recipe with the precision and the threads that were chosen, to repeat and resume in."""
+    chosen = {"precision": machine.precision, "threads": machine.threads}
+    return recipe.model_copy(update={"train": recipe.train.model_copy(update=chosen)})
 
 
 def _opening(recipe: Recipe, corpus: Corpus, machine: Machine, parameters: int) -> list[str]:
@@ -271,7 +271,7 @@ def _facts(
         weights=weights,
         parameters=training.optimizer.size(),
         updates=progress.update,
-        epochs=progress.epoch,
+        epochs=progress.epochs,
         seconds=progress.seconds,
         device=machine.name,
         threads=machine.threads,
@@ -284,6 +284,9 @@ def _facts(
             "python": platform.python_version(),
         },
         scores=scores,
+        source_language=recipe.data.source_language,
+        target_language=recipe.data.target_language,
+        skipped=progress.skipped,
     )
 
 

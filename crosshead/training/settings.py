@@ -1,16 +1,28 @@
-"""The recipe of a run, from what the command line gives: a file or a name, flags, assignments."""
+"""The recipe of a run, new, resumed or fine-tuned, and what may not change in the last two."""
 
 import importlib.resources
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosshead.bundle import BundleConfig, load_config
 from crosshead.config import nearest, read_toml
+from crosshead.data.tokenizers import Tokenizer, load_tokenizer
 from crosshead.errors import ConfigError, UserError
-from crosshead.training.recipe import Recipe, compose
-from crosshead.training.run import RECIPE
+from crosshead.training.directory import RECIPE
+from crosshead.training.recipe import Recipe, Sections, compose
 
-Sections = dict[str, dict[str, Any]]
+CHANGEABLE = {
+    "train": {
+        "max_updates", "max_epochs", "max_minutes", "patience", "log_every", "keep_last", "average",
+        "device", "threads",
+    },
+    "data": {"source_language", "target_language"},
+}  # fmt: skip
+"""What may be other than it was when a run is resumed, beside all of `[decode]`."""
+
+OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout", "sampling"}
+"""What `[model]` and `[tokenizer]` say that a bundle is not bound to."""
 
 
 def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
@@ -22,29 +34,107 @@ def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
 
 
 def new_recipe(
-    preset: str | None, recipe: str | None, flags: Sections, assignments: Sequence[str]
+    preset: str | None,
+    recipe: str | None,
+    flags: Sections,
+    assignments: Sequence[str],
+    start: Path | None = None,
 ) -> Recipe:
-    """The recipe of a new run; `recipe` is a TOML file or a name. Raises `ConfigError`."""
-    if recipe is None:
-        return compose(preset, None, flags, assignments)
-    return compose(preset, read_recipe(recipe), flags, assignments, where=recipe)
+    """The recipe of a new run; `recipe` is a TOML file or a name.
+
+    The model and the tokenizer of the bundle `start`, which is to be fine-tuned, stand in the place
+    of the preset's. Raises `ConfigError`, and `BundleError` where `start` is no bundle.
+    """
+    below = None
+    if start is not None:
+        config = load_config(start)
+        stem = "tokenizer" if config.joint_tokenizer else "source"
+        below = sections_of(config, load_tokenizer(start, stem))
+    return _composed(preset, recipe, flags, assignments, below)
 
 
 def resumed_recipe(
     out: Path, recipe: str | None, flags: Sections, assignments: Sequence[str]
 ) -> Recipe:
-    """The recipe that the run in `out` began with, with new budgets perhaps.
+    """The recipe that the run in `out` began with, below what is given now.
 
-    Raises `UserError` where there is none, and `ConfigError` where `recipe`, if given, does not
-    agree with it.
+    Whether that may change is for `check_resumed` to say. Raises `UserError` where there is no run,
+    and `ConfigError`.
     """
+    return _composed(None, recipe, flags, assignments, stored_recipe(out).model_dump())
+
+
+def stored_recipe(out: Path) -> Recipe:
+    """The recipe of the run in `out`; raises `UserError` where there is none."""
     path = out / RECIPE
     if not path.is_file():
         raise UserError(f"{out}: there is no run to resume: it holds no {RECIPE}")
-    stored = read_toml(path)
-    if recipe is not None:
-        _check_agrees(recipe, read_recipe(recipe), path, stored)
-    return compose(None, stored, flags, assignments, where=str(path))
+    return compose(recipe=read_toml(path), where=str(path))
+
+
+def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
+    """`now`, in the precision that the run in `out` began with where it leaves the choice open.
+
+    Raises `ConfigError` for what differs from the recipe it `began` with and may not.
+    """
+    if now.train.precision == "auto":
+        train = now.train.model_copy(update={"precision": began.train.precision})
+        now = now.model_copy(update={"train": train})
+    for section in ("data", "tokenizer", "model", "train"):
+        before, after = getattr(began, section), getattr(now, section)
+        for key in type(after).model_fields:
+            left, right = getattr(before, key), getattr(after, key)
+            if left != right and key not in CHANGEABLE.get(section, ()):
+                raise ConfigError(
+                    f"{section}.{key} is {right!r}, but the run in {out} began with {left!r}; "
+                    "resume it with that, or begin another with a new --out"
+                )
+    return now
+
+
+def sections_of(config: BundleConfig, tokenizer: Tokenizer) -> Sections:
+    """What a recipe would say of a bundle: its model, its (source) tokenizer, its languages."""
+    return {
+        "data": {
+            "source_language": config.source_language,
+            "target_language": config.target_language,
+        },
+        "tokenizer": {
+            "kind": tokenizer.kind,
+            "vocab_size": tokenizer.vocab_size,
+            "joint": config.joint_tokenizer,
+            "special": tokenizer.special,
+            "sampling": tokenizer.sampling,
+        },
+        "model": config.model.model_dump(),
+    }
+
+
+def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
+    """Raise `ConfigError` where the recipe is of another model or tokenizer than the bundle's.
+
+    `bundle` is what `sections_of` says of the one in `start`.
+    """
+    for section in ("tokenizer", "model"):
+        for key, value in bundle[section].items():
+            found = getattr(getattr(recipe, section), key)
+            if found != value and key not in OF_TRAINING:
+                raise ConfigError(
+                    f"{section}.{key} is {found!r}, that of the bundle {start} {value!r}; "
+                    f"fine-tuning keeps model and tokenizer: leave {section}.{key} out"
+                )
+
+
+def _composed(
+    preset: str | None,
+    recipe: str | None,
+    flags: Sections,
+    assignments: Sequence[str],
+    below: Sections | None,
+) -> Recipe:
+    if recipe is None:
+        return compose(preset, None, flags, assignments, below=below)
+    return compose(preset, read_recipe(recipe), flags, assignments, where=recipe, below=below)
 
 
 def read_recipe(name: str) -> dict[str, Any]:
@@ -62,19 +152,3 @@ def read_recipe(name: str) -> dict[str, Any]:
         raise ConfigError(f"there is no recipe {name!r}; {advice}")
     with importlib.resources.as_file(shipped / f"{name}.toml") as path:
         return read_toml(path)
-
-
-def _check_agrees(
-    recipe: str, given: Mapping[str, Any], path: Path, stored: Mapping[str, Any]
-) -> None:
-    for section, values in given.items():
-        if not isinstance(values, Mapping):
-            raise ConfigError(f"{recipe}: {section} is a section: write [{section}]")
-        for key, value in values.items():
-            before = stored.get(section, {}).get(key)
-            alike = before == value or before == [value]
-            if not alike:
-                raise ConfigError(
-                    f"{recipe}: {section}.{key} is {value!r}, but the run in {path.parent} began "
-                    f"with {before!r}; resume it without a recipe, or with a new --out"
-                )

@@ -137,6 +137,31 @@ def test_a_masked_key_has_no_influence_however_large(backend: Callable) -> None:
     )
 
 
+def test_a_masked_key_does_not_win_over_allowed_keys_of_score_minus_infinity() -> None:
+    """A score may rule keys out by itself, beside the mask."""
+    drawn = inputs(3, queries=2, keys=3)
+    mask = torch.tensor([True, True, False]).view(1, 1, 1, 3)
+    ruled_out = torch.tensor([-math.inf, 0.0, 0.0])
+    seen: list[Tensor] = []
+    output = attend(
+        drawn.query, drawn.key, drawn.value,
+        mask=mask, score=lambda q, k: ScaledDot()(q, k) + ruled_out, observe=seen.append,
+    )  # fmt: skip
+    assert torch.equal(seen[0], torch.tensor([0.0, 1.0, 0.0]).expand(2, 2, 2, 3))
+    assert torch.equal(output, drawn.value[:, :, 1:2].expand(2, 2, 2, 3))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("masked", [60_000.0, -60_000.0])
+def test_scores_at_the_end_of_float16(masked: float, backend: Callable) -> None:
+    """Two allowed keys of score -60,000 share the weight, whatever the masked one's score is."""
+    query = torch.ones(1, 1, 1, 1, dtype=torch.float16)
+    key = torch.tensor([-60_000.0, masked, -60_000.0], dtype=torch.float16).view(1, 1, 3, 1)
+    value = torch.tensor([1.0, 100.0, 3.0], dtype=torch.float16).view(1, 1, 3, 1)
+    mask = torch.tensor([True, False, True]).view(1, 1, 1, 3)
+    assert attend(query, key, value, mask=mask, backend=backend).item() == 2.0
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_keys_and_values_broadcast_over_batch_and_heads(backend: Callable) -> None:
     drawn = inputs(4)

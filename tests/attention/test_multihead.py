@@ -10,18 +10,13 @@ from crosshead.attention.multihead import MultiHeadAttention
 from tests.attention.torch_weights import check_gradients, copy_attention, randomise
 
 
-def pair(
-    d_model: int, heads: int, d_memory: int
-) -> tuple[nn.MultiheadAttention, MultiHeadAttention]:
+def pair(d_model: int, heads: int) -> tuple[nn.MultiheadAttention, MultiHeadAttention]:
     """PyTorch's module with random biases too, and ours with its weights."""
-    torch.manual_seed(d_model + d_memory)
-    theirs = nn.MultiheadAttention(
-        d_model, heads, kdim=d_memory, vdim=d_memory, batch_first=True, dtype=torch.float64
-    )
+    torch.manual_seed(d_model + heads)
+    theirs = nn.MultiheadAttention(d_model, heads, batch_first=True, dtype=torch.float64)
     randomise(theirs)
     width = d_model // heads
-    ours = MultiHeadAttention(d_model, heads, d_key=width, d_value=width, d_memory=d_memory)
-    ours = ours.double()
+    ours = MultiHeadAttention(d_model, heads, d_key=width, d_value=width).double()
     copy_attention(theirs, ours)
     return theirs, ours
 
@@ -32,7 +27,7 @@ VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [True] + [False] * 5
 @pytest.mark.parametrize("backend", [explicit, sdpa])
 @pytest.mark.parametrize("masks", ["none", "padding", "causal", "both"])
 def test_self_attention_is_that_of_torch(masks: str, backend: Callable) -> None:
-    theirs, ours = pair(8, 2, 8)
+    theirs, ours = pair(8, 2)
     ours.backend = backend
     x = torch.randn(3, 6, 8, dtype=torch.float64)
     weighting = torch.randn(3, 6, 8, dtype=torch.float64)
@@ -52,11 +47,10 @@ def test_self_attention_is_that_of_torch(masks: str, backend: Callable) -> None:
     check_gradients(theirs, ours, copy_attention)
 
 
-@pytest.mark.parametrize("d_memory", [8, 5])
-def test_cross_attention_is_that_of_torch(d_memory: int) -> None:
-    theirs, ours = pair(8, 4, d_memory)
+def test_cross_attention_is_that_of_torch() -> None:
+    theirs, ours = pair(8, 4)
     x = torch.randn(3, 4, 8, dtype=torch.float64, requires_grad=True)
-    memory = torch.randn(3, 6, d_memory, dtype=torch.float64, requires_grad=True)
+    memory = torch.randn(3, 6, 8, dtype=torch.float64, requires_grad=True)
     weighting = torch.randn(3, 4, 8, dtype=torch.float64)
     expected, _ = theirs(x, memory, memory, key_padding_mask=~VALID)
     expected_gradients = torch.autograd.grad(
@@ -73,7 +67,7 @@ def test_cross_attention_is_that_of_torch(d_memory: int) -> None:
 
 
 def test_weights_are_those_of_torch() -> None:
-    theirs, ours = pair(8, 2, 8)
+    theirs, ours = pair(8, 2)
     x = torch.randn(3, 6, 8, dtype=torch.float64)
     seen: list[Tensor] = []
     ours.observe = seen.append
@@ -104,7 +98,7 @@ def test_heads_of_any_width_are_concatenated() -> None:
 
 def test_each_matrix_is_glorot_uniform_by_its_own_fans() -> None:
     torch.manual_seed(0)
-    ours = MultiHeadAttention(96, 4, d_key=16, d_value=48, d_memory=64)
+    ours = MultiHeadAttention(96, 4, d_key=16, d_value=48)
     keys, values = ours.key_value.weight.split((64, 192))
     for weight in (ours.query.weight, keys, values, ours.output.weight):
         bound = (6 / sum(weight.shape)) ** 0.5
@@ -112,6 +106,16 @@ def test_each_matrix_is_glorot_uniform_by_its_own_fans() -> None:
         assert 0.95 < weight.var() / (bound**2 / 3) < 1.05
     for layer in (ours.query, ours.key_value, ours.output):
         assert (layer.bias == 0).all()
+
+
+def test_the_output_matrix_begins_smaller_by_its_gain() -> None:
+    torch.manual_seed(0)
+    whole = MultiHeadAttention(16, 2, d_key=8, d_value=8)
+    torch.manual_seed(0)
+    half = MultiHeadAttention(16, 2, d_key=8, d_value=8, output_gain=0.5)
+    torch.testing.assert_close(half.output.weight, whole.output.weight / 2)
+    assert torch.equal(half.query.weight, whole.query.weight)
+    assert torch.equal(half.key_value.weight, whole.key_value.weight)
 
 
 def test_attention_dropout_acts_in_training_only() -> None:

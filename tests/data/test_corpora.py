@@ -227,7 +227,7 @@ def test_held_out_pairs_are_not_trained_on(
     valid = list(zip(held.valid.source, held.valid.target, strict=True))
     assert not train & set(valid)
     assert len(set(valid)) == len(valid) <= min(size, max(1, len(text) // 10))
-    assert len(held.train) + len(held.valid) + held.removed == len(text)
+    assert len(held.train) + len(held.valid) + len(held.repeats) == len(text)
     assert train | set(valid) == set(pairs)
     for part in (held.train, held.valid):
         for row in range(len(part)):

@@ -41,7 +41,8 @@ def test_each_reason_is_counted_and_named_by_line() -> None:
         ("f", 7, "length ratio"),
         ("f", 9, "duplicate"),
     ]
-    assert kept.counts() == {"empty side": 2, "too long": 2, "length ratio": 1, "duplicate": 1}
+    counts = {"empty side": 2, "too long": 2, "length ratio": 1, "duplicate": 1}
+    assert kept.counts() == {"repeats a held-out pair": 0, **counts}
     assert tuple(kept.counts()) == REASONS
     assert [kept.text.origin(row).line for row in range(len(kept.text))] == [1, 6, 8, 10]
     for row, (source, target) in enumerate(kept.examples):

@@ -28,7 +28,7 @@ def test_the_share_dropped_is_the_nearest_256th(p: float) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("p", SHARES)
-def test_the_scale_is_exact_for_the_share_dropped(p: float, dtype: torch.dtype) -> None:
+def test_the_scale_is_that_of_the_share_dropped_rounded_once(p: float, dtype: torch.dtype) -> None:
     factors = keep_factors(torch.empty(1000, dtype=dtype), p)
     exact = torch.tensor(1 / (1 - real_share(p)), dtype=dtype)
     assert factors.dtype == dtype
@@ -75,8 +75,18 @@ def test_otherwise_it_is_the_identity(module: nn.Module) -> None:
     assert module(x) is x
 
 
-def test_a_share_near_one_leaves_zeros_not_infinities() -> None:
-    assert (Dropout(0.999)(torch.ones(100)) == 0).all()
+@pytest.mark.parametrize("p", [1e-9, 0.0019, 0.0039, 0.997, 1.0, 1.5, -0.1, math.nan])
+def test_a_share_that_a_byte_cannot_draw_is_refused(p: float) -> None:
+    with pytest.raises(ValueError, match=r"one random byte .* 1/256 .* 255/256"):
+        Dropout(p)
+
+
+@pytest.mark.parametrize("p", [1 / 256, 255 / 256])
+def test_the_extreme_shares_drop_something_and_keep_something(p: float) -> None:
+    torch.manual_seed(7)
+    found = Dropout(p)(torch.ones(20_000))
+    assert 0 < (found == 0).sum() < 20_000
+    assert found.isfinite().all()
 
 
 @settings(max_examples=30, deadline=None)

@@ -38,3 +38,12 @@ def test_matrices_are_glorot_uniform_and_biases_zero() -> None:
         assert 0.99 * bound < linear.weight.abs().max() <= bound
         assert 0.95 < linear.weight.var() / (bound**2 / 3) < 1.05
         assert (linear.bias == 0).all()
+
+
+def test_the_outer_matrix_begins_smaller_by_its_gain() -> None:
+    torch.manual_seed(0)
+    whole = FeedForward(16, 32)
+    torch.manual_seed(0)
+    half = FeedForward(16, 32, output_gain=0.5)
+    torch.testing.assert_close(half.outer.weight, whole.outer.weight / 2)
+    assert torch.equal(half.inner.weight, whole.inner.weight)

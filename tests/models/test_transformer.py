@@ -121,6 +121,8 @@ def test_row_a_keeps_the_size_of_base() -> None:
         ({"d_model": 100, "heads": 8}, "d_model 100 is not divisible by heads 8"),
         ({"d_model": 100, "heads": 8, "d_key": 16}, "give d_key and d_value"),
         ({"dropout": 1.0}, "dropout: .*less than 1"),
+        ({"dropout": 0.001}, "dropout: .*0.001 cannot be drawn.* 1/256"),
+        ({"activation_dropout": 0.999}, "activation_dropout: .*0.999 cannot be drawn"),
         ({"encoder_layers": 0}, "encoder_layers: .*greater than or equal to 1"),
         ({"norm": "sandwich"}, "norm: .*'post' or 'pre'"),
         ({"positions": "rotary"}, "positions: .*'sinusoidal'"),
@@ -146,10 +148,14 @@ def test_start_token() -> None:
 
 
 def test_initial_variances_are_as_documented() -> None:
-    """Glorot-uniform matrices by their own fans, N(0, 1/d_model) embeddings, biases 0, gains 1."""
+    """Glorot-uniform matrices by their own fans, N(0, 1/d_model) embeddings, biases 0, norms 1.
+
+    What ends a residual branch is smaller by 1/sqrt(2 L): here 1/2 in the encoder, 1/sqrt(6) in the
+    decoder.
+    """
     torch.manual_seed(0)
     config = TransformerConfig(
-        encoder_layers=1, decoder_layers=1, d_model=128, d_ff=256, heads=4, d_key=16, tie="none"
+        encoder_layers=2, decoder_layers=3, d_model=128, d_ff=256, heads=4, d_key=16, tie="none"
     )
     model = Transformer(config, 1000, 900)
     seen = 0
@@ -163,11 +169,29 @@ def test_initial_variances_are_as_documented() -> None:
             assert (parameter[PAD] == 0).all(), name
         else:
             parts = parameter.split((64, 128)) if "key_value" in name else (parameter,)
+            ends_a_branch = "output." in name or "outer." in name
+            layers = 2 if name.startswith("encoder") else 3
             for part in parts:
-                expected = 2 / sum(part.shape)
+                expected = 2 / sum(part.shape) / (2 * layers if ends_a_branch else 1)
                 assert 0.94 < part.var() / expected < 1.06, name
                 seen += 1
-    assert seen == 3 * 4 + 2 * 2
+    assert seen == 2 * (4 + 2) + 3 * (2 * 4 + 2)
+
+
+@pytest.mark.parametrize("kind", ["post", "pre"])
+def test_an_encoder_begins_with_positions_that_differ(kind: str) -> None:
+    """Else cross-attention, whose choice is between them, gets no gradient to learn to choose.
+
+    With the embeddings alike in nothing but their positions, two outputs of a sentence are on
+    average alike by less than half (cosine), at the shape that is worst: small and deep.
+    """
+    torch.manual_seed(0)
+    config = TransformerConfig(d_model=64, d_ff=128, heads=4, dropout=0.0, norm=kind)
+    memory, _ = Transformer(config, 500, 500).encode(torch.randint(4, 500, (8, 12)))
+    directions = F.normalize(memory, dim=-1)
+    alike = directions @ directions.transpose(1, 2)
+    others = ~torch.eye(12, dtype=torch.bool)
+    assert alike[:, others].mean() < 0.5
 
 
 @pytest.mark.parametrize("kind", ["post", "pre"])
@@ -316,12 +340,13 @@ def test_attention_and_activation_dropout_are_options() -> None:
 
 
 def test_training_at_the_depth_of_base_does_not_diverge() -> None:
-    """6 + 6 post-norm layers on a copy task, with Adam and Eq. 3's warm-up as published.
+    """6 + 6 post-norm layers on a copy task, with Adam and Eq. 3, past the peak of its rate.
 
-    A stack that diverges stays at the entropy of the pieces, ln 12 = 2.48, or rises above it.
+    A stack that diverges goes back to the entropy of the pieces, ln 12 = 2.48, or above it; one
+    whose decoder does not find the source stays near 1.7.
     """
-    torch.manual_seed(0)
-    d_model, warmup, updates = 32, 400, 110
+    torch.manual_seed(1)
+    d_model, warmup, updates = 32, 400, 500
     config = TransformerConfig(d_model=d_model, d_ff=64, heads=4, dropout=0.0)
     model = Transformer(config, 16, 16)
     optimiser = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
@@ -337,5 +362,5 @@ def test_training_at_the_depth_of_base_does_not_diverge() -> None:
         loss.backward()
         optimiser.step()
         losses.append(loss.item())
-    assert max(losses) < losses[0] + 0.5
-    assert sum(losses[-10:]) / 10 < 2.2
+    assert max(losses[100:]) < 2.48
+    assert sum(losses[-50:]) / 50 < 1.0

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from crosshead.attention.masks import Mask
 from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer, TransformerState
 from tests.models.small_transformers import TINY, VARIANTS, model_of, padded, shifted, tokens
@@ -105,6 +106,24 @@ def test_a_selected_state_leaves_the_first_as_it_was() -> None:
     model.step(other, tokens(2, 1, seed=9))
     logits, _ = model.step(state, target[:, 3:])
     torch.testing.assert_close(logits, expected[:, 3])
+
+
+def test_a_state_keeps_at_least_one_row() -> None:
+    state = model_of(TINY).start(padded(SOURCES))
+    with pytest.raises(ValueError, match="at least one row"):
+        state.select(torch.empty(0, dtype=torch.long))
+
+
+def test_one_token_needs_no_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Greedy and beam search step by single tokens; a mask a step would be thrown away."""
+    model = model_of(TINY)
+    _, state = model.step(model.start(tokens(2, 5)), tokens(2, 3))
+
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("a mask is built that allows everything")
+
+    monkeypatch.setattr(Mask, "dense", refuse)
+    model.step(state, tokens(2, 1))
 
 
 def test_learned_positions_end_with_an_error_that_names_both_lengths() -> None:

@@ -1,35 +1,17 @@
-import os
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from crosshead.training import hardware
 from crosshead.training.hardware import (
-    UNITS,
     MatrixRates,
     choose_precision,
-    choose_threads,
     instruction_sets,
     matrix_rates,
 )
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    """Puts the number of threads back."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("threads")
-def test_threads_are_those_asked_for_or_all_there_are() -> None:
-    assert choose_threads(2) == 2
-    assert torch.get_num_threads() == 2
-    assert choose_threads(0) == len(os.sched_getaffinity(0)) == torch.get_num_threads()
 
 
 def test_precision_is_as_asked() -> None:
@@ -55,6 +37,34 @@ def test_rates_are_measured() -> None:
     assert rates.float32 > 0 and rates.bfloat16 > 0
 
 
-def test_instruction_sets_are_known_ones() -> None:
-    found = instruction_sets()
-    assert set(found) <= set(UNITS) and len(found) == len(set(found))
+X86 = """\
+processor\t: 0
+flags\t\t: fpu sse2 avx2 avx512f avx512_bf16 amx_tile
+
+processor\t: 1
+flags\t\t: fpu sse2 avx2 amx_bf16
+"""
+ARM = "processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd sve bf16 i8mm\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (X86, ["avx2", "avx512f", "avx512_bf16", "amx_tile"]),
+        (ARM, ["asimd", "bf16", "sve"]),
+        ("processor\t: 0\n", []),
+    ],
+)
+def test_instruction_sets_are_those_of_the_first_processor(
+    text: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpuinfo").write_text(text)
+    monkeypatch.setattr(hardware, "CPUINFO", tmp_path / "cpuinfo")
+    assert instruction_sets() == expected
+
+
+def test_a_system_that_does_not_tell_has_no_known_instruction_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hardware, "CPUINFO", tmp_path / "absent")
+    assert instruction_sets() == []

@@ -2,6 +2,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -320,7 +321,7 @@ def test_the_log_says_what_the_contract_says(tmp_path: Path) -> None:
     assert {frozenset(line) for line in train} == {
         frozenset(
             ["kind", "update", "epoch", "seconds", "loss", "nll", "target_tokens", "learning_rate",
-             "target_tokens_per_second", "gradient_norm", "peak_memory_bytes"]
+             "target_tokens_per_second", "gradient_norm", "peak_memory_bytes", "skipped"]
         )
     }  # fmt: skip
     last = training.progress.update
@@ -432,3 +433,12 @@ def test_the_examples_of_an_epoch_are_asked_for_by_its_number(tmp_path: Path) ->
     fit(training)
     training.log.close()
     assert asked == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("platform", "expected"), [("linux", 5 * 1024), ("darwin", 5)])
+def test_peak_memory_is_in_bytes_whatever_the_system_counts_in(
+    platform: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setattr("resource.getrusage", lambda who: SimpleNamespace(ru_maxrss=5))
+    assert loop.peak_memory(torch.device("cpu")) == expected

@@ -1,0 +1,122 @@
+"""The run directory: what stands in it, and what may be written and removed there.
+
+    recipe.toml      the resolved recipe, which can be run again
+    log.jsonl        what happened
+    left-out.tsv     the pairs that are not trained on, and why
+    checkpoints/     all that it takes to go on
+    tensorboard/     the log for TensorBoard, where that is installed
+    training.png     the picture of the log, where matplotlib is installed
+
+and the bundle: the tokenizer from the beginning, the rest at the end.
+"""
+
+import contextlib
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from crosshead.bundle import CARD, CONFIG, WEIGHTS
+from crosshead.errors import UserError
+from crosshead.files import make_directory
+from crosshead.training.checkpoint import BEST, Progress, list_checkpoints
+from crosshead.training.log import LOG
+
+RECIPE, CHECKPOINTS, LEFT_OUT = "recipe.toml", "checkpoints", "left-out.tsv"
+PICTURE = "training.png"
+
+_TOKENIZERS = [
+    f"{stem}.{end}" for stem in ("tokenizer", "source", "target") for end in ("json", "model")
+]
+_FILES = {RECIPE, LOG, LEFT_OUT, PICTURE, CONFIG, WEIGHTS, CARD, *_TOKENIZERS}
+_FOLDERS = {CHECKPOINTS, "tensorboard"}
+_CHECKPOINT = re.compile(rf"\.?update-\d+(\.tmp)?|{re.escape(BEST)}")
+_UNFINISHED = re.compile(r"\.(.+)\.\d+\.tmp")
+
+
+def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Path]) -> None:
+    """Refuse a directory that is in use, or is not what `resume` and `force` say it is.
+
+    With `force` nothing may stand in it but a run: none of the `inputs`, which the new run reads,
+    and nothing that no run writes.
+    """
+    if resume:
+        if not (out / RECIPE).is_file() or not list_checkpoints(out / CHECKPOINTS):
+            raise UserError(f"{out}: there is no run with a checkpoint to resume")
+        return
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out}: is a file; --out names a directory")
+    if not out.exists() or not any(out.iterdir()):
+        return
+    begun = (out / LOG).is_file() or (out / CHECKPOINTS).is_dir()
+    if not begun or not (out / RECIPE).is_file():
+        raise UserError(f"{out}: is not empty and holds no run; choose another directory")
+    if not force:
+        ways = "--force replaces it"
+        if list_checkpoints(out / CHECKPOINTS):
+            ways = f"--resume goes on with it, {ways}"
+        raise UserError(f"{out}: holds a run already; {ways}")
+    for path in inputs:
+        if path.resolve().is_relative_to(out.resolve()):
+            raise UserError(f"{path}: --force would remove it with the run in {out}; move it first")
+    others = _others(out)
+    if others:
+        raise UserError(
+            f"{others[0]}: stands beside a run and is none of its files, so --force removes "
+            "nothing; move it, or choose another directory"
+        )
+
+
+def check_utf8(what: str, name: str) -> None:
+    """Raise `UserError` where `name` cannot be written into the model card."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UserError(
+            f"{what} {name!a}: not UTF-8, which the model card is written in; rename the file or "
+            "directory"
+        ) from None
+
+
+@contextlib.contextmanager
+def run_directory(out: Path, progress: Progress) -> Iterator[None]:
+    """A block that writes into `out`; a run that ends before its first update leaves nothing."""
+    made = not out.exists()
+    make_directory(out)
+    try:
+        yield
+    finally:
+        if progress.update == 0:
+            with contextlib.suppress(OSError):
+                clear(out)
+                if made:
+                    out.rmdir()
+
+
+def clear(out: Path) -> None:
+    """Remove what runs write, and nothing else."""
+    others = set(_others(out))
+    for entry in [entry for entry in out.iterdir() if entry not in others]:
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _others(out: Path) -> list[Path]:
+    """What stands in the directory and is nothing that runs write."""
+    found = [entry for entry in sorted(out.iterdir()) if not _is_of_a_run(entry)]
+    if (out / CHECKPOINTS).is_dir():
+        inside = sorted((out / CHECKPOINTS).iterdir())
+        found += [entry for entry in inside if not _CHECKPOINT.fullmatch(_finished_name(entry))]
+    return found
+
+
+def _is_of_a_run(entry: Path) -> bool:
+    return _finished_name(entry) in (_FOLDERS if entry.is_dir() else _FILES)
+
+
+def _finished_name(entry: Path) -> str:
+    """The name, or the one that a file was to have whose writing was cut off."""
+    unfinished = _UNFINISHED.fullmatch(entry.name)
+    return unfinished[1] if unfinished else entry.name

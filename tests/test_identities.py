@@ -1,0 +1,157 @@
+"""Over 200 sentences of a trained model in float32: what must not change a translation does not.
+
+A model that was trained leads a search down long paths of confident choices; random weights, which
+the tests of each module use, hardly do.
+"""
+
+import pytest
+import torch
+from torch import Tensor
+
+from crosshead.data.batching import Batch, Example, collate
+from crosshead.data.synthetic import DatePairs, date_pairs
+from crosshead.decoding.beam import beam_search
+from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
+from crosshead.pipelines import Translator, load, token_ids
+from crosshead.training.run import train
+from crosshead.training.settings import new_recipe
+from crosshead.vocabulary import BOS, EOS, PAD, UNK
+
+SPECIALS = Specials(BOS, EOS, (PAD, BOS, UNK))
+GREEDY, BEAM = DecodeConfig(beam=1), DecodeConfig(beam=4)
+SENTENCES, BATCH, EXTRA = 200, 64, 10
+SMALLER = [
+    "decoder_layers=1", "d_model=64", "d_ff=128", "train.batch_tokens=1024", "warmup=100",
+    "max_updates=300", "max_minutes=60.0", "valid_every=1000", "average=1", "keep_last=1",
+    "precision=float32", "threads=1", "device=cpu",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pairs() -> DatePairs:
+    pytest.importorskip("babel", reason="the dates are made by Babel")
+    return date_pairs(seed=1, size=6000)
+
+
+@pytest.fixture(scope="module")
+def translator(pairs: DatePairs, tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    """The quickstart's model, smaller, after seconds of training: mostly right, seldom sure."""
+    folder = tmp_path_factory.mktemp("dates")
+    data: dict[str, str] = {}
+    for prefix, part in (("", pairs.train), ("valid_", pairs.valid[:20])):
+        for side, index in (("source", 0), ("target", 1)):
+            path = folder / f"{prefix}{side}"
+            path.write_text("".join(f"{pair[index]}\n" for pair in part), encoding="utf-8")
+            data[prefix + side] = str(path)
+    train(new_recipe(None, "quickstart", {"data": data}, SMALLER), folder / "out")
+    return load(folder / "out", device="cpu", threads=1)
+
+
+@pytest.fixture(scope="module")
+def lines(pairs: DatePairs) -> list[str]:
+    return [source for source, _ in pairs.test[:SENTENCES]]
+
+
+@pytest.fixture(scope="module")
+def written(translator: Translator, lines: list[str]) -> Batch:
+    """The sentences beside what greedy search, with its cache, makes of them."""
+    batch = collate(examples(translator, lines), range(SENTENCES))
+    found = greedy_search(translator.model, batch.source, limits(batch), SPECIALS, alpha=0.0)
+    outputs = [best[0].tokens for best in found]
+    sources = [source for source, _ in examples(translator, lines)]
+    return collate(list(zip(sources, outputs, strict=True)), range(SENTENCES))
+
+
+def examples(translator: Translator, lines: list[str]) -> list[Example]:
+    return [(ids, []) for ids in token_ids(translator.bundle.source_tokenizer, lines)]
+
+
+def limits(batch: Batch) -> Tensor:
+    return (batch.source != PAD).sum(dim=1) + EXTRA
+
+
+def texts(translator: Translator, lines: list[str], decode: DecodeConfig) -> list[str]:
+    return [best[0].text for best in translator.translate(lines, decode=decode)]
+
+
+def test_the_model_is_trained(
+    translator: Translator, pairs: DatePairs, lines: list[str], written: Batch
+) -> None:
+    """Otherwise the others show nothing: it is mostly right, and says something else each time."""
+    found = texts(translator, lines, GREEDY)
+    wanted = [target for _, target in pairs.test[:SENTENCES]]
+    assert sum(a == b for a, b in zip(found, wanted, strict=True)) > 0.5 * SENTENCES
+    assert len(set(found)) > 0.9 * SENTENCES
+    lengths = (written.target_output != PAD).sum(dim=1)
+    assert lengths.max() > 2 * lengths.min()
+
+
+@torch.inference_mode()
+def test_cached_logits_are_those_of_the_whole_forward(
+    translator: Translator, written: Batch
+) -> None:
+    expected = translator.model(written.source, written.target_input)
+    state = translator.model.start(written.source)
+    steps = []
+    for t in range(written.target_input.shape[1]):
+        logits, state = translator.model.step(state, written.target_input[:, t : t + 1])
+        steps.append(logits)
+    there = written.target_output != PAD
+    torch.testing.assert_close(
+        torch.stack(steps, dim=1)[there], expected[there], rtol=1e-4, atol=1e-4
+    )
+
+
+@torch.inference_mode()
+def test_greedy_search_with_a_cache_is_greedy_search_without(
+    translator: Translator, written: Batch
+) -> None:
+    """Without: the whole prefix through the model again for every token."""
+    source, longest = written.source, limits(written)
+    prefix = torch.full((SENTENCES, 1), BOS)
+    ended = torch.zeros(SENTENCES, dtype=torch.bool)
+    while not ended.all():
+        logits = translator.model(source, prefix)[:, -1]
+        logits[:, list(SPECIALS.forbidden)] = -torch.inf
+        token = logits.argmax(dim=-1).masked_fill(ended, PAD)
+        prefix = torch.cat((prefix, token[:, None]), dim=1)
+        ended |= (token == EOS) | (prefix.shape[1] > longest)
+    outputs = [[i for i in row if i not in (PAD, EOS)] for row in prefix[:, 1:].tolist()]
+    expected = [[i for i in row if i not in (PAD, EOS)] for row in written.target_output.tolist()]
+    assert outputs == expected
+
+
+@torch.inference_mode()
+def test_a_beam_of_one_is_greedy_search(translator: Translator, written: Batch) -> None:
+    given = (translator.model, written.source, limits(written), SPECIALS)
+    greedy = greedy_search(*given, 0.6)
+    beam = beam_search(*given, 1, 0.6, 1)
+    assert [best[0].tokens for best in beam] == [best[0].tokens for best in greedy]
+    scores = [torch.tensor([best[0].score for best in found]) for found in (beam, greedy)]
+    torch.testing.assert_close(*scores)
+
+
+@pytest.mark.parametrize("decode", [GREEDY, BEAM], ids=["greedy", "beam of 4"])
+def test_a_sentence_alone_is_a_sentence_among_64(
+    translator: Translator, lines: list[str], decode: DecodeConfig
+) -> None:
+    alone = [texts(translator, [line], decode)[0] for line in lines]
+    roomy = decode.model_copy(update={"batch_tokens": 100_000})
+    together = [
+        text
+        for first in range(0, SENTENCES, BATCH)
+        for text in texts(translator, lines[first : first + BATCH], roomy)
+    ]
+    assert together == alone
+
+
+@pytest.mark.parametrize("decode", [GREEDY, BEAM], ids=["greedy", "beam of 4"])
+def test_the_order_of_lines_does_not_matter(
+    translator: Translator, lines: list[str], decode: DecodeConfig
+) -> None:
+    """Nor does the budget that cuts them into batches."""
+    expected = texts(translator, lines, decode)
+    order = torch.randperm(SENTENCES, generator=torch.Generator().manual_seed(1)).tolist()
+    small = decode.model_copy(update={"batch_tokens": 256})
+    found = texts(translator, [lines[n] for n in order], small)
+    assert found == [expected[n] for n in order]
