@@ -18,9 +18,8 @@ from crosshead.errors import ConfigError, UserError
 from crosshead.evaluation import METRICS, ComparedScore, CorpusScore, corpus_scores, perplexity
 from crosshead.pipelines import ScoredTranslation, Translation, Translator
 from crosshead.terminal import program, table
-from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.recipe import PRESETS, compose
-from crosshead.training.run import CHECKPOINTS, LEFT_OUT, Summary
+from crosshead.training.run import LEFT_OUT, Summary
 
 
 def search_settings(
@@ -195,6 +194,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
 def run_report(summary: Summary) -> str:
     """How a finished run went, and what to do with it."""
     progress = summary.progress
+    skipped = f" ({progress.skipped:,} left out: gradients not finite)" if progress.skipped else ""
     rows = [
         ["bundle", f"{summary.out}"],
         ["ended", summary.reason],
@@ -202,7 +202,7 @@ def run_report(summary: Summary) -> str:
         *[[each.metric, f"{each.value:.2f} ({each.test_set})"] for each in summary.scores],
         [
             "training",
-            f"{progress.update:,} updates, {progress.epoch} epochs, "
+            f"{progress.update:,} updates{skipped}, {progress.epochs:.1f} epochs, "
             f"{progress.seconds / 60:.1f} minutes",
         ],
         ["parameters", f"{summary.parameters:,}"],
@@ -219,11 +219,8 @@ def run_report(summary: Summary) -> str:
 
 def how_to_resume(summary: Summary) -> str:
     """What is left of a run that was interrupted."""
-    if not list_checkpoints(summary.out / CHECKPOINTS):
-        return (
-            f"stopped before the first update; {summary.out} holds no checkpoint: begin again with "
-            "--force"
-        )
+    if summary.progress.update == 0:
+        return f"stopped before the first update: nothing is left in {summary.out}"
     command = f"{program()} train --resume --out {shlex.quote(str(summary.out))}"
     return f"stopped at update {summary.progress.update}; go on with: {command}"
 

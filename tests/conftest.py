@@ -1,12 +1,16 @@
 """What every test shares: one thread a process, and the data sets beside the checkout."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 import torch
 
 torch.set_num_threads(1)
+
+# A shell starts its background jobs deaf to SIGINT, and so would be the programs started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 

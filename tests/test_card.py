@@ -89,6 +89,11 @@ def test_the_text_says_how_the_model_came_to_be() -> None:
         assert fact in card
 
 
+def test_skipped_updates_are_told_where_there_are_any() -> None:
+    assert "| updates | 5,000 |" in model_card(FACTS)
+    assert "| updates | 5,000, 3 of them left out" in model_card(replace(FACTS, skipped=3))
+
+
 def test_a_bar_does_not_break_a_table() -> None:
     lines = model_card(FACTS).split("\n")
     row = next(line for line in lines if "tok:13a" in line)

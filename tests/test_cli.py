@@ -147,6 +147,24 @@ def test_a_full_disk_is_one_line_and_leaves_the_earlier_checkpoints(
     output_of(["train", "--resume", "--out", out, "--max-updates", 25], capfd)
 
 
+def test_the_same_command_with_resume_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, target = write_corpus(tmp_path)
+    (tmp_path / "r.toml").write_text("[train]\nprecision = 'auto'\nmax_epochs = 50\n")
+    out = tmp_path / "run"
+    command = ["train", tmp_path / "r.toml", "--source", source, "--target", target, "--out", out]
+    command += ["--preset", "small", "--max-updates", 5, *TINY, "--set", "precision=auto"]
+    output_of(command, capfd)
+    assert run([str(each) for each in [*command, "--resume"]]) == 0
+    captured = capfd.readouterr()
+    assert "max_updates 5 is reached" in captured.out
+    assert "--preset and --from are not read again" in captured.err
+    assert "max_updates 7 is reached" in output_of(
+        [*command, "--resume", "--max-updates", 7], capfd
+    )
+
+
 def test_a_resumed_run_refuses_another_recipe(
     trained: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,6 +184,10 @@ def test_fine_tuning_starts_from_a_bundle(
     first, tuned = load_bundle(trained), load_bundle(out)
     assert first.config.model.d_model == tuned.config.model.d_model
     assert first.source_tokenizer.encode("abc") == tuned.source_tokenizer.encode("abc")
+    other = [*flags, "--preset", "big", "--set", "model.d_model=32"]
+    assert run([str(each) for each in ["train", "--out", tmp_path / "other", *other]]) == 2
+    assert "model.d_model is 32, that of the bundle" in capfd.readouterr().err
+    assert not (tmp_path / "other").exists()
 
 
 def test_pairs_of_named_fields_and_a_recipe_train_too(

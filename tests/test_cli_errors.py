@@ -112,6 +112,18 @@ def test_a_wrong_recipe_is_named(
     assert words in said
 
 
+def test_a_setting_with_a_line_break_and_a_name_that_is_no_text(
+    tmp_path: Path, corpus: list[object], refused: Refused
+) -> None:
+    out = ["--out", tmp_path / "run"]
+    assert "model.heads" in refused("train", *out, *corpus, *TINY, "--set", "model.heads=a\nb")
+    assert "section.key=value" in refused("train", *out, *corpus, *TINY, "--set", "model\nheads")
+    said = refused("train", *out, "--source", "a\udcff", "--target", tmp_path / "target", *TINY)
+    assert "not UTF-8" in said
+    assert "not UTF-8" in refused("train", "--out", tmp_path / "b\udcff", *corpus, *TINY)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
 def test_a_recipe_that_is_not_there(tmp_path: Path, refused: Refused) -> None:
     out = tmp_path / "run"
     assert "absent.toml: no such file" in refused("train", tmp_path / "absent.toml", "--out", out)

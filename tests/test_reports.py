@@ -13,11 +13,15 @@ from crosshead.pipelines import load
 from crosshead.reports import (
     bundle_facts,
     evaluation,
+    how_to_resume,
     metric_names,
+    run_report,
     scores_jsonl,
     scores_table,
     search_settings,
 )
+from crosshead.training.checkpoint import Progress
+from crosshead.training.run import Summary
 
 BUNDLE = Path(__file__).parent / "fixtures" / "bundle-format-1"
 
@@ -76,3 +80,18 @@ def test_scores_are_in_the_order_asked_for() -> None:
     names = ["ter", "perplexity", "bleu"]
     scores = evaluation(translator, lines, translator(lines), names, None)
     assert [each.metric for each in scores] == ["TER", "perplexity", "BLEU"]
+
+
+def test_a_run_is_reported_with_what_was_skipped(tmp_path: Path) -> None:
+    progress = Progress(update=1200, epoch=3, batch=1, batches=4, seconds=90.0)
+    summary = Summary(tmp_path, "why", False, progress, 5, "the best", [])
+    assert "1,200 updates, 3.2 epochs, 1.5 minutes" in run_report(summary)
+    progress.skipped = 2
+    assert "1,200 updates (2 left out: gradients not finite)" in run_report(summary)
+
+
+def test_what_is_left_of_a_run_that_was_stopped(tmp_path: Path) -> None:
+    begun = Summary(tmp_path, "why", True, Progress(), 5, "", [])
+    assert how_to_resume(begun).startswith("stopped before the first update: nothing is left")
+    later = Summary(tmp_path, "why", True, Progress(update=7), 5, "", [])
+    assert f"--resume --out {tmp_path}" in how_to_resume(later)

@@ -16,6 +16,7 @@ from crosshead.bundle import (
 from crosshead.card import front_matter, use
 from crosshead.errors import BundleError, UserError
 from crosshead.training.checkpoint import average_weights
+from crosshead.training.directory import check_utf8
 
 
 def average_bundles(directories: Sequence[Path], out: Path) -> Bundle:
@@ -28,6 +29,8 @@ def average_bundles(directories: Sequence[Path], out: Path) -> Bundle:
         raise UserError(f"expected two bundles or more to average, found {len(directories)}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out}: is there already; --out names a new directory")
+    for place in (out, *directories):
+        check_utf8("the bundle", str(place))
     first, *others = [load_bundle(directory) for directory in directories]
     for directory, other in zip(directories[1:], others, strict=True):
         _check_alike(directories[0], first, directory, other)

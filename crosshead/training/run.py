@@ -52,7 +52,7 @@ from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import Recipe, to_toml
 from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
 
-__all__ = ["CHECKPOINTS", "LEFT_OUT", "RECIPE", "Summary", "memory_estimate", "train"]
+__all__ = ["LEFT_OUT", "RECIPE", "Summary", "memory_estimate", "train"]
 
 LIBRARIES = 500_000_000
 """Bytes that Python, PyTorch and their like hold before there is a model."""

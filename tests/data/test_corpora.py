@@ -242,6 +242,19 @@ def test_the_held_out_slice_is_spread_and_drawn_by_the_seed() -> None:
     assert len(hold_out(text, DataConfig(), 1).valid) == 100
 
 
+def test_where_repetitions_of_held_out_pairs_stood_is_known() -> None:
+    pairs = [(f"s{number % 20}", f"t{number % 20}") for number in range(60)]
+    held = hold_out(corpus(pairs), DataConfig(valid_size=4), 1)
+    drawn = set(held.valid.source)
+    kept = {held.valid.origin(row).line for row in range(len(held.valid))}
+    expected = [
+        number for number, (source, _) in enumerate(pairs, 1)
+        if source in drawn and number not in kept
+    ]  # fmt: skip
+    assert [origin.line for origin in held.repeats] == expected
+    assert len(expected) == 2 * len(drawn)
+
+
 def test_what_cannot_be_learned_from_is_not_held_out() -> None:
     long, short = "x" * 2000, [(f"s{n}", "t") for n in range(1, 20, 2)]
     pairs = [pair for kept in short for pair in ((long, "t"), kept)]

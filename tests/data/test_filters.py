@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.corpora import DataConfig, ParallelText
+from crosshead.data.corpora import DataConfig, Origin, ParallelText
 from crosshead.data.filters import RATIO_SLACK, REASONS, keep_pairs, sample_pairs, write_left_out
 from crosshead.data.subwords import BpeTokenizer, train_model
 from crosshead.data.symbols import ByteTokenizer, CharacterTokenizer
@@ -48,6 +48,13 @@ def test_each_reason_is_counted_and_named_by_line() -> None:
     for row, (source, target) in enumerate(kept.examples):
         assert CHARACTERS.decode(source) == kept.text.source[row]
         assert CHARACTERS.decode(target) == kept.text.target[row]
+
+
+def test_repetitions_of_held_out_pairs_are_counted_with_the_rest() -> None:
+    text = corpus(("a", "b"), ("", "b"))
+    kept = keep_pairs(text, DataConfig(), CHARACTERS, CHARACTERS, [Origin("f", 9)])
+    assert kept.left_out == [("f", 9, "repeats a held-out pair"), ("f", 2, "empty side")]
+    assert kept.counts()["repeats a held-out pair"] == 1
 
 
 def test_duplicates_stay_unless_asked() -> None:

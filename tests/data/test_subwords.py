@@ -75,6 +75,17 @@ def naive_dropout(tokenizer: BpeTokenizer, word: str, rng: np.random.Generator) 
         symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
 
 
+def test_the_strength_of_sampling_can_be_another(small: BpeTokenizer) -> None:
+    stronger = small.with_sampling(0.9)
+    assert (stronger.sampling, small.sampling) == (0.9, 0.3)
+    assert stronger.encode_lines(LINES) == small.encode_lines(LINES)
+    lengths = [
+        sum(map(len, each.encode_lines(LINES, np.random.default_rng(1))))
+        for each in (small.with_sampling(0.0), small, stronger)
+    ]
+    assert lengths[0] < lengths[1] < lengths[2]
+
+
 def test_sampling_has_the_distribution_of_bpe_dropout(small: BpeTokenizer) -> None:
     """Both samples agree with each other within what chance allows, for every segmentation."""
     rng, draws = np.random.default_rng(1), 8000

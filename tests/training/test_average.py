@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from crosshead.bundle import (
     FORMAT,
     Bundle,
     BundleConfig,
+    BundleScore,
     build_model,
     load_bundle,
     save_bundle,
@@ -62,6 +64,27 @@ def test_weights_are_the_mean_and_the_reach_is_the_longest(tmp_path: Path) -> No
     assert mean.config.longest_source == 40
     card = (tmp_path / "mean" / "README.md").read_text()
     assert all(f"- `{part}`" in card for part in parts)
+    front = yaml.safe_load(card.split("---\n")[1])
+    assert front["language"] == ["en", "de"] and front["pipeline_tag"] == "translation"
+    assert "model-index" not in front and "crosshead.load" in card
+
+
+def test_scores_of_other_weights_are_not_kept(tmp_path: Path) -> None:
+    bundle = load_bundle(BUNDLE)
+    score = BundleScore(metric="BLEU", value=1.0, signature="s", test_set="t")
+    config = bundle.config.model_copy(update={"scores": [score]})
+    save_bundle(tmp_path / "scored", dataclasses.replace(bundle, config=config), "card")
+    average_bundles([tmp_path / "scored", BUNDLE], tmp_path / "mean")
+    assert load_bundle(tmp_path / "mean").config.scores == []
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not UTF-8"):
+        average_bundles([BUNDLE, BUNDLE], tmp_path / "b\udcff")
+    (tmp_path / "a\udcff").symlink_to(BUNDLE)
+    with pytest.raises(UserError, match="not UTF-8"):
+        average_bundles([BUNDLE, tmp_path / "a\udcff"], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
 
 
 def test_another_shape_is_refused_by_its_key(tmp_path: Path) -> None:

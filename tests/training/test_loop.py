@@ -442,3 +442,41 @@ def test_peak_memory_is_in_bytes_whatever_the_system_counts_in(
     monkeypatch.setattr("sys.platform", platform)
     monkeypatch.setattr("resource.getrusage", lambda who: SimpleNamespace(ru_maxrss=5))
     assert loop.peak_memory(torch.device("cpu")) == expected
+
+
+class Watching(Silent):
+    """Keeps how far the bar went, and its figures."""
+
+    def __init__(self) -> None:
+        self.shares: list[float] = []
+        self.lines: list[str] = []
+
+    def advance(self, fraction: float, line: str) -> None:
+        self.shares.append(fraction)
+        self.lines.append(line)
+
+
+def test_the_bar_moves_within_an_epoch(tmp_path: Path) -> None:
+    training = begin(tmp_path, settings(max_epochs=2, log_every=1, valid_every=0))
+    training.display = watching = Watching()
+    fit(training)
+    training.log.close()
+    first = len(loop.plan_batches(loop.example_lengths(PAIRS), 80, 1, 0))
+    second = len(loop.plan_batches(loop.example_lengths(PAIRS), 80, 1, 1))
+    expected = [batch / first / 2 for batch in range(1, first + 1)]
+    expected += [0.5 + batch / second / 2 for batch in range(1, second + 1)]
+    assert watching.shares == pytest.approx(expected)
+
+
+def test_skipped_updates_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = begin(tmp_path, settings(max_updates=6))
+    training.display = watching = Watching()
+    applied, step = iter([True, False, True, True, False, True]), training.optimizer.step
+    monkeypatch.setattr(
+        training.optimizer, "step", lambda rate: step(rate) if next(applied) else None
+    )
+    fit(training)
+    training.log.close()
+    lines = [line for line in logged(tmp_path) if line["kind"] == "train"]
+    assert [line["skipped"] for line in lines] == [1, 1, 2]
+    assert [line[-9:] for line in watching.lines] == ["1 skipped", "1 skipped", "2 skipped"]

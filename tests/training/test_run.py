@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 import json
 import random
@@ -8,12 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 import crosshead
+from crosshead.bundle import load_bundle, save_bundle
 from crosshead.config import read_toml
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
+from crosshead.training import run as run_module
 from crosshead.training.checkpoint import list_checkpoints
+from crosshead.training.hardware import Machine
+from crosshead.training.log import Silent
 from crosshead.training.recipe import Recipe, compose
 from crosshead.training.run import train
 from crosshead.training.settings import new_recipe
@@ -87,11 +93,21 @@ def stop_after(out: Path, update: int) -> Callable[[], bool]:
     return lambda: log.is_file() and any(line["update"] >= update - 1 for line in logged(out))
 
 
+class Remembering(Silent):
+    """Keeps the lines that stay."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
 def test_the_directory_of_a_run(finished: Path) -> None:
     names = {path.name for path in finished.iterdir()}
     assert names >= {
         "config.json", "model.safetensors", "tokenizer.json", "README.md", "recipe.toml",
-        "log.jsonl", "left-out.tsv", "checkpoints",
+        "log.jsonl", "left-out.tsv", "checkpoints", "training.png",
     }  # fmt: skip
     assert not [path for path in finished.rglob("*") if path.name.endswith(".tmp")]
     assert [place.name[-2:] for place in list_checkpoints(finished / "checkpoints")] == [
@@ -171,14 +187,25 @@ def test_a_run_that_was_stopped_and_resumed_gives_the_same_bundle(
 
 def test_a_run_can_be_prolonged(text: Path, tmp_path: Path) -> None:
     train(recipe_for(text, "max_updates=6"), tmp_path / "run")
-    summary = train(recipe_for(text, "max_updates=8"), tmp_path / "run", resume=True)
+    display = Remembering()
+    longer = recipe_for(text, "max_updates=8", "train.precision=auto")
+    summary = train(longer, tmp_path / "run", resume=True, display=display)
     assert summary.progress.update == 8
+    assert compose(recipe=read_toml(tmp_path / "run/recipe.toml")) == recipe_for(
+        text, "max_updates=8"
+    )
+    assert not [line for line in display.lines if "to the bit" in line]
     assert len([line for line in logged(tmp_path / "run") if line["kind"] == "train"]) == 8
 
 
 @pytest.mark.parametrize(
     ("assignment", "named"),
-    [("d_ff=32", "model.d_ff"), ("tokenizer.vocab_size=50", "tokenizer.vocab_size")],
+    [
+        ("d_ff=32", "model.d_ff"),
+        ("tokenizer.vocab_size=50", "tokenizer.vocab_size"),
+        ("seed=2", "train.seed"),
+        ("train.batch_tokens=300", "train.batch_tokens"),
+    ],
 )
 def test_a_run_is_resumed_with_the_settings_it_began_with(
     finished: Path, text: Path, assignment: str, named: str
@@ -301,3 +328,159 @@ def test_nothing_is_written_where_the_run_is_refused(
         train(recipe_for(text, *assignments), tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_other_threads_are_warned_of_and_kept(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "choose_machine", machine_with(1))
+    train(recipe_for(text, "max_updates=2", "threads=0"), tmp_path / "run")
+    stored = compose(recipe=read_toml(tmp_path / "run/recipe.toml"))
+    assert stored.train.threads == 1  # and not 0, which is another number elsewhere
+    monkeypatch.setattr(run_module, "choose_machine", machine_with(3))
+    display = Remembering()
+    longer = recipe_for(text, "max_updates=3", "threads=3")
+    train(longer, tmp_path / "run", resume=True, display=display)
+    (warning,) = (line for line in display.lines if "to the bit" in line)
+    assert "with 3 threads, where the run began with 1" in warning
+    assert compose(recipe=read_toml(tmp_path / "run/recipe.toml")).train.threads == 3
+
+
+def machine_with(threads: int) -> Callable[..., Machine]:
+    """A choice of machine that leaves PyTorch's threads as they are."""
+    return lambda config, device: Machine(device, threads, torch.float32, "for a test")
+
+
+def test_fine_tuning_does_not_shorten_the_reach(finished: Path, text: Path, tmp_path: Path) -> None:
+    bundle = load_bundle(finished)
+    far = bundle.config.model_copy(update={"longest_source": 77})
+    save_bundle(tmp_path / "far", dataclasses.replace(bundle, config=far), "card")
+    recipe = tuning_recipe(text, tmp_path / "far", "max_updates=4")
+    out = tmp_path / "tuned"
+    train(recipe, out, start=tmp_path / "far", should_stop=stop_after(out, 2))
+    train(recipe, out, resume=True)
+    assert load_bundle(out).config.longest_source == 77
+    longest = max(len(line.split()) for line in (text / "en").read_text().splitlines()[:40])
+    assert load_bundle(finished).config.longest_source == longest
+
+
+def test_fine_tuning_samples_subwords_as_strongly_as_the_recipe_says(
+    text: Path, tmp_path: Path
+) -> None:
+    bpe = ["tokenizer.kind=bpe", "tokenizer.vocab_size=300", "data.max_length=60", "max_updates=2"]
+    train(recipe_for(text, *bpe), tmp_path / "base")
+    made = {}
+    for name, more in (("plain", []), ("sampled", ["tokenizer.sampling=0.5"])):
+        recipe = tuning_recipe(
+            text, tmp_path / "base", "data.max_length=60", "max_updates=2", *more
+        )
+        train(recipe, tmp_path / name, start=tmp_path / "base")
+        made[name] = load_bundle(tmp_path / name)
+    assert made["plain"].source_tokenizer.sampling == 0.0
+    assert made["sampled"].source_tokenizer.sampling == 0.5
+    tokens = [
+        [line["target_tokens"] for line in logged(tmp_path / name) if line["kind"] == "train"]
+        for name in made
+    ]
+    assert tokens[0] != tokens[1]
+
+
+@pytest.mark.parametrize("broken", ["write_left_out", "RunLog", "fit"])
+def test_a_start_that_fails_leaves_nothing(
+    broken: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = recipe_for(text, "max_updates=1")
+
+    def fail(*arguments: Any, **named: Any) -> None:
+        raise UserError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, broken, fail)
+        with pytest.raises(UserError, match="disk is full"):
+            train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    train(recipe, tmp_path / "run")
+
+
+def test_a_run_stopped_before_its_first_update_can_simply_be_begun_again(
+    text: Path, tmp_path: Path
+) -> None:
+    recipe, out = recipe_for(text, "max_updates=1"), tmp_path / "run"
+    summary = train(recipe, out, should_stop=lambda: True)
+    assert summary.interrupted and not out.exists()
+    assert train(recipe, out).progress.update == 1
+
+
+def test_a_run_whose_text_lies_in_it_is_not_replaced(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe_for(text, "max_updates=1"), out)
+    before = tree(out)
+    (out / "README.md").rename(tmp_path / "README.md")
+    (out / "README.md").write_text((text / "en").read_text())
+    inside = compose(
+        flags={"data": {"source": str(out / "README.md"), "target": str(text / "de")}},
+        assignments=SMALL,
+    )
+    with pytest.raises(UserError, match="--force would remove it"):
+        train(inside, out, force=True)
+    (tmp_path / "README.md").replace(out / "README.md")
+    with pytest.raises(UserError, match="--force would remove it"):
+        train(tuning_recipe(text, out), out, start=out, force=True)
+    assert tree(out) == before
+
+
+def test_repetitions_of_held_out_pairs_are_counted(finished: Path) -> None:
+    rows = (finished / "left-out.tsv").read_text().splitlines()
+    repeated = sum(row.endswith("\trepeats a held-out pair") for row in rows)
+    assert repeated
+    assert f"| repeats a held-out pair | {repeated} |" in (finished / "README.md").read_text()
+
+
+def test_the_card_counts_the_epoch_under_way(text: Path, tmp_path: Path) -> None:
+    summary = train(recipe_for(text, "max_updates=9"), tmp_path / "run")
+    assert (summary.progress.batch, summary.progress.batches) == (3, 6)
+    assert "| epochs | 1.5 |" in (tmp_path / "run/README.md").read_text()
+
+
+def test_languages_reach_the_bundle_and_its_card(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    languages = ["source_language=en", "data.target_language=de"]
+    train(recipe_for(text, "max_updates=1", *languages), out)
+    config = load_bundle(out).config
+    assert (config.source_language, config.target_language) == ("en", "de")
+    card = (out / "README.md").read_text()
+    assert yaml.safe_load(card.split("---\n")[1])["language"] == ["en", "de"]
+    assert "from `en` to `de`" in card
+    tuned = tuning_recipe(text, out)
+    assert (tuned.data.source_language, tuned.data.target_language) == ("en", "de")
+
+
+def test_the_scores_of_the_card_stand_in_the_bundle(finished: Path) -> None:
+    scores = load_bundle(finished).config.scores
+    assert [score.metric for score in scores] == ["BLEU", "chrF2"]
+    card = (finished / "README.md").read_text()
+    assert all(f"| {score.metric} | {score.value:.2f} |" in card for score in scores)
+
+
+def test_a_missing_matplotlib_is_a_line_and_no_more(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(log: Path, picture: Path) -> None:
+        raise UserError("matplotlib is not installed")
+
+    monkeypatch.setattr(run_module, "plot_curve", missing)
+    display = Remembering()
+    train(recipe_for(text, "max_updates=1"), tmp_path / "run", display=display)
+    assert display.lines[-1] == "matplotlib is not installed"
+    load_bundle(tmp_path / "run")
+
+
+def test_a_name_that_is_not_utf8_is_refused_before_anything_is_written(
+    text: Path, tmp_path: Path
+) -> None:
+    recipe = recipe_for(text)
+    with pytest.raises(UserError, match="not UTF-8"):
+        train(recipe, tmp_path / "b\udcff")
+    with pytest.raises(UserError, match="not UTF-8"):
+        train(recipe, tmp_path / "run", command="crosshead train --from b\udcff")
+    assert not list(tmp_path.iterdir())

@@ -3,15 +3,22 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.bundle import load_config
+from crosshead.data.tokenizers import load_tokenizer
 from crosshead.errors import ConfigError, UserError
-from crosshead.training.recipe import Recipe, to_toml
+from crosshead.training.recipe import Recipe, Sections, to_toml
 from crosshead.training.settings import (
+    check_fine_tuned,
     check_resumed,
     new_recipe,
     read_recipe,
     resumed_recipe,
+    sections_of,
     without_unset,
 )
+
+BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
+DATA: Sections = {"data": {"source": ["a"], "target": ["b"]}}
 
 
 def test_what_is_not_given_is_left_out() -> None:
@@ -69,3 +76,87 @@ def test_a_recipe_that_does_not_agree_is_refused(text: str, words: str, tmp_path
 def test_there_is_no_run_to_resume(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"it holds no recipe\.toml"):
         resumed_recipe(tmp_path, None, {}, [])
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    ["max_updates=7", "max_epochs=7", "max_minutes=7", "patience=3", "log_every=7", "keep_last=6",
+     "average=2", "device=cpu", "threads=3", "decode.beam=2", "source_language=en"],
+)  # fmt: skip
+def test_what_may_change_when_a_run_is_resumed(assignment: str, tmp_path: Path) -> None:
+    began = new_recipe(None, None, DATA, [])
+    (tmp_path / "recipe.toml").write_text(to_toml(began))
+    now = resumed_recipe(tmp_path, None, {}, [assignment])
+    assert now != began
+    assert check_resumed(began, now, tmp_path) == now
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    ["train.seed=2", "train.batch_tokens=999", "train.learning_rate=0.1", "train.warmup=3",
+     "train.label_smoothing=0.2", "train.clip_norm=0.5", "train.adam_beta2=0.9",
+     "train.valid_every=7", "train.checkpoint_every=7", "train.metric=loss",
+     "train.precision=float32", "data.max_ratio=2.0", "tokenizer.sampling=0.1",
+     "model.dropout=0.5"],
+)  # fmt: skip
+def test_what_may_not_change_when_a_run_is_resumed(assignment: str, tmp_path: Path) -> None:
+    began = new_recipe(None, None, DATA, ["precision=bfloat16"])
+    (tmp_path / "recipe.toml").write_text(to_toml(began))
+    now = resumed_recipe(tmp_path, None, {}, [assignment])
+    key = assignment.partition("=")[0]
+    with pytest.raises(ConfigError, match=rf"^{key} is .*, but the run in .* began with"):
+        check_resumed(began, now, tmp_path)
+
+
+def test_the_same_settings_once_more_are_no_change(tmp_path: Path) -> None:
+    (tmp_path / "given.toml").write_text("[train]\nprecision = 'auto'\nmax_epochs = 30\n")
+    given = str(tmp_path / "given.toml"), {"train": {"max_updates": 9}}, ["schedule=paper"]
+    began = new_recipe("small", *given)
+    # A run writes down what was chosen in the place of `auto`.
+    chosen = began.model_copy(
+        update={"train": began.train.model_copy(update={"precision": "bfloat16"})}
+    )
+    (tmp_path / "recipe.toml").write_text(to_toml(chosen))
+    now = resumed_recipe(tmp_path, *given)
+    assert check_resumed(chosen, now, tmp_path) == chosen
+
+
+def test_a_new_budget_replaces_those_of_the_run(tmp_path: Path) -> None:
+    began = new_recipe(None, None, {"train": {"max_updates": 5, "max_minutes": 2.0}}, [])
+    (tmp_path / "recipe.toml").write_text(to_toml(began))
+    train = resumed_recipe(tmp_path, None, {"train": {"max_epochs": 3}}, []).train
+    assert (train.max_updates, train.max_minutes, train.max_epochs) == (None, None, 3)
+
+
+def test_a_bundle_stands_in_the_place_of_the_presets_model() -> None:
+    bundle = load_config(BUNDLE)
+    recipe = new_recipe("big", None, DATA, [], BUNDLE)
+    assert recipe.model == bundle.model
+    assert (recipe.tokenizer.vocab_size, recipe.tokenizer.kind) == (330, "bpe")
+    assert recipe.train == new_recipe("big", None, DATA, []).train
+    assert (recipe.data.source_language, recipe.data.target_language) == ("en", "de")
+
+
+def bundle_sections() -> Sections:
+    return sections_of(load_config(BUNDLE), load_tokenizer(BUNDLE, "tokenizer"))
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    ["model.d_ff=32", "model.encoder_layers=2", "model.norm=post", "model.norm_eps=1e-6",
+     "model.max_length=9", "model.start=pad", "tokenizer.kind=unigram", "tokenizer.vocab_size=9",
+     "tokenizer.special=['<x>']"],
+)  # fmt: skip
+def test_fine_tuning_refuses_another_model_or_tokenizer(assignment: str) -> None:
+    recipe = new_recipe(None, None, DATA, [assignment], BUNDLE)
+    key = assignment.partition("=")[0]
+    with pytest.raises(ConfigError, match=rf"^{key} is .*leave {key} out$"):
+        check_fine_tuned(bundle_sections(), recipe, BUNDLE)
+
+
+def test_fine_tuning_may_drop_and_sample_otherwise_and_repeat_what_is_so() -> None:
+    stated = ["model.dropout=0.2", "attention_dropout=0.1", "activation_dropout=0.1",
+              "sampling=0.1", "d_model=32", "tokenizer.vocab_size=330"]  # fmt: skip
+    recipe = new_recipe(None, None, DATA, stated, BUNDLE)
+    check_fine_tuned(bundle_sections(), recipe, BUNDLE)
+    assert (recipe.model.dropout, recipe.tokenizer.sampling) == (0.2, 0.1)
