@@ -1,13 +1,12 @@
-"""The residual connection around every sublayer, with layer normalisation after or before it."""
+"""The residual connection around every sublayer, with layer normalisation after or before it.
 
-from collections.abc import Callable
+A sublayer is wrapped as `x = add_norm.after(x, sublayer(add_norm.before(x)))`.
+"""
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from crosshead.layers.dropout import Dropout
-
-Sublayer = Callable[[Tensor], Tensor]
 
 
 class PostNorm(nn.Module):
@@ -18,9 +17,13 @@ class PostNorm(nn.Module):
         self.norm = nn.LayerNorm(d_model, eps=eps)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B T D"], sublayer: Sublayer) -> Float[Tensor, "B T D"]:
-        """Both ways around the sublayer, added and normalised."""
-        return self.norm(x + self.dropout(sublayer(x)))
+    def before(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """What the sublayer sees of the stream: the stream itself."""
+        return x
+
+    def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """The stream and what the sublayer gave, added and normalised."""
+        return self.norm(x + self.dropout(y))
 
 
 class PreNorm(nn.Module):
@@ -34,9 +37,15 @@ class PreNorm(nn.Module):
         self.norm = nn.LayerNorm(d_model, eps=eps)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B T D"], sublayer: Sublayer) -> Float[Tensor, "B T D"]:
-        """The sublayer's view of the normalised stream, added to the stream."""
-        return x + self.dropout(sublayer(self.norm(x)))
+    def before(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """What the sublayer sees of the stream: it is normalised for it."""
+        return self.norm(x)
+
+    def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """The stream and what the sublayer gave, added."""
+        return x + self.dropout(y)
 
 
-ADD_NORM: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}
+AddNorm = PostNorm | PreNorm
+
+ADD_NORM: dict[str, type[AddNorm]] = {"post": PostNorm, "pre": PreNorm}

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from crosshead.attention.cache import KeyValues, Past
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.layers.encoder import AddNorm
+from crosshead.layers.addnorm import AddNorm
 from crosshead.layers.feedforward import FeedForward
 
 
@@ -40,17 +40,17 @@ class DecoderLayer(nn.Module):
         are rows (`N`, sentence by sentence): the rows of a sentence then query its one memory
         together.
         """
+        y = self.add_norm_self.before(x)
+        written = past.extend(self.self_attention.project(y))
+        x = self.add_norm_self.after(x, self.self_attention(y, written, mask))
 
-        def attend_to_written(y: Tensor) -> Tensor:
-            return self.self_attention(y, past.extend(self.self_attention.project(y)), mask)
+        y = self.add_norm_cross.before(x)
+        queries = y.reshape(memory.keys.shape[0], -1, y.shape[-1])
+        y = self.cross_attention(queries, memory, memory_mask).reshape(x.shape)
+        x = self.add_norm_cross.after(x, y)
 
-        def attend_to_source(y: Tensor) -> Tensor:
-            queries = y.reshape(memory.keys.shape[0], -1, y.shape[-1])
-            return self.cross_attention(queries, memory, memory_mask).reshape(y.shape)
-
-        x = self.add_norm_self(x, attend_to_written)
-        x = self.add_norm_cross(x, attend_to_source)
-        return self.add_norm_feedforward(x, self.feedforward)
+        y = self.add_norm_feedforward.before(x)
+        return self.add_norm_feedforward.after(x, self.feedforward(y))
 
 
 class Decoder(nn.Module):

@@ -6,10 +6,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.layers.addnorm import PostNorm, PreNorm
+from crosshead.layers.addnorm import AddNorm
 from crosshead.layers.feedforward import FeedForward
-
-AddNorm = PostNorm | PreNorm
 
 
 class EncoderLayer(nn.Module):
@@ -29,12 +27,12 @@ class EncoderLayer(nn.Module):
         self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "#B #H #S S"]
     ) -> Float[Tensor, "B S D"]:
         """Attend to all of the source, then think at every position."""
+        y = self.add_norm_attention.before(x)
+        y = self.attention(y, self.attention.project(y), mask)
+        x = self.add_norm_attention.after(x, y)
 
-        def attend_to_itself(y: Tensor) -> Tensor:
-            return self.attention(y, self.attention.project(y), mask)
-
-        x = self.add_norm_attention(x, attend_to_itself)
-        return self.add_norm_feedforward(x, self.feedforward)
+        y = self.add_norm_feedforward.before(x)
+        return self.add_norm_feedforward.after(x, self.feedforward(y))
 
 
 class Encoder(nn.Module):

@@ -13,7 +13,7 @@ from crosshead.attention.cache import Cache, KeyValues, NoPast
 from crosshead.attention.masks import causal, present
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.config import Config
-from crosshead.layers.addnorm import ADD_NORM
+from crosshead.layers.addnorm import ADD_NORM, AddNorm
 from crosshead.layers.decoder import Decoder, DecoderLayer
 from crosshead.layers.dropout import check_share
 from crosshead.layers.embeddings import (
@@ -22,7 +22,7 @@ from crosshead.layers.embeddings import (
     SinusoidalPositions,
     embedding_weight,
 )
-from crosshead.layers.encoder import AddNorm, Encoder, EncoderLayer
+from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.layers.feedforward import FeedForward
 from crosshead.vocabulary import BOS, PAD
 
