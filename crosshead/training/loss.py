@@ -84,12 +84,12 @@ class _FusedCrossEntropy(torch.autograd.Function):
                 torch.zeros(w.shape, dtype=wide, device=w.device),
                 torch.zeros(w.shape[0], dtype=wide, device=w.device),
             )
-        nll = torch.zeros((), dtype=wide, device=w.device)
+        p_target = torch.empty(h.shape[0], dtype=wide, device=w.device)
         for start in range(0, h.shape[0], CHUNK):
             block = slice(start, start + CHUNK)
             logits = F.linear(h[block], w, bias)
             probabilities = logits.softmax(dim=-1, dtype=wide)
-            nll += _negative_log_likelihood(logits, probabilities, target[block])
+            p_target[block] = probabilities.gather(1, target[block, None]).squeeze(1)
             if gradients is not None:
                 p = probabilities.to(w.dtype)
                 torch.mm(p, w, out=gradients.features[block])
@@ -100,6 +100,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
             _subtract_targets(gradients, h, w, target, smoothing, mean_weight)
             ctx.save_for_backward(*(part.to(w.dtype) for part in gradients))
             ctx.has_bias = bias is not None
+        nll = _negative_log_likelihood(p_target, h, w, bias, target)
         return nll + smoothing * _excess_of_target(h, w, bias, target, mean_weight), nll
 
     @staticmethod
@@ -110,13 +111,14 @@ class _FusedCrossEntropy(torch.autograd.Function):
         return grad_h, grad_w, grad_b if ctx.has_bias else None, None, None, None
 
 
-def _negative_log_likelihood(logits: Tensor, probabilities: Tensor, target: Tensor) -> Tensor:
-    """The sum of -log P(target), from the softmax where it did not underflow."""
-    p_target = probabilities.gather(1, target[:, None]).squeeze(1)
+def _negative_log_likelihood(
+    p_target: Tensor, h: Tensor, w: Tensor, bias: Tensor | None, target: Tensor
+) -> Tensor:
+    """The sum of -log P(target); where P underflowed, from the logits of that token once more."""
     nll = -p_target.clamp_min(1e-30).log()
     lost = p_target < 1e-30
-    if bool(lost.any()):
-        rows = logits[lost].to(nll.dtype)
+    if bool(lost.any()):  # asked once a batch: on a GPU the answer has to be waited for
+        rows = F.linear(h[lost], w, bias).to(nll.dtype)
         exact = rows.logsumexp(dim=-1) - rows.gather(1, target[lost, None]).squeeze(1)
         nll = nll.masked_scatter(lost, exact)
     return nll.sum()
