@@ -17,10 +17,11 @@ from typing import Any
 
 import torch
 
+from crosshead.pipelines import available_cores
 from crosshead.training.hardware import instruction_sets, matrix_rates
 
 ROOT = Path(__file__).parent.parent
-CORES = len(os.sched_getaffinity(0))
+CORES = available_cores()
 
 Settings = dict[str, Any]
 """How one side runs: JSON values by name."""
