@@ -1,5 +1,7 @@
 """The errors a user can cause: each is one line that says what, where and what to do."""
 
+from pathlib import Path
+
 
 class UserError(Exception):
     """A mistake in what the user gave: the command line prints its message and exits with 2.
@@ -19,3 +21,12 @@ class DataError(UserError):
 
 class BundleError(UserError):
     """A directory that is not a bundle, or a bundle that is damaged or too new."""
+
+
+class DamagedBundle(BundleError):
+    """A bundle whose file `path` is missing or is not what was written: `found` says how."""
+
+    def __init__(self, path: Path | str, found: str) -> None:
+        super().__init__(
+            f"{path}: {found}; the bundle is damaged: take a fresh copy of it, or train it again"
+        )

@@ -15,10 +15,13 @@ from torch import Tensor, nn
 from crosshead.attention.attend import explicit
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.data.batching import collate
-from crosshead.errors import ConfigError, UserError
+from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.files import atomic_write
-from crosshead.pipelines import Translator, token_ids
+from crosshead.pipelines import Translator
 from crosshead.vocabulary import EOS
+
+MOST_DRAWN = 500
+"""Pieces on an axis: each takes a third of an inch, and a picture has its bounds."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +68,15 @@ def cross_attention(
     """The cross-attention of a translation: of `target`, or of the model's own where none is given.
 
     The target is fed as a whole, as in training; decoding step by step gives the same weights. The
-    model sees no white space around the two lines, as in translation.
+    model sees no white space around the two lines, as in translation. Raises what
+    `Translator.examples` raises.
     """
     bundle = translator.bundle
     if target is None:
         target = translator(source)
-    [source_ids] = token_ids(bundle.source_tokenizer, [source])
-    [target_ids] = token_ids(bundle.target_tokenizer, [target])
-    batch = collate([(source_ids, target_ids)], [0], bundle.config.model.start_token)
+    examples = translator.examples([source], [target])
+    [(source_ids, target_ids)] = examples
+    batch = collate(examples, [0], bundle.config.model.start_token)
     batch = batch.to(translator.device)
     with torch.inference_mode(), record_attention(bundle.model) as recorded:
         bundle.model.features(batch.source, batch.target_input)
@@ -84,14 +88,15 @@ def cross_attention(
     )
 
 
-def plot_cross_attention(path: Path, attention: CrossAttention, layer: int = -1) -> None:
+def plot_cross_attention(path: Path | str, attention: CrossAttention, layer: int = -1) -> None:
     """Draw one layer's cross-attention, the mean over its heads, as a heat map (PNG, SVG or PDF).
 
     Source pieces stand on the horizontal axis, target pieces on the vertical; U+2423 is a piece's
-    space. `layer` counts as a
-    list does: -1 is the last. Raises `UserError` where matplotlib is missing or the file cannot be
-    written, and `ConfigError` for a layer or a kind of file that there is not.
+    space. `layer` counts as a list does: -1 is the last. Raises `UserError` where matplotlib is
+    missing or the file cannot be written, `ConfigError` for a layer or a kind of file that there is
+    not, and `DataError` where a side has more than `MOST_DRAWN` pieces.
     """
+    path = Path(path)
     figure_class = _matplotlib_figure()
     layers = attention.weights.shape[0]
     if not -layers <= layer < layers:
@@ -101,6 +106,11 @@ def plot_cross_attention(path: Path, attention: CrossAttention, layer: int = -1)
         raise ConfigError(f"{path}: expected a picture's name to end in .png, .svg or .pdf")
     weights = attention.weights[layer].mean(0)
     rows, columns = weights.shape
+    if max(rows, columns) > MOST_DRAWN:
+        raise DataError(
+            f"{rows:,} target and {columns:,} source pieces are too many to draw (at most "
+            f"{MOST_DRAWN} a side); draw a sentence at a time"
+        )
     size = (max(4.0, 2.2 + 0.32 * columns), max(3.0, 1.6 + 0.32 * rows))
     figure = figure_class(figsize=size, layout="constrained")
     axes = figure.subplots()

@@ -3,7 +3,7 @@
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
@@ -18,7 +18,7 @@ from crosshead.decoding.candidates import length_penalty
 from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.transformer import Transformer
-from crosshead.sentences import join_parts, split_long
+from crosshead.sentences import join_parts, split_long, split_sentences
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 MARGIN = 1.2
@@ -26,6 +26,9 @@ MARGIN = 1.2
 
 SCORED_LOGITS = 2**25
 """Logits that scoring holds at once: 128 MiB of float32."""
+
+LONGEST_SCORED = 4096
+"""Tokens of a side that are scored: the memory that attention takes grows with their square."""
 
 DEVICE_TYPES = ("cpu", "cuda", "mps", "xpu")
 """Where models are run; PyTorch has names of other places, some of which hold no numbers."""
@@ -42,7 +45,7 @@ class Translation:
     (once for each part of a line that was split), and `piece_log_probs` their natural
     log-probabilities, whose sum is `log_prob`. `score`, by which hypotheses are ranked, is
     `log_prob` over the length penalty. `was_split` says that the line was longer than the model's
-    reach and was translated in parts.
+    reach and was translated in parts, `sentence_was_cut` that it had a sentence longer than that.
     """
 
     text: str
@@ -51,6 +54,7 @@ class Translation:
     pieces: list[str]
     piece_log_probs: list[float]
     was_split: bool = False
+    sentence_was_cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,7 +163,10 @@ class Translator:
     def __call__(self, text: Sequence[str]) -> list[str]: ...
 
     def __call__(self, text: str | Sequence[str]) -> str | list[str]:
-        """The best translation of a line, or of each of several."""
+        """The best translation of a line, or of each of several.
+
+        Raises `TypeError` for anything else.
+        """
         if isinstance(text, str):
             return self.translate([text])[0][0].text
         return [translations[0].text for translations in self.translate(text)]
@@ -180,9 +187,10 @@ class Translator:
         sentences, translated in parts and joined again. The model sees no white space around lines
         and parts: it is put around their translations, but for line breaks, which none contains.
         None depends on the other lines; samples depend on the line's number, the first of which is
-        `first`.
+        `first`. Raises `TypeError` for what are not lines of text, a single text included.
         """
         decode = decode or self.bundle.config.decode
+        lines = _checked_lines(lines)
         parts = [self._parts(line) for line in lines]
         texts = [part for line_parts in parts for part in line_parts]
         # Samples are drawn by number: a line's own, and which of its parts it is.
@@ -203,24 +211,10 @@ class Translator:
         """The log-probability of each target as the translation of its source, in order.
 
         The model sees no white space around lines, as in translation. Nothing is split or left
-        out, and nothing is smoothed. Raises `DataError` where the lists differ in length, or where
-        a pair is longer than a model with learned positions reaches; it counts the pairs from 1,
-        after the `first` that went before these.
+        out, and nothing is smoothed. Raises what `examples` raises, before anything is scored.
         """
-        if len(sources) != len(targets):
-            raise DataError(
-                f"expected a target for each source, found {len(sources)} sources and "
-                f"{len(targets)} targets"
-            )
-        examples: list[Example] = list(
-            zip(
-                token_ids(self.bundle.source_tokenizer, sources),
-                token_ids(self.bundle.target_tokenizer, targets),
-                strict=True,
-            )
-        )
+        examples = self.examples(sources, targets, first=first)
         lengths = example_lengths(examples)
-        self._check_reach(lengths.max(axis=1).tolist(), first)
         budget = max(SCORED_LOGITS // self.bundle.config.target_vocabulary, 1)
         scored: dict[int, ScoredTranslation] = {}
         with torch.inference_mode():
@@ -236,15 +230,37 @@ class Translator:
                     )
         return [scored[row] for row in range(len(examples))]
 
-    def _check_reach(self, lengths: list[int], first: int) -> None:
-        """Refuse pairs with more tokens than the model has positions."""
-        positions = self._positions()
-        for number, length in enumerate(lengths, first + 1):
-            if positions is not None and length > positions:
-                raise DataError(
-                    f"pair {number} has {length} tokens, and the model has {positions} positions "
-                    "(model.max_length); shorten or split it"
-                )
+    def examples(
+        self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
+    ) -> list[Example]:
+        """The tokens of sources and their targets, as far as the model can take a pair at once.
+
+        Raises `TypeError` for what are not lines of text, `DataError` where the lists differ in
+        length, and where a side has more than `LONGEST_SCORED` tokens or than a model with learned
+        positions has; it counts the pairs from 1, after the `first` that went before these.
+        """
+        sources, targets = _checked_lines(sources), _checked_lines(targets)
+        if len(sources) != len(targets):
+            raise DataError(
+                f"expected a target for each source, found {len(sources)} sources and "
+                f"{len(targets)} targets"
+            )
+        examples: list[Example] = list(
+            zip(
+                token_ids(self.bundle.source_tokenizer, sources),
+                token_ids(self.bundle.target_tokenizer, targets),
+                strict=True,
+            )
+        )
+        most = min(LONGEST_SCORED, self._positions() or LONGEST_SCORED)
+        for number, lengths in enumerate(example_lengths(examples).tolist(), first + 1):
+            for side, length in zip(("source", "target"), lengths, strict=True):
+                if length > most:
+                    raise DataError(
+                        f"pair {number}: its {side} has {length:,} tokens, and the model takes "
+                        f"{most:,} at once; split both sides of the pair into sentences"
+                    )
+        return examples
 
     def _positions(self) -> int | None:
         """The number of positions that the model has learned; sinusoids have no end."""
@@ -325,7 +341,8 @@ class Translator:
             return Translation(text, only.log_prob, only.score, pieces, log_probs)
         log_prob = math.fsum(log_probs)
         score = log_prob / length_penalty(len(log_probs), alpha)
-        return Translation(text, log_prob, score, pieces, log_probs, was_split=True)
+        cut = len(parts) > len(split_sentences("".join(parts)))
+        return Translation(text, log_prob, score, pieces, log_probs, True, cut)
 
     def _log_probs(self, batch: Batch) -> list[list[float]]:
         """The log-probability of each target token, the end too, given those before it."""
@@ -334,3 +351,14 @@ class Translator:
         losses = F.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="none")
         rows: list[list[float]] = losses.neg().view(expected.shape).tolist()
         return rows
+
+
+def _checked_lines(lines: Iterable[str]) -> list[str]:
+    """The lines as a list; raises `TypeError` for what are none, a single text included."""
+    if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
+        raise TypeError(f"expected a list of lines of text, found {type(lines).__name__}")
+    found = list(lines)
+    for index, line in enumerate(found):
+        if not isinstance(line, str):
+            raise TypeError(f"expected lines of text, found {type(line).__name__} at index {index}")
+    return found

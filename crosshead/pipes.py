@@ -16,8 +16,11 @@ from crosshead.errors import DataError
 PATIENCE = 0.05
 """Seconds that a line which has arrived waits for others to be answered with."""
 
-FROM_PIPE, FROM_FILE = 1024, 8192
+FROM_PIPE, FROM_FILE = 1024, 2048
 """Lines of a group at most: a pipe's reader waits for its answers, a file's wants large batches."""
+
+LARGE = 1 << 22
+"""Bytes with which a group is full, however few lines they are."""
 
 _CHUNK = 1 << 16
 _STDIN = 0
@@ -49,8 +52,24 @@ def read_groups(name: str) -> Iterator[list[str]]:
             yield from line_groups(_arriving(file.fileno()), name, _most(file.fileno()))
 
 
+def count_lines(name: str) -> int | None:
+    """How many lines `read_groups` gives of a regular file; None of anything else."""
+    if not Path(name).is_file():
+        return None
+    try:
+        with gzip.open(name) if name.endswith(".gz") else Path(name).open("rb") as file:
+            count, end = 0, b"\n"
+            while chunk := file.read(_CHUNK):
+                count, end = count + chunk.count(b"\n"), chunk[-1:]
+    except (OSError, EOFError, zlib.error):
+        return None  # reading it in earnest says why
+    return count + (end != b"\n")
+
+
 def line_groups(chunks: Iterable[bytes], name: str, most: int) -> Iterator[list[str]]:
-    """The lines in `chunks` in groups of at most `most`; an empty chunk ends a group early.
+    """The lines in `chunks` in groups of at most `most`, or about `LARGE` bytes.
+
+    An empty chunk ends a group early.
 
     `name` is what errors call the stream. Raises `DataError` with `name:line:byte` where it is not
     UTF-8, after the lines before that one.
@@ -60,7 +79,7 @@ def line_groups(chunks: Iterable[bytes], name: str, most: int) -> Iterator[list[
     for chunk in chunks:
         pending += chunk
         complete += chunk.count(b"\n")
-        while complete >= most or (complete and not chunk):
+        while complete >= most or (complete and (not chunk or len(pending) > LARGE)):
             count = min(most, complete)
             end = _end_of_line(pending, count)
             yield from _decoded(bytes(pending[:end]), name, given)

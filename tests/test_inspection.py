@@ -9,7 +9,7 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from crosshead.attention.attend import sdpa
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.bundle import build_model
-from crosshead.errors import ConfigError, UserError
+from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.inspection import (
     CrossAttention,
     cross_attention,
@@ -90,6 +90,11 @@ def test_without_a_target_it_is_that_of_the_translation(translator: Translator) 
     torch.testing.assert_close(found.weights, given.weights)
 
 
+def test_cross_attention_refuses_what_is_too_long(translator: Translator) -> None:
+    with pytest.raises(DataError, match="pair 1: its source has 10,001 tokens"):
+        cross_attention(translator, "One. " * 2500, "Eins.")
+
+
 def test_cross_attention_sees_no_white_space_around_lines(translator: Translator) -> None:
     bare = cross_attention(translator, "Seven eight.", "Sieben acht.")
     spaced = cross_attention(translator, " Seven eight.\t", "\u3000Sieben acht.\n")
@@ -121,7 +126,7 @@ PICTURE = CrossAttention(
     ("name", "magic"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")]
 )
 def test_a_picture_of_any_pieces_is_drawn(tmp_path: Path, name: str, magic: bytes) -> None:
-    plot_cross_attention(tmp_path / name, PICTURE, layer=0)
+    plot_cross_attention(str(tmp_path / name), PICTURE, layer=0)
     assert (tmp_path / name).read_bytes().startswith(magic)
 
 
@@ -140,6 +145,9 @@ def test_a_picture_that_cannot_be_drawn_is_one_line(
 ) -> None:
     with pytest.raises(ConfigError, match="layer 2: the decoder has layers 0 to 1"):
         plot_cross_attention(tmp_path / "a.png", PICTURE, layer=2)
+    long = CrossAttention(["a"] * 501, ["b"], torch.full((1, 1, 1, 501), 1 / 501))
+    with pytest.raises(DataError, match="1 target and 501 source pieces are too many to draw"):
+        plot_cross_attention(tmp_path / "a.png", long)
     with pytest.raises(ConfigError, match=r"a\.jpeg: expected .* \.png, \.svg or \.pdf"):
         plot_cross_attention(tmp_path / "a.jpeg", PICTURE)
     with pytest.raises(UserError, match=r"missing/a\.png: cannot be written"):

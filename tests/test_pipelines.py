@@ -158,6 +158,7 @@ def test_nothing_of_a_very_long_line_is_dropped(translator: Translator) -> None:
     assert found.text == " ".join(["Eins zwei."] * 500)
     [[unbroken]] = translator.translate(["x" * 2000], decode=decode)
     assert unbroken.was_split
+    assert (found.sentence_was_cut, unbroken.sentence_was_cut) == (False, True)
 
 
 def test_learned_positions_are_never_run_past(random_translator: Translator) -> None:
@@ -233,10 +234,28 @@ def test_scores_are_the_logarithms_of_the_model_s_probabilities(
 def test_what_cannot_be_scored_is_one_line(random_translator: Translator) -> None:
     with pytest.raises(DataError, match="2 sources and 1 targets"):
         random_translator.score(["a", "b"], ["a"])
-    with pytest.raises(DataError, match="pair 2 has 31 tokens, and the model has 24 positions"):
+    with pytest.raises(DataError, match="pair 2: its target has 31 tokens, and the model takes 24"):
         random_translator.score(["a", "b"], ["a", "c" * 30])
-    with pytest.raises(DataError, match="pair 1026 has 31 tokens"):
+    with pytest.raises(DataError, match="pair 1026: its target has 31 tokens"):
         random_translator.score(["a", "b"], ["a", "c" * 30], first=1024)
+
+
+def test_a_megabyte_is_not_scored(translator: Translator) -> None:
+    with pytest.raises(DataError, match=r"pair 2: its target has [\d,]+ tokens, .* takes 4,096"):
+        translator.score(["One.", "One."], ["Eins.", "Eins. " * 2**18])
+
+
+def test_what_is_no_text_is_refused_where_it_is_given(translator: Translator) -> None:
+    for wrong, found in ((5, "int"), (None, "NoneType"), (b"One.", "bytes")):
+        with pytest.raises(TypeError, match=f"expected a list of lines of text, found {found}"):
+            translator(wrong)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="found int at index 1"):
+        translator(["One.", 1])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="a list of lines of text, found str"):
+        translator.translate("One.")
+    with pytest.raises(TypeError, match="a list of lines of text, found str"):
+        translator.score("One.", "Eins.")
+    assert translator(line for line in ["One."]) == ["Eins."]  # type: ignore[call-overload]
 
 
 def test_a_bundle_that_is_not_there_is_one_line(tmp_path: Path) -> None:

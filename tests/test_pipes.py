@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from crosshead.data.corpora import split_lines
 from crosshead.errors import DataError
-from crosshead.pipes import FROM_FILE, FROM_PIPE, _arriving, line_groups, read_groups
+from crosshead.pipes import (
+    FROM_FILE,
+    FROM_PIPE,
+    LARGE,
+    _arriving,
+    count_lines,
+    line_groups,
+    read_groups,
+)
 
 ODD_TEXT = st.text(alphabet="a\n\r\t \u2028\x85\x0c\x00\ufeffé😀", max_size=60)
 
@@ -99,6 +107,22 @@ def test_a_file_is_read_in_groups(tmp_path: Path, name: str) -> None:
     groups = list(read_groups(str(tmp_path / name)))
     assert [line for group in groups for line in group] == lines
     assert [len(group) for group in groups] == [FROM_FILE, 5]
+
+
+def test_long_lines_are_few_a_group() -> None:
+    line = b"x" * (LARGE // 4) + b"\n"
+    groups = list(line_groups([line] * 10, "x", 1024))
+    assert [len(group) for group in groups] == [4, 4, 2]
+
+
+@pytest.mark.parametrize("name", ["file", "file.gz"])
+def test_lines_are_counted_beforehand(tmp_path: Path, name: str) -> None:
+    data = b"a\n\nb"
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert count_lines(str(tmp_path / name)) == 3
+    assert count_lines("-") is None
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(data)[:-5])
+    assert count_lines(str(tmp_path / "cut.gz")) is None
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

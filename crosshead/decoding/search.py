@@ -35,7 +35,7 @@ class DecodeConfig(Config):
     The defaults are those of Vaswani et al. 2017, section 6.1.
     """
 
-    beam: int = Field(default=4, gt=0)
+    beam: int = Field(default=4, gt=0, le=1000)
     """Hypotheses kept for each sentence; 1 is greedy search."""
     length_penalty: float = Field(default=0.6, ge=0)
     """Alpha of score = log P / ((5 + |Y|) / 6)^alpha; 0 compares plain log-probabilities."""

@@ -199,6 +199,7 @@ def test_a_model_that_diverged_is_refused(config: DecodeConfig) -> None:
         ({"beam": 0}, "beam"),
         ({"top_p": 0.0}, "top_p"),
         ({"temperature": 0.0, "sample": True, "beam": 1}, "temperature"),
+        ({"beam": 10**6}, "beam"),
         ({"length_penalty": -0.1}, "length_penalty"),
     ],
 )
