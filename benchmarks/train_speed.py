@@ -45,7 +45,7 @@ from crosshead.data.filters import keep_pairs
 from crosshead.data.tokenizers import train_tokenizer
 from crosshead.models.transformer import Transformer
 from crosshead.training.hardware import choose_precision
-from crosshead.training.loop import batch_loss, forward_backward
+from crosshead.training.loop import batch_loss
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import Recipe, compose
 from crosshead.training.schedule import learning_rate
@@ -192,7 +192,7 @@ def _write_batches(path: Path, pairs: int, vocabulary: int) -> str:
 
 def start(settings: Settings, memory: PeakMemory) -> Answer:
     """A model that trains as the settings say, for the process of one side."""
-    recipe = compose(settings["size"])
+    recipe = compose(settings["size"], assignments=["warmup=2000"])
     torch.manual_seed(recipe.train.seed)
     with safe_open(settings["files"], "pt") as tensors:
         vocabulary = int(tensors.get_tensor("vocabulary"))
@@ -227,7 +227,8 @@ def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
     smoothing = recipe.train.label_smoothing
 
     def update(batch: Batch, rate: float) -> float:
-        sums = forward_backward(model, batch, smoothing)
+        sums = batch_loss(model.train(), batch, smoothing)
+        (sums.loss / sums.count).backward()
         optimizer.step(rate)
         return float(sums.loss.detach()) / sums.count
 

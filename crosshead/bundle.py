@@ -9,6 +9,7 @@ Nothing in it can run code when it is loaded: no pickle is read or written.
 """
 
 import json
+import shlex
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +23,10 @@ from torch import Tensor
 
 from crosshead import __version__
 from crosshead.config import Config, validate
+from crosshead.data.symbols import open_stored, read_metadata
 from crosshead.data.tokenizers import Tokenizer, load_tokenizer
 from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import BundleError, ConfigError
+from crosshead.errors import BundleError, ConfigError, DamagedBundle
 from crosshead.files import atomic_write_all, make_directory
 from crosshead.models.transformer import Transformer, TransformerConfig
 
@@ -33,12 +35,15 @@ FORMAT = 1
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
+RECIPE, CHECKPOINTS = "recipe.toml", "checkpoints"
+"""What stands in the directory of a run before there is a bundle in it."""
+
 MODELS = {"transformer": Transformer}
 """The model class of each `architecture` that a bundle's configuration can name."""
 
 
 class BundleScore(Config):
-    """A score with what it takes to compare it."""
+    """A score with what it takes to compare it; the model card lists the same."""
 
     # The metric's name as sacreBLEU writes it: `BLEU`, `chrF2`, `TER`.
     metric: str
@@ -99,27 +104,23 @@ def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
 
 
 def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str) -> None:
-    """Raise `BundleError` unless `weights` are the model's parameters, in name, shape and type.
+    """Raise `DamagedBundle` unless `weights` are the model's parameters, in name, shape and type.
 
     `where` they came from begins the message.
     """
     parameters = dict(model.named_parameters())
     for name in sorted(parameters.keys() | weights.keys()):
         if name not in weights:
-            raise BundleError(f"{where}: tensor {name!r} is missing; {_DAMAGED}")
+            raise DamagedBundle(where, f"tensor {name!r} is missing")
         if name not in parameters:
-            raise BundleError(f"{where}: unexpected tensor {name!r}; {_DAMAGED}")
+            raise DamagedBundle(where, f"unexpected tensor {name!r}")
         found, expected = weights[name], parameters[name]
         if found.shape != expected.shape:
-            raise BundleError(
-                f"{where}: tensor {name!r} has shape {list(found.shape)}, expected "
-                f"{list(expected.shape)}; {_DAMAGED}"
-            )
+            shapes = f"{list(found.shape)}, expected {list(expected.shape)}"
+            raise DamagedBundle(where, f"tensor {name!r} has shape {shapes}")
         if found.dtype != torch.float32:
-            raise BundleError(
-                f"{where}: tensor {name!r} is {str(found.dtype).removeprefix('torch.')}, "
-                f"expected float32; {_DAMAGED}"
-            )
+            dtype = str(found.dtype).removeprefix("torch.")
+            raise DamagedBundle(where, f"tensor {name!r} is {dtype}, expected float32")
 
 
 def set_weights(
@@ -175,7 +176,7 @@ def load_weights(directory: Path, config: BundleConfig) -> dict[str, Tensor]:
             shapes = build_model(config.model, config.source_vocabulary, config.target_vocabulary)
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
-        raise BundleError(f"{directory / CONFIG}: no such model can be: {reason}") from None
+        raise DamagedBundle(directory / CONFIG, f"no such model can be: {reason}") from None
     check_weights(shapes, weights, path)
     return weights
 
@@ -186,54 +187,47 @@ def load_config(directory: Path) -> BundleConfig:
     values = _read_config(directory)
     newest = values.get("format")
     if type(newest) is not int or newest < 1:
-        raise BundleError(
-            f"{path}: format: expected a number from 1 to {FORMAT}, found {newest!r}; {_DAMAGED}"
-        )
+        raise DamagedBundle(path, f"format: expected a number from 1 to {FORMAT}, found {newest!r}")
     if newest > FORMAT:
         raise BundleError(
             f"{path}: format {newest} is newer than this crosshead reads ({FORMAT}): "
             "upgrade crosshead"
         )
     try:
-        return validate(BundleConfig, values, str(path))
+        return validate(BundleConfig, values)
     except ConfigError as error:
-        raise BundleError(str(error)) from None
-
-
-_DAMAGED = "the bundle is damaged: copy or train it again"
+        raise DamagedBundle(path, str(error)) from None
 
 
 def _read_config(directory: Path) -> dict[str, Any]:
-    path = directory / CONFIG
     if not directory.exists():
         raise BundleError(f"{directory}: no such directory; expected a bundle")
     if not directory.is_dir():
         raise BundleError(f"{directory}: a file; expected the directory of a bundle")
-    try:
-        values = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise BundleError(
-            f"{directory}: not a bundle: it holds no {CONFIG} (a bundle holds {CONFIG}, {WEIGHTS}, "
-            f"its tokenizer and {CARD}; `crosshead train --out` writes one)"
-        ) from None
-    except OSError as error:
-        raise BundleError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise BundleError(f"{path}: not valid JSON ({error}); {_DAMAGED}") from None
-    if not isinstance(values, dict):
-        raise BundleError(f"{path}: expected a JSON object, found {type(values).__name__}")
-    return values
+    if not (directory / CONFIG).exists():
+        raise BundleError(f"{directory}: {_what_else(directory)}")
+    return read_metadata(directory / CONFIG)
+
+
+def _what_else(directory: Path) -> str:
+    """What a directory without a configuration is."""
+    if all((directory / name).exists() for name in (RECIPE, CHECKPOINTS)):
+        return (
+            "a training run that has no bundle yet: it is going on or was interrupted; to go on "
+            f"with it: crosshead train --resume --out {shlex.quote(str(directory))}"
+        )
+    return (
+        f"not a bundle: it holds no {CONFIG} (a bundle holds {CONFIG}, {WEIGHTS}, its tokenizer "
+        f"and {CARD}; `crosshead train --out` writes one)"
+    )
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
-        return safetensors.torch.load_file(path)
-    except FileNotFoundError:
-        raise BundleError(f"{path}: missing, and the weights with it; {_DAMAGED}") from None
-    except OSError as error:
-        raise BundleError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except SafetensorError as error:
-        raise BundleError(f"{path}: truncated or damaged ({error}); {_DAMAGED}") from None
+        with open_stored(path):
+            return safetensors.torch.load_file(path)
+    except SafetensorError:
+        raise DamagedBundle(path, "truncated or damaged: no whole safetensors file") from None
 
 
 def _tokenizer_files(bundle: Bundle) -> dict[str, bytes]:
@@ -258,8 +252,7 @@ def _load_tokenizers(directory: Path, config: BundleConfig) -> tuple[Tokenizer, 
     )
     for side, found, expected in sides:
         if found != expected:
-            raise BundleError(
-                f"{directory}: the {side} tokenizer has {found} pieces, {CONFIG} says {expected}; "
-                f"{_DAMAGED}"
+            raise DamagedBundle(
+                directory, f"the {side} tokenizer has {found} pieces, {CONFIG} says {expected}"
             )
     return source, target

@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from crosshead.bundle import BundleScore
+
 
 @dataclass(frozen=True)
 class CardFile:
@@ -15,21 +17,11 @@ class CardFile:
 
 
 @dataclass(frozen=True)
-class CardScore:
-    """A score with what it takes to compare it: sacreBLEU's signature and the test set's name."""
-
-    metric: str  # "BLEU", "chrF2", "TER", ...
-    value: float
-    signature: str
-    test_set: str
-
-
-@dataclass(frozen=True)
 class CardFacts:
     """All that a model card says."""
 
     name: str
-    command: str
+    commands: list[str]  # what was typed to begin the run, and to resume it
     recipe: str  # the resolved recipe as TOML
     files: list[CardFile]
     pairs: int  # that training read, after filtering and without the held-out slice
@@ -46,7 +38,8 @@ class CardFacts:
     precision: str
     seed: int
     versions: dict[str, str]  # "crosshead", "torch", "python", ... to version
-    scores: list[CardScore] = field(default_factory=list)
+    scores: list[BundleScore] = field(default_factory=list)
+    search: str = ""  # how the translations that were scored came about: "greedy", "beam 4"
     source_language: str | None = None
     target_language: str | None = None
     skipped: int = 0  # updates left out because their gradients were not finite
@@ -68,7 +61,7 @@ def model_card(facts: CardFacts) -> str:
 
 
 def front_matter(
-    name: str, languages: Sequence[str | None] = (), scores: Sequence[CardScore] = ()
+    name: str, languages: Sequence[str | None] = (), scores: Sequence[BundleScore] = ()
 ) -> str:
     """The head of a card, in YAML.
 
@@ -149,7 +142,8 @@ def _scores(facts: CardFacts) -> str:
         [score.metric, f"{score.value:.2f}", _code(score.test_set), _code(score.signature)]
         for score in facts.scores
     ]
-    return _table(["metric", "score", "set", "signature"], rows)
+    table = _table(["metric", "score", "set", "signature"], rows)
+    return f"{table}\n\nSearch: {facts.search}." if facts.search else table
 
 
 def _training(facts: CardFacts) -> str:
@@ -167,7 +161,7 @@ def _training(facts: CardFacts) -> str:
         ["seed", str(facts.seed)],
         ["versions", ", ".join(f"{name} {version}" for name, version in facts.versions.items())],
     ]
-    return f"{_fenced('sh', facts.command)}\n\n{_table(['', ''], rows)}"
+    return f"{_fenced('sh', chr(10).join(facts.commands))}\n\n{_table(['', ''], rows)}"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

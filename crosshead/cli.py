@@ -17,26 +17,21 @@ from crosshead import __version__
 from crosshead.errors import UserError
 from crosshead.terminal import end_on, guarded, note, open_output, put, stop_on_signals, table
 
-SCORED_AT_ONCE = 1024
-"""Lines that `score` answers together."""
-
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 data_app = typer.Typer(rich_markup_mode=None)
 app.add_typer(data_app, name="data", help="Get public data sets.")
 
 BundleArgument = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A bundle's directory.")]
-SourceOption = Annotated[
-    Path, typer.Option(metavar="F", help="Source sentences, one a line (.gz too).")
-]
-ReferenceOption = Annotated[
-    Path, typer.Option(metavar="F", help="A reference translation for each source line.")
-]
+SourceOption = Annotated[Path, typer.Option(metavar="F", help="Source sentences (.gz too).")]
+ReferenceOption = Annotated[Path, typer.Option(metavar="F", help="A reference for each line.")]
 MetricsOption = Annotated[
     str, typer.Option(metavar="LIST", help="Of bleu, chrf, ter (evaluate: perplexity), by commas.")
 ]
 TokenizeOption = Annotated[
     str | None, typer.Option(metavar="T", help="sacreBLEU's tokenisation: 13a, none, zh, ...")
 ]
+BeamOption = Annotated[int | None, typer.Option(metavar="K", help="1 is greedy.")]
+PenaltyOption = Annotated[float | None, typer.Option(metavar="A", help="0 favours short ones.")]
 DeviceOption = Annotated[str, typer.Option(metavar="D", help="auto, cpu, cuda:1, mps, xpu, ...")]
 ThreadsOption = Annotated[
     int | None, typer.Option(metavar="T", help="CPU threads; 0: all; PyTorch's choice by default.")
@@ -48,6 +43,8 @@ Files = list[str] | None
 def main() -> None:
     """Run the command line and end the process: the console script `crosshead`."""
     signal.signal(signal.SIGTERM, end_on)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGHUP, end_on)
     sys.exit(run(sys.argv[1:]))
 
 
@@ -70,7 +67,7 @@ def _version(asked: bool) -> None:
 
 @app.callback(
     epilog="\b\nExit codes: 0 done; 2 a mistake in what was given (one line says which);\n"
-    "130 Ctrl-C; 143 SIGTERM; 141 the reader of a pipe left."
+    "129 SIGHUP; 130 Ctrl-C; 141 the reader of a pipe left; 143 SIGTERM."
 )
 def crosshead(
     version: Annotated[
@@ -117,7 +114,9 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --out: see above.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the run in --out.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the run in --out, once there is a bundle.")
+    ] = False,
     max_minutes: Annotated[
         float | None, typer.Option(metavar="M", help="End after so many.")
     ] = None,
@@ -134,9 +133,10 @@ def train(
     """Train a model on parallel text.
 
     It leaves a bundle in --out. Training ends with the first of --max-minutes, --max-updates and
-    --max-epochs. Ctrl-C or SIGTERM saves a checkpoint after the update under way, for --resume;
-    twice ends at once. Without validation files, some pairs are held out. Settings: preset, then
-    recipe, then flags, then --set; the result is written to DIR/recipe.toml.
+    --max-epochs. Ctrl-C, SIGTERM, or nobody left to read the messages: a checkpoint is saved after
+    the update under way, for --resume; a second signal ends at once. Without validation files, some
+    pairs are held out. Settings: preset, then recipe, then flags, then --set; the result is written
+    to DIR/recipe.toml.
 
     --resume takes the settings of DIR/recipe.toml in the place of a preset's. Those of how long to
     train, how to search and where to compute may be given anew, others must agree. --preset and
@@ -183,7 +183,7 @@ def train(
             resume=resume,
             force=force,
             command=shlex.join(["crosshead", *sys.argv[1:]]),
-            display=choose_display(),
+            display=choose_display(lambda: request.ask(signal.SIGPIPE)),
             should_stop=request,
         )
     if summary.interrupted:
@@ -206,23 +206,17 @@ def translate(
     output: Annotated[
         Path | None, typer.Option(metavar="F", help="A file, whole or absent; else the output.")
     ] = None,
-    beam: Annotated[int | None, typer.Option(metavar="K", help="1 is greedy.")] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option(metavar="A", help="0 favours short ones.")
-    ] = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
     n_best: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Lines of `number ||| text ||| score`."),
+        int | None, typer.Option(metavar="N", min=1, help="Lines of `number ||| text ||| score`.")
     ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Draw instead of searching.")] = False,
     temperature: Annotated[float | None, typer.Option(metavar="T", help="Of samples.")] = None,
     top_k: Annotated[int | None, typer.Option(metavar="K", help="Of samples.")] = None,
     top_p: Annotated[float | None, typer.Option(metavar="P", help="Of samples.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", help="Of samples.")] = None,
-    scores: Annotated[
-        bool,
-        typer.Option("--scores", help="Lines of `text<TAB>score`; --n-best and --jsonl have it."),
-    ] = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Lines of `text<TAB>score`.")] = False,
     jsonl: JsonlOption = False,
     batch_tokens: Annotated[
         int | None, typer.Option(metavar="N", help="Source tokens decoded at once.")
@@ -238,7 +232,7 @@ def translate(
     """
     from crosshead import reports
     from crosshead.pipelines import load
-    from crosshead.pipes import read_groups
+    from crosshead.pipes import count_lines, read_groups
 
     translator = load(bundle, device, threads)
     flags = {
@@ -251,15 +245,16 @@ def translate(
         "batch_tokens": batch_tokens,
     }
     decode = reports.search_settings(translator.bundle.config.decode, sample, flags, n_best)
+    total = count_lines(file) if output and sys.stderr and sys.stderr.isatty() else None
     first = 1
-    with open_output(output) as write:
+    with open_output(output) as write, reports.answering(total) as advance:
         for lines in read_groups(file):
             # Samples are numbered from 0, as those of a list in Python are.
             found = translator.translate(lines, decode=decode, n_best=n_best or 1, first=first - 1)
             write(reports.answers(lines, found, first, n_best is not None, scores, jsonl).encode())
-            for warning in reports.split_warnings(found, first):
-                note(warning)
+            warnings = reports.split_warnings(found, first)
             first += len(lines)
+            advance(first - 1, warnings)
 
 
 @app.command(
@@ -271,13 +266,16 @@ def evaluate(
     reference: ReferenceOption,
     metrics: MetricsOption = "bleu,chrf",
     tokenize: TokenizeOption = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
     jsonl: JsonlOption = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
     """Translate a test set and score it.
 
-    Each metric comes with its bootstrap interval of 95 % and sacreBLEU's signature.
+    Each metric comes with its bootstrap interval of 95 % and sacreBLEU's signature. By default the
+    search is as the bundle says.
     """
     from crosshead import reports
     from crosshead.data.corpora import read_aligned
@@ -286,7 +284,8 @@ def evaluate(
     names = reports.metric_names(metrics, tokenize, ["perplexity"])
     sources, references = read_aligned(source, reference)
     translator = load(bundle, device, threads)
-    scores = reports.evaluation(translator, sources, references, names, tokenize)
+    flags = {"beam": beam, "length_penalty": length_penalty}
+    scores = reports.evaluation(translator, sources, references, names, tokenize, flags)
     put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
 
 
@@ -303,6 +302,8 @@ def compare(
     reference: ReferenceOption,
     metrics: MetricsOption = "bleu,chrf",
     tokenize: TokenizeOption = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
     jsonl: JsonlOption = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
@@ -319,8 +320,10 @@ def compare(
     names = reports.metric_names(metrics, tokenize)
     reports.check_distinct(bundles)
     sources, references = read_aligned(source, reference)
+    flags = {"beam": beam, "length_penalty": length_penalty}
     systems: dict[str, Sequence[str]] = {
-        str(bundle): load(bundle, device, threads)(sources) for bundle in bundles
+        str(bundle): reports.translated(load(bundle, device, threads), sources, flags)
+        for bundle in bundles
     }
     scores = compare_systems(systems, references, names, tokenize)
     put(reports.scores_jsonl(scores) if jsonl else reports.comparison_table(scores))
@@ -348,16 +351,8 @@ def score(
 
     sources, targets = read_aligned(source, target)
     translator = load(bundle, device, threads)
-    for first in range(0, len(sources), SCORED_AT_ONCE):
-        rows = slice(first, first + SCORED_AT_ONCE)
-        scored = translator.score(sources[rows], targets[rows], first=first)
-        pairs = zip(sources[rows], targets[rows], scored, strict=True)
-        put(
-            "".join(
-                reports.scored(number, left, right, each, jsonl)
-                for number, (left, right, each) in enumerate(pairs, first + 1)
-            )
-        )
+    for text in reports.scored(translator, sources, targets, jsonl):
+        put(text)
 
 
 @app.command(epilog="\b\nExample:\n  crosshead info runs/en-de")

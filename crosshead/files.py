@@ -70,7 +70,7 @@ class _Unfinished:
         self._beside = self._target
         if self._replaceable:
             self._beside = self._target.with_name(f".{self._target.name}.{os.getpid()}.tmp")
-        with _explained(path):
+        with explained(path):
             # Unbuffered: what a full disk refused must not come up again when the file is closed.
             self._file = self._beside.open("wb", buffering=0)
 
@@ -84,14 +84,14 @@ class _Unfinished:
 
     def write(self, data: bytes) -> None:
         """Append to the file."""
-        with _explained(self._path):
+        with explained(self._path):
             rest = memoryview(data)
             while rest:
                 rest = rest[self._file.write(rest) :]
 
     def finish(self) -> None:
         """Bring all that was written to the disk."""
-        with _explained(self._path):
+        with explained(self._path):
             if self._replaceable:
                 os.fsync(self._file.fileno())
             self._file.close()
@@ -99,14 +99,14 @@ class _Unfinished:
     def move(self) -> None:
         """Put the finished file in its place."""
         if self._replaceable:
-            with _explained(self._path):
+            with explained(self._path):
                 self._beside.replace(self._target)
                 synchronise(self._target.parent)
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn what the system says about `path` into one line."""
+def explained(path: Path) -> Iterator[None]:
+    """A block that writes `path`: what the system says against it becomes a `UserError`."""
     try:
         yield
     except BrokenPipeError:
@@ -114,7 +114,8 @@ def _explained(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            reason += "; an earlier file is intact; free some space and try again"
+            intact = "; the earlier file is intact" if path.is_file() else ""
+            reason += f"{intact}; free some space and try again"
         raise UserError(f"{path}: cannot be written: {reason}") from None
 
 

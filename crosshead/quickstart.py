@@ -7,15 +7,18 @@ and shows what came out: exact matches, some translations, a picture of attentio
 """
 
 import shlex
+import signal
 import sys
 from pathlib import Path
+
+import typer
 
 from crosshead.data.synthetic import Pair, date_pairs, write_date_files
 from crosshead.evaluation import exact_match
 from crosshead.inspection import cross_attention, plot_cross_attention
 from crosshead.pipelines import Translator, load
-from crosshead.reports import run_report
-from crosshead.terminal import guarded, program, put, table
+from crosshead.reports import how_to_resume, run_report
+from crosshead.terminal import guarded, note, program, put, stop_on_signals, table
 from crosshead.training.log import choose_display
 from crosshead.training.run import RECIPE, train
 from crosshead.training.settings import new_recipe
@@ -44,13 +47,18 @@ def run(directory: Path) -> None:
         )
     }
     out = directory / "model"
-    summary = train(
-        new_recipe(None, "quickstart", {"data": data}, []),
-        out,
-        force=(out / RECIPE).is_file(),
-        command="python -m crosshead.quickstart",
-        display=choose_display(),
-    )
+    with stop_on_signals() as request:
+        summary = train(
+            new_recipe(None, "quickstart", {"data": data}, []),
+            out,
+            force=(out / RECIPE).is_file(),
+            command="python -m crosshead.quickstart",
+            display=choose_display(lambda: request.ask(signal.SIGPIPE)),
+            should_stop=request,
+        )
+    if summary.interrupted:
+        note(how_to_resume(summary))
+        raise typer.Exit(request.exit_code)
     put(run_report(summary))
     show(load(out), directory, pairs.test, pairs.unseen_patterns)
 

@@ -1,11 +1,13 @@
 """What the verbs of the command line print, as text: answers, scores, facts, summaries."""
 
+import contextlib
 import dataclasses
 import json
 import math
 import shlex
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,18 @@ import torch
 
 from crosshead.bundle import Bundle, build_model
 from crosshead.config import nearest, validate
+from crosshead.data.tokenizers import MOST_PIECES
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.evaluation import METRICS, ComparedScore, CorpusScore, corpus_scores, perplexity
 from crosshead.pipelines import ScoredTranslation, Translation, Translator
-from crosshead.terminal import program, table
+from crosshead.terminal import note, program, table
+from crosshead.training.log import Bar, Messages, counted
 from crosshead.training.recipe import PRESETS, compose
 from crosshead.training.run import LEFT_OUT, Summary
+
+SCORED_AT_ONCE = 1024
+"""Pairs that `score` answers together."""
 
 
 def search_settings(
@@ -32,6 +39,9 @@ def search_settings(
     values = bundle_says.model_dump()
     if sample:
         values |= {"sample": True, "beam": 1}
+    for key in ("temperature", "top_k", "top_p", "seed"):
+        if flags.get(key) is not None and not values["sample"]:
+            raise ConfigError(f"--{key.replace('_', '-')} acts on samples only: give --sample")
     values |= {key: value for key, value in flags.items() if value is not None}
     decode = validate(DecodeConfig, values)
     if n_best is not None and n_best > decode.beam and not decode.sample:
@@ -62,15 +72,62 @@ def answers(
 def split_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[str]:
     """What there is to say of lines that were translated in parts."""
     return [
-        f"warning: line {number} is longer than the model's reach: it was split at ends of "
-        "sentences and translated in parts"
+        f"warning: line {number} is longer than the model's reach: it was split "
+        + (
+            "inside a sentence and translated in parts"
+            if best[0].sentence_was_cut
+            else "at ends of sentences and translated in parts"
+        )
         for number, best in enumerate(found, first)
         if best[0].was_split
     ]
 
 
-def scored(number: int, source: str, target: str, found: ScoredTranslation, jsonl: bool) -> str:
-    """What `score` prints for pair `number`."""
+@contextlib.contextmanager
+def answering(total: int | None) -> Iterator[Callable[[int, Sequence[str]], None]]:
+    """What to call with the number of lines answered so far and with what there is to say of them.
+
+    Of `total` lines a progress bar shows how many are done; of None or 0 nothing is shown.
+    """
+
+    def say(done: int, said: Sequence[str]) -> None:
+        for line in said:
+            note(line)
+
+    if not total:
+        yield say
+        return
+    display = Bar(Messages(lambda: None))
+    began = time.monotonic()
+
+    def advance(done: int, said: Sequence[str]) -> None:
+        for line in said:
+            display.say(f"crosshead: {line}")
+        speed = done / max(time.monotonic() - began, 1e-3)
+        display.advance(done / total, f"{done:,} of {total:,} lines, {speed:,.0f} lines/s")
+
+    try:
+        advance(0, [])
+        yield advance
+    finally:
+        display.close()
+
+
+def scored(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str], jsonl: bool
+) -> Iterator[str]:
+    """What `score` prints, a group of pairs after the other."""
+    for first in range(0, len(sources), SCORED_AT_ONCE):
+        rows = slice(first, first + SCORED_AT_ONCE)
+        found = translator.score(sources[rows], targets[rows], first=first)
+        pairs = zip(sources[rows], targets[rows], found, strict=True)
+        yield "".join(
+            _scored(number, source, target, each, jsonl)
+            for number, (source, target, each) in enumerate(pairs, first + 1)
+        )
+
+
+def _scored(number: int, source: str, target: str, found: ScoredTranslation, jsonl: bool) -> str:
     if not jsonl:
         return f"{found.log_prob:.4f}\n"
     return _json_line(
@@ -113,6 +170,7 @@ def evaluation(
     references: Sequence[str],
     metrics: Sequence[str],
     tokenize: str | None,
+    flags: Mapping[str, Any],
 ) -> list[CorpusScore]:
     """The scores of a model's translations by each metric, in the order asked for.
 
@@ -120,13 +178,21 @@ def evaluation(
     """
     texts = [name for name in metrics if name != "perplexity"]
     found: dict[str, CorpusScore] = {}
-    if texts:
-        scores = corpus_scores(translator(sources), references, texts, tokenize)
-        found = dict(zip(texts, scores, strict=True))
-    if "perplexity" in metrics:
+    if "perplexity" in metrics:  # first: it refuses pairs that are too long, before long work
         value = perplexity(translator.score(sources, references))
         found["perplexity"] = CorpusScore("perplexity", value, math.nan, math.nan, "")
+    if texts:
+        scores = corpus_scores(translated(translator, sources, flags), references, texts, tokenize)
+        found |= zip(texts, scores, strict=True)
     return [found[name] for name in metrics]
+
+
+def translated(
+    translator: Translator, sources: Sequence[str], flags: Mapping[str, Any]
+) -> list[str]:
+    """The best translation of each line, searched as the bundle and then the flags say."""
+    decode = search_settings(translator.bundle.config.decode, False, flags, None)
+    return [best[0].text for best in translator.translate(sources, decode=decode)]
 
 
 def scores_table(scores: Sequence[CorpusScore]) -> str:
@@ -199,10 +265,13 @@ def run_report(summary: Summary) -> str:
         ["bundle", f"{summary.out}"],
         ["ended", summary.reason],
         ["weights", summary.weights],
-        *[[each.metric, f"{each.value:.2f} ({each.test_set})"] for each in summary.scores],
+        *[
+            [f"{each.metric} ({summary.search})", f"{each.value:.2f} ({each.test_set})"]
+            for each in summary.scores
+        ],
         [
             "training",
-            f"{progress.update:,} updates{skipped}, {progress.epochs:.1f} epochs, "
+            f"{counted(progress.update, 'update')}{skipped}, {progress.epochs:.1f} epochs, "
             f"{progress.seconds / 60:.1f} minutes",
         ],
         ["parameters", f"{summary.parameters:,}"],
@@ -220,17 +289,20 @@ def run_report(summary: Summary) -> str:
 def how_to_resume(summary: Summary) -> str:
     """What is left of a run that was interrupted."""
     if summary.progress.update == 0:
-        return f"stopped before the first update: nothing is left in {summary.out}"
+        holds_one = summary.out.exists() and any(summary.out.iterdir())
+        left = "the earlier run is back" if holds_one else "nothing is left"
+        return f"stopped before the first update: {left} in {summary.out}"
     command = f"{program()} train --resume --out {shlex.quote(str(summary.out))}"
     return f"stopped at update {summary.progress.update}; go on with: {command}"
 
 
 def preset_rows() -> list[list[str]]:
-    """A row for each preset under a head."""
+    """A row for each preset under a head; a vocabulary that follows the data is at its largest."""
     rows = [["preset", "layers", "d_model", "d_ff", "heads", "vocabulary", "parameters", "MB"]]
     for name in PRESETS:
         recipe = compose(name)
-        model, vocabulary = recipe.model, recipe.tokenizer.vocab_size
+        model, vocabulary = recipe.model, recipe.tokenizer.vocab_size or MOST_PIECES
+        bound = "" if recipe.tokenizer.vocab_size else "by the data, to "
         # The counting needs no memory for the parameters.
         with torch.device("meta"):
             built = build_model(model, vocabulary, vocabulary)
@@ -242,9 +314,9 @@ def preset_rows() -> list[list[str]]:
                 str(model.d_model),
                 str(model.d_ff),
                 str(model.heads),
-                f"{vocabulary:,}",
-                f"{parameters:,}",
-                f"{4 * parameters / 1e6:.0f}",
+                f"{bound}{vocabulary:,}",
+                f"{'to ' if bound else ''}{parameters:,}",
+                f"{'to ' if bound else ''}{4 * parameters / 1e6:.0f}",
             ]
         )
     return rows

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -26,6 +26,7 @@ _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == 
 
 def guarded(work: Callable[[], None]) -> int:
     """Do the work and return the exit code; a user's mistake is one line on standard error."""
+    _open_standard_error()
     try:
         work()
     except typer.Exit as end:
@@ -37,10 +38,10 @@ def guarded(work: Callable[[], None]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        _close_output()
+        _close(sys.stdout)
         return READER_LEFT
     except OSError as error:
-        _close_output()
+        _close(sys.stdout)
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}")
     except (MemoryError, RuntimeError) as error:
@@ -48,7 +49,7 @@ def guarded(work: Callable[[], None]) -> int:
             raise
         return _fail(
             "not enough memory; a smaller batch takes less (translate --batch-tokens, train --set "
-            "train.batch_tokens=...)"
+            "train.batch_tokens=...), and so does a smaller model"
         )
     return 0
 
@@ -62,9 +63,13 @@ def put_bytes(data: bytes) -> None:
     """Write bytes to standard output at once."""
     if sys.stdout is None:
         raise UserError("standard output is closed")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        error.filename = "standard output"
+        raise
 
 
 @contextlib.contextmanager
@@ -88,8 +93,11 @@ def program() -> str:
 
 
 def note(text: str) -> None:
-    """A line on standard error."""
-    print(f"crosshead: {_printable(text)}", file=sys.stderr, flush=True)
+    """A line on standard error, if anybody can read it."""
+    try:
+        print(f"crosshead: {_printable(text)}", file=sys.stderr, flush=True)
+    except OSError:
+        _close(sys.stderr)
 
 
 def table(rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
@@ -116,6 +124,11 @@ class StopRequest:
         """Whether one has."""
         return self.signal is not None
 
+    def ask(self, number: int) -> None:
+        """Ask for the end, unless somebody has."""
+        if self.signal is None:
+            self.signal = number
+
     @property
     def exit_code(self) -> int:
         """What a shell reports of a program that the signal has ended."""
@@ -124,17 +137,23 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Within the block, the first Ctrl-C or SIGTERM is a request; the second ends it at once."""
+    """Within the block, the first Ctrl-C, SIGTERM or SIGHUP is a request; one more ends it at once.
+
+    SIGHUP stays ignored where it is, as under nohup.
+    """
     request = StopRequest()
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if request():
+        if request() and number != signal.SIGHUP:  # shell and kernel both send it, once each
             end_on(number, frame)
-        request.signal = number
+        request.ask(number)
         # Straight to the descriptor: the signal may have come in the middle of a print.
-        os.write(2, b"\ncrosshead: stopping after this update; once more, to stop at once\n")
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            os.write(2, b"\ncrosshead: stopping after this update; once more, to stop at once\n")
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     earlier = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield request
@@ -159,8 +178,7 @@ def _usage_error(error: Exception) -> int:
 
 
 def _fail(message: str) -> int:
-    with contextlib.suppress(BrokenPipeError):
-        note(f"error: {message}")
+    note(f"error: {message}")
     return 2
 
 
@@ -175,12 +193,23 @@ def _is_out_of_memory(error: BaseException) -> bool:
         isinstance(error, MemoryError)
         or type(error).__name__ == "OutOfMemoryError"
         or "allocate memory" in str(error)
+        or "Storage size calculation overflowed" in str(error)
     )
 
 
-def _close_output() -> None:
+def _open_standard_error() -> None:
+    """Where standard error is closed (`2>&-`), what is said goes nowhere.
+
+    Otherwise its number would be given to the next file that is opened, and the file the messages.
+    """
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it is for the whole process
+        os.dup2(sys.stderr.fileno(), 2)
+
+
+def _close(stream: TextIO | None) -> None:
     """What is still buffered goes nowhere, or Python would complain of it when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())  # type: ignore[union-attr]
     os.close(nowhere)

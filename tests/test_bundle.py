@@ -1,9 +1,11 @@
+import contextlib
 import json
 import pickle
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -23,7 +25,7 @@ from crosshead.bundle import (
     weights_of,
 )
 from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
-from crosshead.errors import BundleError, UserError
+from crosshead.errors import BundleError, DamagedBundle, UserError
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines import load
 
@@ -210,6 +212,14 @@ def truncated(directory: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
 
 
+def replaced_by_a_directory(name: str) -> Callable[[Path], None]:
+    def replace_it(directory: Path) -> None:
+        (directory / name).unlink()
+        (directory / name).mkdir()
+
+    return replace_it
+
+
 DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (shutil.rmtree, "bundle: no such directory"),
     (without("config.json"), r"not a bundle: it holds no config\.json"),
@@ -220,7 +230,12 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (writing("model.safetensors", b""), r"model\.safetensors: truncated or damaged"),
     (writing("model.safetensors", pickle.dumps({})), r"model\.safetensors: truncated or damaged"),
     (writing("tokenizer.model", b"no"), r"tokenizer\.model"),
-    (writing("config.json", b"{"), r"config\.json: not valid JSON"),
+    (writing("tokenizer.json", b"[" * 100_000), r"tokenizer\.json: not valid JSON; "),
+    *(
+        (replaced_by_a_directory(name), rf"/{name}: a directory, expected a file")
+        for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer.model")
+    ),
+    (writing("config.json", b"{"), r"config\.json: not valid JSON \(line 1, column 2\)"),
     (writing("config.json", b"\xff"), r"config\.json: not valid JSON"),
     (writing("config.json", b"[]"), r"config\.json: expected a JSON object, found list"),
     (settings(format=2, new=1), r"format 2 is newer than this crosshead reads \(1\): upgrade"),
@@ -255,8 +270,43 @@ def test_every_damage_is_one_line(
     damage(stored)
     with pytest.raises(BundleError, match=message) as caught:
         load_bundle(stored)
-    assert "\n" not in str(caught.value)
-    assert str(stored) in str(caught.value)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert str(stored) in said
+    ways = ("take a fresh copy of it, or train it again", "upgrade crosshead", "`crosshead train")
+    assert any(way in said for way in ways) or "no such directory" in said
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"]
+)
+def test_a_file_cut_short_anywhere_or_changed_is_said_to_be_damaged(
+    name: str, stored: Path
+) -> None:
+    path = stored / name
+    whole = path.read_bytes()
+    size = len(whole.rstrip())
+    for length in (0, 1, 8, 9, size // 2, size - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DamagedBundle, match=rf"^{path}: [^\n]* train it again$"):
+            load_bundle(stored)
+    random = Random(0)
+    for _ in range(40):
+        changed = bytearray(whole)
+        changed[random.randrange(size)] = random.randrange(256)
+        path.write_bytes(changed)
+        # A changed weight, say, cannot be told from another weight.
+        with contextlib.suppress(BundleError):
+            load_bundle(stored)
+
+
+def test_a_run_without_a_bundle_is_named_with_how_to_go_on(tmp_path: Path) -> None:
+    run = tmp_path / "my run"
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "recipe.toml").touch()
+    with pytest.raises(BundleError, match="no bundle yet") as caught:
+        load_bundle(run)
+    assert str(caught.value).endswith(f"crosshead train --resume --out '{run}'")
 
 
 def test_a_file_is_not_a_bundle(tmp_path: Path) -> None:

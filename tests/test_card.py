@@ -3,11 +3,17 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from crosshead.card import CardFacts, CardFile, CardScore, model_card
+from crosshead.bundle import BundleScore
+from crosshead.card import CardFacts, CardFile, model_card
+
+
+def score(metric: str, value: float, signature: str, test_set: str) -> BundleScore:
+    return BundleScore(metric=metric, value=value, signature=signature, test_set=test_set)
+
 
 FACTS = CardFacts(
     name="en-no",
-    command="crosshead train --source train.en --target train.no --out en-no",
+    commands=["crosshead train --source train.en --target train.no --out en-no"],
     recipe='[model]\nd_model = 128\n\n[data]\nsource = ["train.en"]\n',
     files=[CardFile("data/train.en", 29000, "ab" * 32), CardFile("odd|name`.no", 29000, "cd" * 32)],
     pairs=28900,
@@ -25,9 +31,9 @@ FACTS = CardFacts(
     seed=7,
     versions={"crosshead": "0.1.0", "torch": "2.13.0"},
     scores=[
-        CardScore("BLEU", 38.123, "nrefs:1|case:mixed|tok:13a", "test_2016"),
-        CardScore("chrF2", 61.5, "nrefs:1|nc:6", "test_2016"),
-        CardScore("BLEU", 40.0, "nrefs:1|case:mixed|tok:13a", "validation"),
+        score("BLEU", 38.123, "nrefs:1|case:mixed|tok:13a", "test_2016"),
+        score("chrF2", 61.5, "nrefs:1|nc:6", "test_2016"),
+        score("BLEU", 40.0, "nrefs:1|case:mixed|tok:13a", "validation"),
     ],
     source_language="en",
     target_language="no",
@@ -73,7 +79,7 @@ def test_any_name_is_valid_yaml(name: str) -> None:
 def test_the_text_says_how_the_model_came_to_be() -> None:
     card = model_card(FACTS)
     for fact in (
-        FACTS.command,
+        "crosshead train --source train.en --target train.no --out en-no\n```",
         FACTS.recipe.strip(),
         "28,900",
         "ab" * 32,
@@ -87,6 +93,12 @@ def test_the_text_says_how_the_model_came_to_be() -> None:
         "from `en` to `no`",
     ):
         assert fact in card
+
+
+def test_every_command_of_a_run_and_the_search_of_its_scores_are_told() -> None:
+    card = model_card(replace(FACTS, commands=["first", "second --resume"], search="beam 7"))
+    assert "```sh\nfirst\nsecond --resume\n```" in card
+    assert "Search: beam 7." in card
 
 
 def test_skipped_updates_are_told_where_there_are_any() -> None:

@@ -106,7 +106,7 @@ def test_no_arguments_are_a_call_for_help(capfd: pytest.CaptureFixture[str]) -> 
 
 def test_exit_codes_are_in_the_help(capfd: pytest.CaptureFixture[str]) -> None:
     text = output_of(["--help"], capfd)
-    assert all(code in text for code in ("0 ", "2 ", "130 ", "141 ", "143 "))
+    assert all(code in text for code in ("0 ", "2 ", "129 ", "130 ", "141 ", "143 "))
 
 
 def test_training_leaves_a_bundle_and_says_so(trained: Path) -> None:
@@ -254,11 +254,15 @@ def test_a_line_that_is_split_is_warned_of(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "in"
-    path.write_text("one.\n" + "one two three. " * 20 + "\n")
+    path.write_text("one.\n" + "One two three. " * 20 + "\n")
     assert run(["translate", str(BUNDLE), str(path), "--beam", "1"]) == 0
     captured = capfd.readouterr()
     assert captured.out.count("\n") == 2
-    assert "warning: line 2 is longer than the model's reach" in captured.err
+    said = "warning: line 2 is longer than the model's reach: it was split"
+    assert f"{said} at ends of sentences and" in captured.err
+    path.write_text("one.\n" + "one two three " * 20 + "\n")
+    assert run(["translate", str(BUNDLE), str(path), "--beam", "1"]) == 0
+    assert f"{said} inside a sentence and" in capfd.readouterr().err
 
 
 def test_a_pipe_is_answered_while_it_is_open_and_ends_quietly() -> None:
@@ -296,7 +300,9 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
     assert (code, done.stderr) == ("141", b"")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_a_signal_saves_a_checkpoint(number: int, code: int, tmp_path: Path) -> None:
     source, target = write_corpus(tmp_path)
     files = ["--source", source, "--target", target, "--out", tmp_path / "run"]
@@ -314,6 +320,35 @@ def test_a_signal_saves_a_checkpoint(number: int, code: int, tmp_path: Path) -> 
     assert f"crosshead train --resume --out {tmp_path / 'run'}" in said
     assert list((tmp_path / "run/checkpoints").glob("update-*"))
     assert not (tmp_path / "run/config.json").exists()
+
+
+def test_a_reader_that_leaves_stops_training_with_a_checkpoint(tmp_path: Path) -> None:
+    source, target = write_corpus(tmp_path)
+    out = tmp_path / "run"
+    files = ["--source", source, "--target", target, "--out", out]
+    script = '"$@" 2>&1 | head -n 3; echo ${PIPESTATUS[0]}'
+    budget = ["--max-minutes", "5", "--set", "max_epochs=100000", "--set", "patience=0"]
+    done = subprocess.run(
+        ["bash", "-c", script, "-", *COMMAND, "train", *files, *budget, *TINY],
+        env=environment(), capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "141"
+    assert done.stderr == ""
+    assert list((out / "checkpoints").glob("update-*/state.json"))
+    assert not (out / "config.json").exists()
+
+
+def test_training_with_standard_error_closed_goes_to_its_end(tmp_path: Path) -> None:
+    source, target = write_corpus(tmp_path)
+    files = ["--source", source, "--target", target, "--out", tmp_path / "run"]
+    done = subprocess.run(
+        ["bash", "-c", '"$@" 2>&-', "-", *COMMAND, "train", *files, "--max-updates", "6", *TINY],
+        env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "max_updates 6 is reached" in done.stdout
+    log = (tmp_path / "run/log.jsonl").read_text()
+    assert all(json.loads(line)["kind"] for line in log.splitlines())
 
 
 def test_evaluation_and_comparison(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

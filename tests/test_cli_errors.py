@@ -82,6 +82,10 @@ def test_wrong_usage(arguments: list[object], words: str, refused: Refused) -> N
         (["--max-minutes", "nan"], "train.max_minutes"),
         (["--max-updates", "0"], "train.max_updates"),
         (["--threads", "-2"], "train.threads"),
+        (["--threads", "1000"], "train.threads is 1000, but"),
+        (["--seed", str(2**70)], "train.seed: expected at most 2^63 - 1"),
+        (["--set", f"model.d_model={10**15}"], "not enough memory"),
+        (["--set", f"model.d_model={10**18}"], "not enough memory"),
         (["--preset", "tinny"], "there is no preset 'tinny'; did you mean 'tiny'?"),
         (["--device", "gpu"], "'gpu'"),
     ],
@@ -140,7 +144,7 @@ def test_training_without_data(tmp_path: Path, refused: Refused) -> None:
         (b"a\nb\n", b"a\n", "has 2 lines but"),
         (b"", b"", "are empty"),
         (b"a\nb\xff\n", b"a\nb\n", "source:2:2: not UTF-8 (byte 0xFF)"),
-        (b"\n" * 30, b"\n" * 30, "too few"),
+        (b"\n" * 30, b"\n" * 30, "no pair has text on both sides"),
         (b"a\n", b"b\n", "too few"),
         (b"\n".join(b"%d" % n + b"a" * 5000 for n in range(30)), b"b\n" * 30, "too few"),
     ],
@@ -206,6 +210,18 @@ def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(tmp_path: Path)
     )  # fmt: skip
     assert done.stdout.count("\n") == 2
     assert "warning: line 2" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["score", "evaluate"])
+def test_a_megabyte_in_a_line_is_not_scored(verb: str, tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "source").write_text("One.\n" + "two " * 2**18 + "\n")
+    (tmp_path / "target").write_text("Eins.\nZwei.\n")
+    flag = "--target" if verb == "score" else "--reference"
+    metrics = [] if verb == "score" else ["--metrics", "bleu,perplexity"]
+    files = ["--source", tmp_path / "source", flag, tmp_path / "target"]
+    said = refused(verb, BUNDLE, *files, *metrics)
+    assert "pair 2: its source has" in said
+    assert "split both sides" in said
 
 
 def test_a_directory_that_is_in_use(tmp_path: Path, corpus: list[object], refused: Refused) -> None:
@@ -308,6 +324,9 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
     assert "unknown metric 'blue'" in refused("evaluate", BUNDLE, *sides, "--metrics", "blue")
     assert "unknown metric" in refused("compare", BUNDLE, other, *sides, "--metrics", "perplexity")
     assert "unknown tokenisation" in refused("evaluate", BUNDLE, *sides, "--tokenize", "13b")
+    assert "beam: input should be greater" in refused("evaluate", BUNDLE, *sides, "--beam", "0")
+    flags = ["--length-penalty", "-1"]
+    assert "length_penalty: input should" in refused("compare", BUNDLE, other, *sides, *flags)
     assert "two systems" in refused("compare", BUNDLE, *sides)
     assert "is given twice" in refused("compare", BUNDLE, BUNDLE, *sides)
     assert "two bundles" in refused("average", BUNDLE, "--out", tmp_path / "mean")
@@ -322,7 +341,7 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
         (["--length-penalty", "-1"], "length_penalty"),
         (["--length-penalty", "nan"], "length_penalty"),
         (["--n-best", "9"], "--n-best 9 needs a beam of as many, found 4: give --beam 9"),
-        (["--top-k", "5"], "act on samples only"),
+        (["--top-k", "5"], "--top-k acts on samples only: give --sample"),
         (["--sample", "--top-p", "2"], "top_p"),
         (["--sample", "--beam", "4"], "sampling keeps no beam"),
         (["--device", "gpu"], "'gpu'"),
@@ -364,4 +383,7 @@ def test_a_full_disk_behind_a_pipe_is_one_line(tmp_path: Path) -> None:
             [sys.executable, "-m", "crosshead", "translate", BUNDLE, tmp_path / "in"],
             env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
-    assert (done.returncode, done.stderr) == (2, "crosshead: error: No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "crosshead: error: standard output: No space left on device\n",
+    )

@@ -47,8 +47,13 @@ def test_a_full_disk_is_one_line_and_the_earlier_file_stays(
     with pytest.raises(UserError, match=r"out\.txt: cannot be written: No space left") as caught:
         atomic_write(path, b"new")
     assert "\n" not in str(caught.value)
+    assert "the earlier file is intact; free some space" in str(caught.value)
     assert path.read_bytes() == b"earlier"
     assert list(tmp_path.iterdir()) == [path]
+    path.unlink()
+    with pytest.raises(UserError, match="No space left on device; free some space") as caught:
+        atomic_write(path, b"new")
+    assert "earlier" not in str(caught.value)
 
 
 def test_of_several_files_none_is_replaced_when_one_cannot_be_written(tmp_path: Path) -> None:

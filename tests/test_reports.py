@@ -9,8 +9,9 @@ from crosshead.bundle import BundleScore, load_bundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.evaluation import CorpusScore, perplexity
-from crosshead.pipelines import load
+from crosshead.pipelines import Translation, load
 from crosshead.reports import (
+    answering,
     bundle_facts,
     evaluation,
     how_to_resume,
@@ -21,6 +22,7 @@ from crosshead.reports import (
     search_settings,
 )
 from crosshead.training.checkpoint import Progress
+from crosshead.training.log import Silent
 from crosshead.training.run import Summary
 
 BUNDLE = Path(__file__).parent / "fixtures" / "bundle-format-1"
@@ -33,6 +35,11 @@ def test_the_search_is_the_bundles_but_for_what_is_given() -> None:
     assert search_settings(says, False, {}, 3) == says
     with pytest.raises(ConfigError, match="give --beam 4"):
         search_settings(says, False, {}, 4)
+    for flag in ("temperature", "top_k", "top_p", "seed"):
+        with pytest.raises(ConfigError, match=f"--{flag.replace('_', '-')} acts on samples only"):
+            search_settings(says, False, {flag: 1}, None)
+    bundled = search_settings(DecodeConfig(beam=1, sample=True), False, {"seed": 7}, None)
+    assert bundled.seed == 7
     sampled = search_settings(says, True, {"top_k": 5}, 4)
     assert (sampled.sample, sampled.beam, sampled.top_k) == (True, 1, 5)
 
@@ -69,16 +76,57 @@ def test_the_scores_of_a_bundle_are_among_its_facts() -> None:
 def test_perplexity_needs_no_translation(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = load(BUNDLE, "cpu")
     monkeypatch.setattr(translator, "translate", None)
-    [score] = evaluation(translator, ["One."], ["Eins."], ["perplexity"], None)
+    [score] = evaluation(translator, ["One."], ["Eins."], ["perplexity"], None, {})
     assert score.value == perplexity(translator.score(["One."], ["Eins."]))
     assert math.isnan(score.low)
+
+
+def test_an_evaluation_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = load(BUNDLE, "cpu")
+    searched: list[DecodeConfig] = []
+    translate = translator.translate
+
+    def watched(lines: list[str], *, decode: DecodeConfig) -> list[list[Translation]]:
+        searched.append(decode)
+        return translate(lines, decode=decode)
+
+    monkeypatch.setattr(translator, "translate", watched)
+    evaluation(translator, ["One."], ["Eins."], ["chrf"], None, {"beam": 1, "length_penalty": None})
+    says = translator.bundle.config.decode
+    assert searched == [says.model_copy(update={"beam": 1})]
+
+
+def test_progress_is_shown_of_a_known_number_of_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[tuple[float, str]] = []
+
+    class Recorded(Silent):
+        def __init__(self, messages: object) -> None: ...
+
+        def say(self, line: str) -> None:
+            shown.append((-1, line))
+
+        def advance(self, fraction: float, line: str) -> None:
+            shown.append((fraction, line.partition(",")[0]))
+
+    monkeypatch.setattr("crosshead.reports.Bar", Recorded)
+    with answering(4) as advance:
+        advance(2, ["warning: line 1"])
+    assert shown == [(0, "0 of 4 lines"), (-1, "crosshead: warning: line 1"), (0.5, "2 of 4 lines")]
+    assert capsys.readouterr().err == ""
+    for unknown in (None, 0):
+        with answering(unknown) as advance:
+            advance(2, ["warning: line 1"])
+    assert capsys.readouterr().err == "crosshead: warning: line 1\n" * 2
+    assert len(shown) == 3
 
 
 def test_scores_are_in_the_order_asked_for() -> None:
     lines = ["One two three.", "Ten four eight."]
     translator = load(BUNDLE, "cpu")
     names = ["ter", "perplexity", "bleu"]
-    scores = evaluation(translator, lines, translator(lines), names, None)
+    scores = evaluation(translator, lines, translator(lines), names, None, {})
     assert [each.metric for each in scores] == ["TER", "perplexity", "BLEU"]
 
 
@@ -93,5 +141,7 @@ def test_a_run_is_reported_with_what_was_skipped(tmp_path: Path) -> None:
 def test_what_is_left_of_a_run_that_was_stopped(tmp_path: Path) -> None:
     begun = Summary(tmp_path, "why", True, Progress(), 5, "", [])
     assert how_to_resume(begun).startswith("stopped before the first update: nothing is left")
+    (tmp_path / "recipe.toml").write_text("")
+    assert "the earlier run is back" in how_to_resume(begun)
     later = Summary(tmp_path, "why", True, Progress(update=7), 5, "", [])
     assert f"--resume --out {tmp_path}" in how_to_resume(later)

@@ -1,6 +1,8 @@
 import errno
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,53 @@ def test_the_first_signal_asks_and_the_second_ends(
         with pytest.raises(second):
             os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before
+
+
+def test_a_terminal_that_hangs_up_asks_as_often_as_it_likes() -> None:
+    with stop_on_signals() as request:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)  # shell and kernel both send it
+        assert request.exit_code == 129
+        request.ask(signal.SIGPIPE)
+        assert request.exit_code == 129  # the first reason counts
+        with pytest.raises(SystemExit):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_under_nohup_a_terminal_may_hang_up() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signals() as request:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not request()
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_standard_output_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        assert guarded(lambda: put("text")) == 2
+        monkeypatch.undo()
+    said = capsys.readouterr().err
+    assert said == "crosshead: error: standard output: No space left on device\n"
+
+
+def test_an_error_that_nobody_reads_still_has_its_exit_code() -> None:
+    script = (
+        "import sys\n"
+        "from crosshead.errors import UserError\n"
+        "from crosshead.terminal import guarded\n"
+        "def work(): raise UserError('no such thing')\n"
+        "sys.exit(guarded(work))"
+    )
+    for redirection in ("2>&-", "2>/dev/full"):
+        done = subprocess.run(
+            ["bash", "-c", f'"$@" {redirection}', "-", sys.executable, "-c", script],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (2, "")

@@ -34,6 +34,7 @@ def _check_names(names: list[str]) -> list[str]:
 
 
 _Names = Annotated[list[str], BeforeValidator(_listed), AfterValidator(_check_names)]
+_FILES = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
 _LANGUAGE = "^[A-Za-z0-9]+([-_][A-Za-z0-9]+)*$"
 
 
@@ -81,8 +82,14 @@ class DataConfig(Config):
 
     def files(self) -> list[str]:
         """All files that are read, for training and for validation."""
-        training = [*self.source, *self.target, *self.pairs]
-        return [*training, *self.valid_source, *self.valid_target, *self.valid_pairs]
+        return [name for key in _FILES for name in getattr(self, key)]
+
+    def renamed(self, names: Sequence[str]) -> Self:
+        """The same with other names for all its `files`, in the same order."""
+        rest = iter(names)
+        return self.model_copy(
+            update={key: [next(rest) for _ in getattr(self, key)] for key in _FILES}
+        )
 
     @model_validator(mode="after")
     def _sides_match(self) -> Self:
@@ -144,14 +151,6 @@ class HeldOut:
     valid: ParallelText
     repeats: list[Origin]
     """Where the pairs stood that left training because they repeat a held-out pair exactly."""
-
-
-class FileFacts(NamedTuple):
-    """What the model card says of a file."""
-
-    file: str
-    size: int
-    sha256: str
 
 
 def read_pairs(config: DataConfig) -> ParallelText:
@@ -256,12 +255,11 @@ def hold_out(text: ParallelText, config: DataConfig, seed: int) -> HeldOut:
     return HeldOut(text.select(train), text.select(valid), repeats)
 
 
-def file_facts(path: Path) -> FileFacts:
-    """Name, size in bytes and SHA-256 of a file; raises `DataError` where it cannot be read."""
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file; raises `DataError` where it cannot be read."""
     try:
         with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return FileFacts(str(path), file.tell(), digest)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise _unreadable(path, error) from None
 
@@ -286,6 +284,9 @@ def _read_all(
         line_numbers.append(np.arange(first_line, first_line + len(left)))
         sources += left
         targets += right
+    both = zip(sources, targets, strict=True)
+    if not any(left.strip() and right.strip() for left, right in both):
+        raise DataError(f"{', '.join([*source, *target, *pairs])}: no pair has text on both sides")
     counts = [len(numbers) for numbers in line_numbers]
     file_numbers = np.repeat(np.arange(len(names), dtype=np.int32), counts)
     return ParallelText(sources, targets, names, file_numbers, np.concatenate(line_numbers))

@@ -23,12 +23,13 @@ import sentencepiece
 
 from crosshead.data.symbols import (
     CONTROL,
+    open_stored,
     special_splitter,
     string_list,
     to_utf8,
     write_metadata,
 )
-from crosshead.errors import BundleError, ConfigError, DataError
+from crosshead.errors import ConfigError, DamagedBundle, DataError
 from crosshead.files import atomic_write
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
@@ -46,8 +47,17 @@ _WORD = re.compile(f"{SPACE}?[^{SPACE}]+|{SPACE}", re.DOTALL)
 # SentencePiece counts positions inside a line in 16 bits and drops lines over a limit of bytes:
 # longer lines are learned from in chunks, so that none is dropped.
 _TRAINING_CHUNK = 4096
+_MOST_PIECES = 1_000_000
 _CACHED_WORDS = 500_000
 _LONGEST_CACHED_WORD = 64
+
+
+class VocabularyError(ConfigError):
+    """A size of vocabulary that does not fit the text; `fits` is the nearest one that does."""
+
+    def __init__(self, message: str, fits: int) -> None:
+        super().__init__(message)
+        self.fits = fits
 
 
 class SubwordTokenizer:
@@ -114,21 +124,21 @@ class SubwordTokenizer:
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
         """The tokenizer that `save` wrote; `metadata` is what its JSON file holds.
 
-        Raises `BundleError` where the model file is missing or is not the one that was saved.
+        Raises `DamagedBundle` where the model file is missing or is not the one that was saved, and
+        `ValueError` where the metadata are not those of a tokenizer.
         """
         path = directory / f"{stem}.model"
-        try:
-            model = path.read_bytes()
-        except OSError as error:
-            raise BundleError(f"{path}: cannot be read ({error.strerror})") from None
+        with open_stored(path) as file:
+            model = file.read()
         if hashlib.sha256(model).hexdigest() != metadata.get("model_sha256"):
-            raise BundleError(
-                f"{path}: damaged: its SHA-256 is not the one in {stem}.json; copy the file again"
-            )
+            raise DamagedBundle(path, f"its SHA-256 is not the one in {stem}.json")
         sampling = metadata.get("sampling")
         if not isinstance(sampling, float) or not 0 <= sampling < 1:
             raise ValueError("'sampling' is not a number from 0 to below 1")
-        return cls(model, string_list(metadata, "special"), sampling)
+        try:
+            return cls(model, string_list(metadata, "special"), sampling)
+        except RuntimeError:
+            raise DamagedBundle(path, "no SentencePiece model") from None
 
     def _spelling(self, index: int) -> bytes:
         """The bytes of text that an id stands for."""
@@ -308,33 +318,50 @@ class BpeTokenizer(SubwordTokenizer):
 def train_model(kind: str, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> bytes:
     """Learn a SentencePiece model (`bpe` or `unigram`); the same lines give the same bytes.
 
-    Raises `ConfigError` where `vocab_size` is larger or smaller than the text allows, and
+    Raises `VocabularyError` where `vocab_size` is larger or smaller than the text allows, and
     `DataError` where there is no text.
     """
-    writer = io.BytesIO()
+    # Asked for more than there is, SentencePiece gives all there is: the largest size that fits.
+    # With fewer pieces than the fixed ones, or more than its integers, it would not even begin.
+    size = min(max(vocab_size, len(CONTROL)), _MOST_PIECES)
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_training_chunks(lines),
-            model_writer=writer,
-            model_type=kind,
-            vocab_size=vocab_size,
-            user_defined_symbols=list(special),
-            # The rarest characters, one in ten thousand, are left to bytes.
-            character_coverage=0.9999,
-            byte_fallback=True,
-            normalization_rule_name="identity",
-            remove_extra_whitespaces=False,
-            max_sentence_length=16 * _TRAINING_CHUNK,
-            pad_id=PAD,
-            bos_id=BOS,
-            eos_id=EOS,
-            unk_id=UNK,
-            pad_piece=CONTROL[PAD],
-            num_threads=1,  # sums over threads depend on their number
-            minloglevel=2,
-        )
+        model = _train(kind, lines, size, special)
     except RuntimeError as error:
         raise _explain(str(error), vocab_size) from None
+    largest = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()
+    if largest < vocab_size:
+        raise VocabularyError(
+            f"tokenizer.vocab_size={vocab_size} is larger than the data allow; the largest that "
+            f"fits is {largest}: --set tokenizer.vocab_size={largest}",
+            largest,
+        )
+    return model
+
+
+def _train(kind: str, lines: Iterable[str], size: int, special: Sequence[str]) -> bytes:
+    """A SentencePiece model of `size` pieces, or of as many as the text allows."""
+    writer = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=_training_chunks(lines),
+        model_writer=writer,
+        model_type=kind,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        user_defined_symbols=list(special),
+        # The rarest characters, one in ten thousand, are left to bytes.
+        character_coverage=0.9999,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        max_sentence_length=16 * _TRAINING_CHUNK,
+        pad_id=PAD,
+        bos_id=BOS,
+        eos_id=EOS,
+        unk_id=UNK,
+        pad_piece=CONTROL[PAD],
+        num_threads=1,  # sums over threads depend on their number
+        minloglevel=2,
+    )
     return writer.getvalue()
 
 
@@ -349,17 +376,13 @@ def _explain(message: str, vocab_size: int) -> Exception:
     """Our error for one of SentencePiece's."""
     if "sentences_.empty()" in message:
         return DataError("the tokenizer was given no text to learn from")
-    too_high = re.search(r"Vocabulary size too high .*<= (\d+)", message)
-    if too_high:
-        return ConfigError(
-            f"tokenizer.vocab_size={vocab_size} is larger than the data allow; "
-            f"the largest that fits is {too_high[1]}"
-        )
     too_low = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if too_low:
-        return ConfigError(
+        smallest = int(too_low[1])
+        return VocabularyError(
             f"tokenizer.vocab_size={vocab_size} is too small for the characters and bytes of the "
-            f"data; the smallest that fits is {too_low[1]}"
+            f"data; the smallest that fits is {smallest}: --set tokenizer.vocab_size={smallest}",
+            smallest,
         )
     return DataError(f"SentencePiece cannot learn from these data: {' '.join(message.split())}")
 

@@ -4,7 +4,6 @@ The kinds stand beside this file: `subwords` (BPE and unigram) and `symbols` (wo
 bytes).
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
@@ -19,13 +18,15 @@ from crosshead.data.symbols import (
     ByteTokenizer,
     CharacterTokenizer,
     WordTokenizer,
+    read_metadata,
 )
-from crosshead.errors import BundleError
+from crosshead.errors import DamagedBundle
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 __all__ = [
     "BOS",
     "EOS",
+    "MOST_PIECES",
     "PAD",
     "UNK",
     "Tokenizer",
@@ -35,15 +36,20 @@ __all__ = [
 ]
 
 
+MOST_PIECES = 8000
+"""The largest vocabulary of those that nobody stated."""
+
+
 class TokenizerConfig(Config):
     """How text becomes ids: the section `[tokenizer]` of a recipe."""
 
     kind: Literal["bpe", "unigram", "words", "characters", "bytes"] = "bpe"
     """The units: subwords by BPE or a unigram model, words, characters, or bytes."""
 
-    vocab_size: int = Field(default=8000, gt=0)
+    vocab_size: int | None = Field(default=None, gt=0)
     """Ids in all, the four fixed ones included; for words and characters the upper bound (the
-    most frequent are kept), for bytes without meaning."""
+    most frequent are kept), for bytes without meaning. Unset, training chooses: an id for every 80
+    words of text, from 500 to 8,000 and no more than the text allows; 8,000 as an upper bound."""
 
     joint: bool = True
     """One tokenizer for both sides, or one for each."""
@@ -138,16 +144,17 @@ class Tokenizer(Protocol):
 def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
     """Learn a tokenizer from lines of text; the same lines give the same tokenizer.
 
-    Raises `ConfigError` where the vocabulary does not fit the text (with the largest or smallest
-    size that does), and `DataError` where there is no text.
+    A size that is not stated is `MOST_PIECES`. Raises `ConfigError` where the vocabulary does not
+    fit the text (with the largest or smallest size that does), and `DataError` where there is none.
     """
+    size = MOST_PIECES if config.vocab_size is None else config.vocab_size
     if config.kind == "words":
-        return WordTokenizer.train(lines, config.vocab_size, config.special)
+        return WordTokenizer.train(lines, size, config.special)
     if config.kind == "characters":
-        return CharacterTokenizer.train(lines, config.vocab_size, config.special)
+        return CharacterTokenizer.train(lines, size, config.special)
     if config.kind == "bytes":
         return ByteTokenizer(config.special)
-    model = train_model(config.kind, lines, config.vocab_size, config.special)
+    model = train_model(config.kind, lines, size, config.special)
     if config.kind == "bpe":
         return BpeTokenizer(model, config.special, config.sampling)
     return UnigramTokenizer(model, config.special)
@@ -156,24 +163,18 @@ def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
 def load_tokenizer(directory: Path, stem: str) -> Tokenizer:
     """The tokenizer that `save` wrote under `stem` (`tokenizer`, `source` or `target`).
 
-    Raises `BundleError` naming the file where one is missing or damaged, or of an unknown kind.
+    Raises `DamagedBundle` naming the file where one is missing, damaged, or of an unknown kind.
     """
     path = directory / f"{stem}.json"
-    try:
-        metadata = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BundleError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
-        raise BundleError(f"{path}: damaged: not JSON ({error})") from None
-    kind = metadata.get("kind") if isinstance(metadata, dict) else None
+    metadata = read_metadata(path)
+    kind = metadata.get("kind")
     if not isinstance(kind, str) or kind not in _LOADERS:
-        raise BundleError(
-            f"{path}: unknown kind of tokenizer {kind!r}; known: {', '.join(sorted(_LOADERS))}"
-        )
+        known = ", ".join(sorted(_LOADERS))
+        raise DamagedBundle(path, f"expected a kind of tokenizer ({known}), found {kind!r}")
     try:
         return _LOADERS[kind](directory, stem, metadata)
     except ValueError as error:
-        raise BundleError(f"{path}: damaged: {error}") from None
+        raise DamagedBundle(path, str(error)) from None
 
 
 _LOADERS: dict[str, Callable[[Path, str, dict[str, Any]], Tokenizer]] = {

@@ -14,7 +14,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import safetensors.torch
@@ -22,8 +22,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from crosshead.errors import BundleError, UserError
-from crosshead.files import atomic_write, synchronise
+from crosshead.errors import BundleError
+from crosshead.files import atomic_write, explained, make_directory, synchronise
 from crosshead.training.optimizer import Optimizer
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
@@ -60,6 +60,14 @@ class Progress:
     """The length of log.jsonl when this was written."""
     longest_source: int = 0
     """Tokens of the longest source that the weights have seen, before fine-tuning as well."""
+    pairs: int = 0
+    """Pairs that are trained on."""
+    text_sha256: str = ""
+    """Of what is trained and validated on, as ids."""
+    commands: list[str] = field(default_factory=list)
+    """What was typed: the command that began the run, and those that resumed it."""
+    names: list[str] = field(default_factory=list)
+    """The files of the text, as they were named when the run began."""
 
     @property
     def epochs(self) -> float:
@@ -77,11 +85,9 @@ def save_checkpoint(
     """
     place = _place(directory, progress.update)
     beside = place.with_name(f".{place.name}.tmp")
-    try:
+    with explained(beside):
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
-    except OSError as error:
-        raise UserError(f"{beside}: cannot be written: {error.strerror}") from None
     contents = {
         WEIGHTS: safetensors.torch.save(_on_cpu(optimizer.weights())),
         OPTIMIZER: safetensors.torch.save(_on_cpu(optimizer.state()) | _random_states()),
@@ -94,9 +100,10 @@ def save_checkpoint(
     try:
         for name, data in contents.items():
             atomic_write(beside / name, data)
-        shutil.rmtree(place, ignore_errors=True)
-        beside.rename(place)
-        synchronise(directory)
+        with explained(place):
+            shutil.rmtree(place, ignore_errors=True)
+            beside.rename(place)
+            synchronise(directory)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
@@ -137,7 +144,7 @@ def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
 
 def save_best(directory: Path, weights: dict[str, Tensor]) -> None:
     """Keep the weights that validated best so far, in place of the earlier ones."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     atomic_write(directory / BEST, safetensors.torch.save(_on_cpu(weights)))
 
 
@@ -146,8 +153,14 @@ def load_best(directory: Path) -> dict[str, Tensor]:
     path = directory / BEST
     try:
         return safetensors.torch.load(path.read_bytes())
-    except (OSError, SafetensorError) as error:
-        raise BundleError(f"{path}: cannot be read ({error})") from None
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+    except SafetensorError as error:
+        reason = f"damaged ({error})"
+    raise BundleError(
+        f"{path}: {reason}; the best weights so far are lost with it: copy it back, or begin again "
+        "with --force"
+    )
 
 
 def load_weights(place: Path) -> dict[str, Tensor]:

@@ -1,5 +1,7 @@
 """The text of a run: read, split, tokenized and filtered."""
 
+import hashlib
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,32 +10,36 @@ import numpy as np
 
 from crosshead.bundle import Bundle
 from crosshead.card import CardFile
-from crosshead.data.batching import Example
+from crosshead.data.batching import Example, example_lengths
 from crosshead.data.corpora import (
     DataConfig,
     ParallelText,
-    file_facts,
+    file_sha256,
     hold_out,
     read_pairs,
     read_valid_pairs,
 )
 from crosshead.data.filters import Kept, keep_pairs, sample_pairs
 from crosshead.data.subwords import BpeTokenizer
-from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, load_tokenizer, train_tokenizer
+from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, load_tokenizer
+from crosshead.training.log import counted
 from crosshead.training.recipe import Recipe
+from crosshead.training.sizes import learn_tokenizers
 
 
 @dataclass(frozen=True)
 class Corpus:
     """The text of a run, tokenized: what is trained on and what is validated on."""
 
+    tokenizer: TokenizerConfig
+    """What the tokenizers are, with the size of vocabulary that was chosen."""
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     kept: Kept
     valid: ParallelText
     valid_examples: list[Example]
-    validation: str
-    """Where the validation set comes from, in a clause."""
+    held_out: bool
+    """Whether what is validated on was split off what is trained on."""
     files: list[CardFile]
     """The files that the pairs were read from."""
 
@@ -42,51 +48,60 @@ class Corpus:
         """Tokens of the longest source that is trained on."""
         return max(len(source) for source, _ in self.kept.examples)
 
+    def sha256(self) -> str:
+        """The checksum of all that is trained and validated on, as ids and in this order."""
+        digest = hashlib.sha256()
+        for examples in (self.kept.examples, self.valid_examples):
+            digest.update(example_lengths(examples).tobytes())
+            for pair in examples:
+                for side in pair:
+                    digest.update(array("i", side).tobytes())
+        return digest.hexdigest()
+
+    def validation(self, data: DataConfig) -> str:
+        """Where the validation set comes from, in a clause; `data` names its files."""
+        found = counted(len(self.valid), "pair")
+        if self.held_out:
+            return f"{found} held out of the training files"
+        names = [*data.valid_source, *data.valid_target, *data.valid_pairs]
+        return f"{found} of {', '.join(names)}"
+
 
 def read_corpus(recipe: Recipe, base: Bundle | None, resumed: Path | None) -> Corpus:
     """Read, split, tokenize and filter the text of a recipe.
 
     The tokenizers are those of the bundle `base` or of the run directory `resumed` where training
     goes on from one, with the recipe's strength of sampling, and learned from the training text
-    otherwise. Raises `DataError` for text that
-    cannot be read and `ConfigError` for a vocabulary that does not fit it.
+    otherwise. Raises `DataError` for text that cannot be read and `ConfigError` for a stated size
+    of vocabulary that does not fit it.
     """
     text, valid = read_pairs(recipe.data), read_valid_pairs(recipe.data)
     files = _card_files(recipe.data, text)
+    held_out, repeats = valid is None, []
     if valid is None:
         split = hold_out(text, recipe.data, recipe.train.seed)
         text, valid, repeats = split.train, split.valid, split.repeats
-        validation = f"{len(valid)} pairs held out of the training files"
+    config = recipe.tokenizer
+    if resumed is not None:
+        source, target = _stored(config, resumed)
+    elif base is not None:
+        source = _with_sampling(base.source_tokenizer, config.sampling)
+        target = _with_sampling(base.target_tokenizer, config.sampling)
     else:
-        repeats = []
-        names = [*recipe.data.valid_source, *recipe.data.valid_target, *recipe.data.valid_pairs]
-        validation = f"{len(valid)} pairs of {', '.join(names)}"
-    source, target = _tokenizers(recipe.tokenizer, text, base, resumed)
+        config, source, target = learn_tokenizers(config, text)
     kept = keep_pairs(text, recipe.data, source, target, repeats)
     valid_examples: list[Example] = list(
         zip(source.encode_lines(valid.source), target.encode_lines(valid.target), strict=True)
     )
-    return Corpus(source, target, kept, valid, valid_examples, validation, files)
+    return Corpus(config, source, target, kept, valid, valid_examples, held_out, files)
 
 
-def _tokenizers(
-    config: TokenizerConfig, text: ParallelText, base: Bundle | None, resumed: Path | None
-) -> tuple[Tokenizer, Tokenizer]:
-    """Those of the bundle or the run that training goes on from, or new ones."""
-    if resumed is not None:
-        if config.joint:
-            joint = load_tokenizer(resumed, "tokenizer")
-            return joint, joint
-        return load_tokenizer(resumed, "source"), load_tokenizer(resumed, "target")
-    if base is not None:
-        source = _with_sampling(base.source_tokenizer, config.sampling)
-        if config.joint:
-            return source, source
-        return source, _with_sampling(base.target_tokenizer, config.sampling)
+def _stored(config: TokenizerConfig, run: Path) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of the run that goes on."""
     if config.joint:
-        joint = train_tokenizer(config, [*text.source, *text.target])
+        joint = load_tokenizer(run, "tokenizer")
         return joint, joint
-    return train_tokenizer(config, text.source), train_tokenizer(config, text.target)
+    return load_tokenizer(run, "source"), load_tokenizer(run, "target")
 
 
 def _with_sampling(tokenizer: Tokenizer, sampling: float) -> Tokenizer:
@@ -120,4 +135,4 @@ def _card_files(data: DataConfig, text: ParallelText) -> list[CardFile]:
         target: counts[source] for source, target in zip(data.source, data.target, strict=True)
     }
     names = [*data.source, *data.target, *data.pairs]
-    return [CardFile(name, counts[name], file_facts(Path(name)).sha256) for name in names]
+    return [CardFile(name, counts[name], file_sha256(Path(name))) for name in names]

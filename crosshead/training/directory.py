@@ -7,22 +7,24 @@
     tensorboard/     the log for TensorBoard, where that is installed
     training.png     the picture of the log, where matplotlib is installed
 
-and the bundle: the tokenizer from the beginning, the rest at the end.
+and the bundle: the tokenizer from the beginning, the rest at the end. While a run that replaces
+another has no bundle yet, the earlier one is kept beside the directory (see `kept_beside`).
 """
 
 import contextlib
+import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from crosshead.bundle import CARD, CONFIG, WEIGHTS
+from crosshead.bundle import CARD, CHECKPOINTS, CONFIG, RECIPE, WEIGHTS
 from crosshead.errors import UserError
 from crosshead.files import make_directory
-from crosshead.training.checkpoint import BEST, Progress, list_checkpoints
+from crosshead.training.checkpoint import BEST, list_checkpoints
 from crosshead.training.log import LOG
 
-RECIPE, CHECKPOINTS, LEFT_OUT = "recipe.toml", "checkpoints", "left-out.tsv"
+LEFT_OUT = "left-out.tsv"
 PICTURE = "training.png"
 
 _TOKENIZERS = [
@@ -44,9 +46,7 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         if not (out / RECIPE).is_file() or not list_checkpoints(out / CHECKPOINTS):
             raise UserError(f"{out}: there is no run with a checkpoint to resume")
         return
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: is a file; --out names a directory")
-    if not out.exists() or not any(out.iterdir()):
+    if not any(out.iterdir()):
         return
     begun = (out / LOG).is_file() or (out / CHECKPOINTS).is_dir()
     if not begun or not (out / RECIPE).is_file():
@@ -57,8 +57,11 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
             ways = f"--resume goes on with it, {ways}"
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
-        if path.resolve().is_relative_to(out.resolve()):
-            raise UserError(f"{path}: --force would remove it with the run in {out}; move it first")
+        for removed in (out, kept_beside(out)):
+            if path.resolve().is_relative_to(removed.resolve()):
+                raise UserError(
+                    f"{path}: --force would remove it with the run in {removed}; move it first"
+                )
     others = _others(out)
     if others:
         raise UserError(
@@ -79,18 +82,103 @@ def check_utf8(what: str, name: str) -> None:
 
 
 @contextlib.contextmanager
-def run_directory(out: Path, progress: Progress) -> Iterator[None]:
-    """A block that writes into `out`; a run that ends before its first update leaves nothing."""
-    made = not out.exists()
-    make_directory(out)
+def held_directory(out: Path) -> Iterator[None]:
+    """A block in which no other run may write into `out`, which is made and, if in vain, removed.
+
+    Raises `UserError` where another run holds it or it cannot be a directory. What holds it is the
+    system's lock on the directory: it ends with the process, however that ends.
+    """
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out}: is a file; --out names a directory")
+    made = [place for place in (out, *out.parents) if not place.exists()]
+    descriptor = None
+    try:
+        make_directory(out)
+        descriptor = os.open(out, os.O_RDONLY)
+        _lock(descriptor, out)
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+        with contextlib.suppress(OSError):  # where something was left in it
+            for place in made:
+                place.rmdir()
+
+
+def _lock(descriptor: int, out: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(
+            f"{out}: another run is writing there; wait for its end, or give another --out"
+        ) from None
+    except OSError:
+        return  # a file system without locks
+
+
+@contextlib.contextmanager
+def run_directory(out: Path, *, resume: bool) -> Iterator[None]:
+    """A block in which a run writes into `out`; an earlier one that it replaces is set aside.
+
+    A run that ends without a checkpoint leaves nothing, and what was set aside comes back.
+    """
+    if not resume:
+        _set_aside(out)
     try:
         yield
     finally:
-        if progress.update == 0:
+        if not list_checkpoints(out / CHECKPOINTS):
             with contextlib.suppress(OSError):
                 clear(out)
-                if made:
-                    out.rmdir()
+                _put_back(out)
+
+
+def kept_beside(out: Path) -> Path:
+    """Where the run that stood in `out` is kept until the one that replaces it has a bundle."""
+    real = out.resolve()
+    return real.with_name(f".{real.name}.replaced")
+
+
+def drop_replaced(out: Path) -> None:
+    """Remove the run that stood in `out` before, if it is still kept."""
+    kept = kept_beside(out)
+    if kept.is_dir():
+        clear(kept)
+        with contextlib.suppress(OSError):  # something else was put there
+            kept.rmdir()
+
+
+def _set_aside(out: Path) -> None:
+    kept = kept_beside(out)
+    if kept.is_dir() and not (out / CONFIG).exists() and not list_checkpoints(out / CHECKPOINTS):
+        clear(out)  # a run that was cut off at its beginning: the one kept is worth more
+        return
+    entries = list(out.iterdir())
+    if not entries:
+        return
+    drop_replaced(out)
+    try:
+        kept.mkdir(exist_ok=True)
+        for entry in entries:
+            entry.rename(kept / entry.name)
+    except OSError as error:
+        _put_back(out)
+        raise UserError(
+            f"{kept}: the earlier run cannot be kept there ({error.strerror}); move it yourself, "
+            "or give another --out"
+        ) from None
+
+
+def _put_back(out: Path) -> None:
+    kept = kept_beside(out)
+    if kept.is_dir():
+        for entry in kept.iterdir():
+            entry.rename(out / entry.name)
+        kept.rmdir()
 
 
 def clear(out: Path) -> None:

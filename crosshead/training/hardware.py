@@ -7,7 +7,9 @@ from pathlib import Path
 
 import torch
 
-from crosshead.pipelines import choose_threads
+from crosshead.errors import ConfigError
+from crosshead.pipelines import available_cores, choose_threads
+from crosshead.training.log import counted
 from crosshead.training.recipe import TrainConfig
 
 UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf16", "sve")
@@ -49,7 +51,15 @@ class Machine:
 
 
 def choose_machine(config: TrainConfig, device: torch.device) -> Machine:
-    """Set the number of threads and choose the precision that `config` asks for."""
+    """Set the number of threads and choose the precision that `config` asks for.
+
+    Raises `ConfigError` for more threads than cores: they would only wait for each other.
+    """
+    if config.threads > available_cores():
+        raise ConfigError(
+            f"train.threads is {config.threads}, but this process may use "
+            f"{counted(available_cores(), 'core')}; --threads 0 takes all"
+        )
     # oneDNN keeps compiled kernels of a thousand shapes; those of bfloat16 products take gigabytes,
     # and the shapes of sentence batches hardly recur. It reads this at its first product.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from crosshead.bundle import Bundle, BundleConfig, build_model, set_weights
-from crosshead.card import CardScore
+from crosshead.bundle import Bundle, BundleConfig, BundleScore, build_model, set_weights
 from crosshead.data.batching import collate, example_lengths, plan_in_order
 from crosshead.decoding.search import DecodeConfig
 from crosshead.evaluation import bleu, corpus_scores
@@ -61,12 +60,17 @@ class Judge:
         score = bleu(translations, self.corpus.valid.target)
         return Validation(loss / count, nll / count, score)
 
-    def scores(self, weights: dict[str, Tensor]) -> list[CardScore]:
+    def scores(self, weights: dict[str, Tensor]) -> list[BundleScore]:
         """BLEU and chrF on the validation set, searched as the recipe says."""
         self.bundle_of(weights)
         translations = self._translate(self.recipe.decode)
         return [
-            CardScore(score.metric, score.value, score.signature, "validation")
+            BundleScore(
+                metric=score.metric,
+                value=score.value,
+                signature=score.signature,
+                test_set="validation",
+            )
             for score in corpus_scores(translations, self.corpus.valid.target)
         ]
 

@@ -1,36 +1,50 @@
 """What a run says while it lasts: log.jsonl, TensorBoard events, a progress bar or plain lines."""
 
+import contextlib
+import io
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from crosshead.files import explained
+
 LOG = "log.jsonl"
 
 
-class RunLog:
-    """`log.jsonl`: one object a line with `kind` (`train`, `valid`, `end`), and TensorBoard events.
+def counted(number: int, noun: str) -> str:
+    """`1 epoch`, `2 epochs`, `2,000 epochs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
-    `keep` bytes of an earlier log are kept when a run goes on from a checkpoint: what was logged
-    after it is logged again.
+
+class RunLog:
+    """`log.jsonl`: one object a line with `kind`, and TensorBoard events.
+
+    The kinds are `train`, `valid`, `average` (the validation of averaged weights) and `end`. `keep`
+    bytes of an earlier log are kept when a run goes on from a checkpoint: what was logged after it
+    is logged again.
     """
 
     def __init__(self, directory: Path, keep: int = 0) -> None:
         self.path = directory / LOG
-        self._file = self.path.open("ab")
+        # Unbuffered: what a full disk refused must not come up again when the file is closed.
+        self._file = self.path.open("ab", buffering=0)
         self._file.truncate(min(keep, self.path.stat().st_size))
         self._file.seek(0, os.SEEK_END)  # `tell` would say where the earlier log ended
         self._events = _tensorboard(directory)
 
     def write(self, kind: str, update: int, **values: Any) -> None:
         """Append a line, and scalars to TensorBoard where it is installed."""
-        line = json.dumps({"kind": kind, "update": update, **values})
-        self._file.write(line.encode() + b"\n")
-        self._file.flush()
+        line = json.dumps({"kind": kind, "update": update, **values}) + "\n"
+        with explained(self.path):
+            rest = memoryview(line.encode())
+            while rest:
+                rest = rest[self._file.write(rest) :]
         if self._events is not None:
             for name, value in values.items():
                 if isinstance(value, int | float):
@@ -38,8 +52,9 @@ class RunLog:
 
     def tell(self) -> int:
         """The length of the log in bytes, once it is on the disk."""
-        os.fsync(self._file.fileno())
-        return self._file.tell()
+        with explained(self.path):
+            os.fsync(self._file.fileno())
+            return self._file.tell()
 
     def close(self) -> None:
         """Nothing is written after this."""
@@ -72,12 +87,54 @@ class Display(Protocol):
         ...
 
 
+class Messages(io.TextIOBase):
+    """Standard error, which may be closed, or lose its reader while a run lasts.
+
+    `lost` is then called once, and what is written from there on goes nowhere.
+    """
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        self._lost = lost
+        self._stream = sys.stderr  # a progress bar puts itself in its place while it is shown
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """How the text is written."""
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self._stream is not None and self._stream.isatty()
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        if self._stream is None:
+            raise OSError("standard error is closed")
+        return self._stream.fileno()
+
+    def write(self, text: str) -> int:
+        """Write at once."""
+        try:
+            if self._stream is not None:
+                self._stream.write(text)
+                self._stream.flush()
+        except OSError:
+            # What is left in its buffer would come up again when the program ends.
+            with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), self._stream.fileno())
+            self._lost()
+        return len(text)
+
+
 class Lines:
-    """Plain lines on standard error: for a pipe or a file."""
+    """Plain lines: for a pipe or a file."""
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
 
     def say(self, line: str) -> None:
         """A line that stays."""
-        print(line, file=sys.stderr, flush=True)
+        self._messages.write(f"{line}\n")
 
     def advance(self, fraction: float, line: str) -> None:
         """A line a call, with the share that is done."""
@@ -90,13 +147,13 @@ class Lines:
 class Bar:
     """A progress bar with the time left, for a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, messages: Messages) -> None:
         self._progress = Progress(
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:3.0f}%"),
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=Console(file=cast("IO[str]", messages)),
         )
         self._task = self._progress.add_task("", total=1.0)
 
@@ -127,6 +184,7 @@ class Silent:
         """Nothing to put away."""
 
 
-def choose_display() -> Display:
-    """A bar on a terminal, lines elsewhere."""
-    return Bar() if sys.stderr.isatty() else Lines()
+def choose_display(lost: Callable[[], None]) -> Display:
+    """A bar on a terminal, lines elsewhere; `lost` is called when nobody reads them any more."""
+    messages = Messages(lost)
+    return Bar(messages) if messages.isatty() else Lines(messages)

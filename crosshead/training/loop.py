@@ -15,7 +15,7 @@ from crosshead.data.batching import Batch, Example, collate, example_lengths, pl
 from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
-from crosshead.training.log import Display, RunLog
+from crosshead.training.log import Display, RunLog, counted
 from crosshead.training.loss import LossSums, fused_cross_entropy
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
@@ -78,17 +78,18 @@ def fit(training: Training) -> str:
         reason = reason or _reason_to_end(training, 0.0)
     if reason:
         return reason
-    for batch, last_of_epoch in _batches(training):
+    for batch in _batches(training):
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
-        sums = forward_backward(training.model, batch, config.label_smoothing)
+        sums = batch_loss(training.model.train(), batch, config.label_smoothing)
+        (sums.loss / sums.count).backward()
         norm = training.optimizer.step(rate)
         meter.add(sums, norm, rate)
         progress.update += 1
         reason = _reason_to_end(training, meter.elapsed())
         if progress.update % config.log_every == 0 or reason:
             _report(training, meter)
-        validates = _is_due(progress.update, config.valid_every, last_of_epoch)
-        checkpoints = _is_due(progress.update, config.checkpoint_every, validates)
+        validates = _is_due(progress.update, config.valid_every)
+        checkpoints = _is_due(progress.update, config.checkpoint_every or config.valid_every)
         if (validates or reason) and reason != STOPPED:
             _validate(training, meter)
             reason = reason or _reason_to_end(training, 0.0)
@@ -98,14 +99,6 @@ def fit(training: Training) -> str:
             break
     training.display.close()
     return reason
-
-
-def forward_backward(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
-    """The loss of a batch, and the gradient of its mean over target tokens."""
-    model.train()
-    sums = batch_loss(model, batch, smoothing)
-    (sums.loss / sums.count).backward()
-    return sums
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
@@ -196,8 +189,8 @@ def peak_memory(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def _batches(training: Training) -> Iterator[tuple[Batch, bool]]:
-    """The batches from where the run stands, epoch after epoch; whether each ends its epoch.
+def _batches(training: Training) -> Iterator[Batch]:
+    """The batches from where the run stands, epoch after epoch.
 
     Which batch comes when is a function of (seed, epoch) alone: a run that goes on does not read
     what it has used. The random generator that dropout draws from runs on by itself.
@@ -216,14 +209,14 @@ def _batches(training: Training) -> Iterator[tuple[Batch, bool]]:
             last = progress.batch == len(plan)
             if last:
                 progress.epoch, progress.batch = progress.epoch + 1, 0
-            yield batch.to(device), last
+            yield batch.to(device)
             if last:
                 break
 
 
-def _is_due(update: int, every: int, otherwise: bool) -> bool:
-    """Whether something that happens every so many updates happens now; `otherwise` where 0."""
-    return update % every == 0 if every else otherwise
+def _is_due(update: int, every: int) -> bool:
+    """Whether something that happens every so many updates, or never where 0, happens now."""
+    return bool(every) and update % every == 0
 
 
 def _reason_to_end(training: Training, since: float) -> str:
@@ -236,9 +229,9 @@ def _reason_to_end(training: Training, since: float) -> str:
     if config.max_epochs is not None and progress.epoch >= config.max_epochs:
         return f"max_epochs {config.max_epochs} is reached"
     if config.max_minutes is not None and progress.seconds + since >= 60 * config.max_minutes:
-        return f"max_minutes {config.max_minutes:g} are over"
+        return f"max_minutes {config.max_minutes:g} is reached"
     if config.patience and progress.since_best >= config.patience:  # counted after the warm-up
-        return f"{config.patience} validations brought nothing better"
+        return f"{counted(config.patience, 'validation')} brought nothing better"
     return ""
 
 
@@ -281,7 +274,7 @@ def _owes_validation(training: Training, reason: str) -> bool:
     config, progress = training.config, training.progress
     if reason == STOPPED or progress.update == progress.validated:
         return False
-    return _is_due(progress.update, config.valid_every, progress.batch == 0) or bool(reason)
+    return _is_due(progress.update, config.valid_every) or bool(reason)
 
 
 def _validate(training: Training, meter: Meter) -> None:
@@ -294,7 +287,7 @@ def _validate(training: Training, meter: Meter) -> None:
     if is_best:
         progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
         save_best(training.directory, training.optimizer.weights())
-    elif progress.update > config.warmup:  # before it, chance decides which is better
+    elif progress.update > (config.warmup or 0):  # before it, chance decides which is better
         progress.since_best += 1
     progress.validated = progress.update
     progress.seconds += meter.restart()
@@ -311,7 +304,7 @@ def _validate(training: Training, meter: Meter) -> None:
     )
     training.display.say(
         f"update {progress.update}  epoch {progress.epoch}  validation: loss {found.loss:.3f}  "
-        f"BLEU {found.bleu:.2f}{'  (best so far)' if is_best else ''}"
+        f"BLEU (greedy) {found.bleu:.2f}{'  (best so far)' if is_best else ''}"
     )
 
 

@@ -18,6 +18,9 @@ from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.models.transformer import TransformerConfig
 
+LARGEST = 2**63 - 1
+"""The largest whole number that PyTorch and NumPy compute with."""
+
 
 class TrainConfig(Config):
     """How a model is trained: the section `[train]` of a recipe."""
@@ -36,8 +39,9 @@ class TrainConfig(Config):
     learning_rate: float | None = Field(None, gt=0)
     """The peak of `inverse-sqrt`, reached after the warm-up; Eq. 3 has its own."""
 
-    warmup: int = Field(4000, ge=1)
-    """Updates in which the learning rate grows."""
+    warmup: int | None = Field(None, ge=1)
+    """Updates in which the learning rate grows. Unset, the run chooses: ten epochs of them, from
+    200 to 4,000 and at most a tenth of what `max_updates` and `max_epochs` allow."""
 
     adam_beta1: float = Field(0.9, ge=0, lt=1)
     adam_beta2: float = Field(0.98, ge=0, lt=1)
@@ -47,16 +51,19 @@ class TrainConfig(Config):
     """Gradients longer than this are shortened to it; 0 leaves them alone."""
 
     seed: int = Field(1, ge=0)
+    """Of all random choices of the run."""
+
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """`bfloat16` computes with 16-bit weights beside float32 masters; `auto` takes it where this
     machine multiplies matrices faster with it."""
 
     device: str = "auto"
     threads: int = Field(0, ge=0)
-    """Threads of the CPU; 0 takes all cores."""
+    """Threads of the CPU, at most one a core; 0 takes all cores."""
 
     valid_every: int = Field(0, ge=0)
-    """Updates between validations; 0 validates at the end of every epoch."""
+    """Updates between validations; with 0 the run chooses: an epoch of them, from 200 to 2,000. The
+    end of a run is validated in any case."""
 
     checkpoint_every: int = Field(0, ge=0)
     """Updates between checkpoints; 0 writes one at every validation."""
@@ -107,6 +114,17 @@ class Recipe(Config):
     decode: DecodeConfig
 
     @model_validator(mode="after")
+    def _numbers_fit(self) -> Self:
+        for section in type(self).model_fields:
+            for key, value in getattr(self, section):
+                if isinstance(value, int) and value > LARGEST:
+                    raise ValueError(
+                        f"{section}.{key}: expected at most 2^63 - 1, found a number of "
+                        f"{value.bit_length()} bits"
+                    )
+        return self
+
+    @model_validator(mode="after")
     def _check(self) -> Self:
         if self.data.max_length + 1 > self.train.batch_tokens:
             raise ValueError(
@@ -130,12 +148,7 @@ Sections = dict[str, dict[str, Any]]
 
 _BUDGETS = ("max_updates", "max_epochs", "max_minutes")
 
-_SMALL_DATA = {
-    "learning_rate": 0.004,
-    "warmup": 2000,
-    "max_epochs": 100,
-    "batch_tokens": 4096,
-}
+_SMALL_DATA = {"learning_rate": 0.004, "max_updates": 30_000, "batch_tokens": 4096}
 _PAPER = {
     "schedule": "paper",
     "warmup": 4000,
@@ -146,7 +159,7 @@ _PAPER = {
 
 PRESETS: dict[str, Sections] = {
     "tiny": {
-        "tokenizer": {"vocab_size": 8000},
+        "tokenizer": {},
         "model": {
             "encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "d_ff": 256, "heads": 4,
             "dropout": 0.3,
@@ -154,7 +167,7 @@ PRESETS: dict[str, Sections] = {
         "train": _SMALL_DATA,
     },
     "small": {
-        "tokenizer": {"vocab_size": 8000},
+        "tokenizer": {},
         "model": {
             "encoder_layers": 4, "decoder_layers": 4, "d_model": 256, "d_ff": 1024, "heads": 4,
             "dropout": 0.3,
@@ -172,7 +185,8 @@ PRESETS: dict[str, Sections] = {
         "train": {**_PAPER, "max_updates": 300_000, "keep_last": 20, "average": 20},
     },
 }  # fmt: skip
-"""`base` and `big` are those of Vaswani et al. 2017, Table 3; the others are for small data."""
+"""`base` and `big` are those of Vaswani et al. 2017, Table 3; the others are for small data, to
+which vocabulary, warm-up and validation adapt."""
 
 
 def compose(
@@ -214,7 +228,7 @@ def _completed(lowest: Sections, sections: Sections) -> Sections:
     stated = sections["train"]
     below = {name: dict(table) for name, table in lowest.items()}
     if any(key in stated for key in _BUDGETS):
-        # Budgets that are stated replace those of the preset: a hundred epochs of its own data.
+        # Budgets that are stated replace those of the preset.
         below["train"] = {k: v for k, v in below["train"].items() if k not in _BUDGETS}
     if stated.get("schedule", below["train"].get("schedule")) == "paper":
         # The preset's peak belongs to the other schedule.
@@ -276,7 +290,7 @@ def _value(raw: str) -> Any:
     """A TOML value, or the text itself where it is none."""
     try:
         table = tomllib.loads(f"value = {raw}")
-    except tomllib.TOMLDecodeError:
+    except ValueError:  # also for a number of thousands of digits
         return raw
     return table["value"] if len(table) == 1 else raw
 

@@ -4,7 +4,8 @@ from crosshead.training.recipe import TrainConfig
 
 
 def learning_rate(config: TrainConfig, d_model: int, update: int) -> float:
-    """The rate that the schedule of `config` gives for an update."""
+    """The rate that the schedule of `config` gives for an update; its warm-up has been chosen."""
+    assert config.warmup is not None  # by `sized`, where the recipe leaves it open
     if config.schedule == "paper":
         return paper_rate(update, d_model, config.warmup)
     assert config.learning_rate is not None  # checked by TrainConfig

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.bundle import BundleConfig, load_config
+from crosshead.bundle import RECIPE, BundleConfig, load_config
 from crosshead.config import nearest, read_toml
 from crosshead.data.tokenizers import Tokenizer, load_tokenizer
 from crosshead.errors import ConfigError, UserError
-from crosshead.training.directory import RECIPE
 from crosshead.training.recipe import Recipe, Sections, compose
 
 CHANGEABLE = {
@@ -20,6 +19,12 @@ CHANGEABLE = {
     "data": {"source_language", "target_language"},
 }  # fmt: skip
 """What may be other than it was when a run is resumed, beside all of `[decode]`."""
+
+OPEN: Sections = {
+    "tokenizer": {"vocab_size": None},
+    "train": {"warmup": None, "valid_every": 0, "precision": "auto"},
+}
+"""How a recipe leaves to the run what the run then chooses for good."""
 
 OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout", "sampling"}
 """What `[model]` and `[tokenizer]` say that a bundle is not bound to."""
@@ -73,13 +78,14 @@ def stored_recipe(out: Path) -> Recipe:
 
 
 def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
-    """`now`, in the precision that the run in `out` began with where it leaves the choice open.
+    """`now`, with what the run in `out` has chosen where it leaves the choice open.
 
     Raises `ConfigError` for what differs from the recipe it `began` with and may not.
     """
-    if now.train.precision == "auto":
-        train = now.train.model_copy(update={"precision": began.train.precision})
-        now = now.model_copy(update={"train": train})
+    for section, keys in OPEN.items():
+        before, after = getattr(began, section), getattr(now, section)
+        chosen = {key: getattr(before, key) for key in keys if getattr(after, key) == keys[key]}
+        now = now.model_copy(update={section: after.model_copy(update=chosen)})
     for section in ("data", "tokenizer", "model", "train"):
         before, after = getattr(began, section), getattr(now, section)
         for key in type(after).model_fields:

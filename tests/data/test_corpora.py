@@ -12,7 +12,7 @@ from crosshead.config import validate
 from crosshead.data.corpora import (
     DataConfig,
     ParallelText,
-    file_facts,
+    file_sha256,
     hold_out,
     read_aligned,
     read_lines,
@@ -265,10 +265,10 @@ def test_what_cannot_be_learned_from_is_not_held_out() -> None:
     assert "give validation files" in refusal(hold_out, corpus([]), DataConfig(), 1)
 
 
-def test_file_facts(tmp_path: Path) -> None:
+def test_the_checksum_of_a_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a", "ä\n")
-    assert file_facts(path) == (str(path), 3, hashlib.sha256("ä\n".encode()).hexdigest())
-    assert "no such file" in refusal(file_facts, tmp_path / "b")
+    assert file_sha256(path) == hashlib.sha256("ä\n".encode()).hexdigest()
+    assert "no such file" in refusal(file_sha256, tmp_path / "b")
 
 
 def test_real_files(data: Path) -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crosshead.data.corpora import read_lines
-from crosshead.data.subwords import BpeTokenizer, train_model
-from crosshead.errors import ConfigError, DataError
+from crosshead.data.subwords import BpeTokenizer, VocabularyError, train_model
+from crosshead.errors import DataError
 
 WORDS = ["lower", "newest", "widest", "low", "new", "er", "aab", "abab", "Größe", "\u00bd", "x\ty"]
 LINES = [" ".join(words) for words in itertools.permutations(WORDS, 2)] * 3
@@ -138,19 +138,24 @@ def test_long_words_take_no_time_squared(small: BpeTokenizer) -> None:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_vocabulary_too_large_names_the_largest_which_then_fits(kind: str) -> None:
-    with pytest.raises(ConfigError, match="vocab_size=50000 is larger than the data") as caught:
+    with pytest.raises(VocabularyError, match="vocab_size=50000 is larger than the data") as caught:
         train_model(kind, LINES, 50_000, [])
-    largest = int(str(caught.value).split()[-1])
+    largest = caught.value.fits
     train_model(kind, LINES, largest, [])
-    with pytest.raises(ConfigError, match=f"largest that fits is {largest}"):
-        train_model(kind, LINES, largest + 1, [])
+    for size in (largest + 1, 2**31, 10**30):
+        with pytest.raises(VocabularyError, match=f"--set tokenizer.vocab_size={largest}$"):
+            train_model(kind, LINES, size, [])
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_vocabulary_too_small_names_the_smallest_which_then_fits(kind: str) -> None:
-    with pytest.raises(ConfigError, match="vocab_size=100 is too small") as caught:
+    with pytest.raises(VocabularyError, match="vocab_size=100 is too small") as caught:
         train_model(kind, LINES, 100, ["<x>"])
-    train_model(kind, LINES, int(str(caught.value).split()[-1]), ["<x>"])
+    smallest = caught.value.fits
+    train_model(kind, LINES, smallest, ["<x>"])
+    for size in (1, 3, smallest - 1):
+        with pytest.raises(VocabularyError, match=f"--set tokenizer.vocab_size={smallest}$"):
+            train_model(kind, LINES, size, ["<x>"])
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from crosshead.data.tokenizers import (
     load_tokenizer,
     train_tokenizer,
 )
-from crosshead.errors import BundleError, ConfigError, DataError
+from crosshead.errors import ConfigError, DamagedBundle, DataError
 
 LINES = [
     "A man in a blue shirt is standing on a ladder.",
@@ -209,30 +210,42 @@ def test_without_sampling_a_generator_changes_nothing(tokenizer: Tokenizer) -> N
 
 
 def test_bundles_that_cannot_be_loaded(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match=r"nothing\.json: cannot be read \(No such file"):
+    with pytest.raises(DamagedBundle, match=r"nothing\.json: missing; the bundle is damaged: take"):
         load_tokenizer(tmp_path, "nothing")
 
     make("bpe").save(tmp_path, "tokenizer")
     model, metadata = tmp_path / "tokenizer.model", tmp_path / "tokenizer.json"
     whole, text = model.read_bytes(), metadata.read_text()
     model.write_bytes(whole[:-1000])
-    with pytest.raises(BundleError, match=r"tokenizer\.model: damaged"):
+    with pytest.raises(DamagedBundle, match=r"tokenizer\.model: its SHA-256 is not"):
         load_tokenizer(tmp_path, "tokenizer")
     model.unlink()
-    with pytest.raises(BundleError, match=r"tokenizer\.model: cannot be read"):
+    with pytest.raises(DamagedBundle, match=r"tokenizer\.model: missing"):
         load_tokenizer(tmp_path, "tokenizer")
     model.write_bytes(whole)
 
-    for damaged in (text[:20], "\0", '["bpe"]', '{"kind": "bqe"}', '{"kind": ["bpe"]}'):
+    for damaged, found in (
+        (text[:20], r"not valid JSON \(line 3, column \d+\)"),
+        ("\0", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ('["bpe"]', "expected a JSON object, found list"),
+        ('{"kind": "bqe"}', "expected a kind of tokenizer .*, found 'bqe'"),
+        ('{"kind": ["bpe"]}', "expected a kind of tokenizer"),
+    ):
         metadata.write_text(damaged)
-        with pytest.raises(BundleError, match=r"tokenizer\.json: (damaged|unknown kind)"):
+        with pytest.raises(DamagedBundle, match=rf"tokenizer\.json: {found}"):
             load_tokenizer(tmp_path, "tokenizer")
     for key in ("special", "sampling"):
         metadata.write_text(json.dumps({**json.loads(text), key: [1]}))
-        with pytest.raises(BundleError, match=rf"tokenizer\.json: damaged: '{key}'"):
+        with pytest.raises(DamagedBundle, match=rf"tokenizer\.json: '{key}' is not a"):
             load_tokenizer(tmp_path, "tokenizer")
     metadata.write_text(json.dumps({**json.loads(text), "special": ["absent"]}))
-    with pytest.raises(BundleError, match=r"tokenizer\.json: damaged"):
+    with pytest.raises(DamagedBundle, match=r"tokenizer\.json: 'absent'"):
+        load_tokenizer(tmp_path, "tokenizer")
+    model.write_bytes(b"no model")
+    digest = hashlib.sha256(b"no model").hexdigest()
+    metadata.write_text(json.dumps({**json.loads(text), "model_sha256": digest}))
+    with pytest.raises(DamagedBundle, match=r"tokenizer\.model: no SentencePiece model"):
         load_tokenizer(tmp_path, "tokenizer")
 
 

@@ -1,10 +1,19 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from crosshead.errors import UserError
-from crosshead.training.checkpoint import Progress
-from crosshead.training.directory import check_directory, check_utf8, clear, run_directory
+from crosshead.training.directory import (
+    check_directory,
+    check_utf8,
+    clear,
+    drop_replaced,
+    held_directory,
+    kept_beside,
+    run_directory,
+)
 
 OF_A_RUN = [
     "recipe.toml", "log.jsonl", "left-out.tsv", "training.png", "config.json", "README.md",
@@ -99,6 +108,7 @@ def test_what_the_new_run_reads_is_not_removed_with_the_old_one(
     for path in (run / "left-out.tsv", run, Path("run/log.jsonl"), tmp_path / "other/README.md"):
         said = refusal(run, tmp_path / "elsewhere", path, force=True)
         assert said.startswith(f"{path}: --force would remove it")
+    assert "would remove it" in refusal(run, kept_beside(run) / "config.json", force=True)
 
 
 def test_what_a_link_points_to_stays(run: Path, tmp_path: Path) -> None:
@@ -112,26 +122,110 @@ def test_what_a_link_points_to_stays(run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made_before", [False, True])
-def test_a_run_without_an_update_leaves_nothing(tmp_path: Path, made_before: bool) -> None:
-    out = tmp_path / "out"
+def test_a_run_without_a_checkpoint_leaves_nothing(tmp_path: Path, made_before: bool) -> None:
+    out = tmp_path / "runs" / "out"
     if made_before:
-        out.mkdir()
+        out.mkdir(parents=True)
 
     def begin() -> None:
-        with run_directory(out, Progress()):
+        with held_directory(out), run_directory(out, resume=False):
             fill(out, "recipe.toml", "log.jsonl", "tensorboard/events")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         begin()
-    assert out.exists() == made_before
+    assert out.exists() == out.parent.exists() == made_before
     assert not list(out.glob("*"))
 
 
-def test_a_run_with_an_update_is_kept(tmp_path: Path) -> None:
-    with run_directory(tmp_path / "out", Progress(update=1)):
-        fill(tmp_path / "out", "recipe.toml")
-    assert (tmp_path / "out/recipe.toml").exists()
+def test_a_run_with_a_checkpoint_is_kept(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with held_directory(out), run_directory(out, resume=False):
+        fill(out, "recipe.toml", "checkpoints/update-00000001/state.json")
+    assert (out / "recipe.toml").exists()
+
+
+def test_a_directory_is_held_by_one_run_at_a_time(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with held_directory(out):
+        with pytest.raises(UserError, match="another run is writing there"), held_directory(out):
+            pass
+        fill(out, "recipe.toml")
+    with held_directory(out):
+        assert (out / "recipe.toml").exists()
+
+
+def test_a_process_that_dies_lets_go(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from pathlib import Path; "
+        "from crosshead.training.directory import held_directory; "
+        "held_directory(Path(sys.argv[1])).__enter__(); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, tmp_path / "out"], check=False)
+    assert done.returncode == -9
+    with held_directory(tmp_path / "out"):
+        pass
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("x")
+    with pytest.raises(UserError, match="is a file"), held_directory(tmp_path / "out"):
+        pass
+
+
+def contents(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_run_that_is_replaced_comes_back_if_nothing_came_of_the_new_one(run: Path) -> None:
+    before = contents(run)
+
+    def begin() -> None:
+        with run_directory(run, resume=False):
+            assert not list(run.iterdir())
+            assert contents(kept_beside(run)) == before
+            fill(run, "recipe.toml", "log.jsonl", "checkpoints/best.safetensors")
+            raise UserError("the disk is full")
+
+    with pytest.raises(UserError, match="disk is full"):
+        begin()
+    assert contents(run) == before
+    assert not kept_beside(run).exists()
+
+
+def test_the_run_that_is_replaced_is_kept_until_it_is_dropped(run: Path) -> None:
+    before = contents(run)
+    with run_directory(run, resume=False):
+        fill(run, "recipe.toml", "log.jsonl", "checkpoints/update-00000001/state.json")
+    assert contents(kept_beside(run)) == before
+    with run_directory(run, resume=True):
+        pass
+    assert contents(kept_beside(run)) == before
+    drop_replaced(run)
+    assert not kept_beside(run).exists()
+    assert len(contents(run)) == 3
+    drop_replaced(run)  # there is nothing to drop now
+
+
+def test_a_run_cut_off_at_its_beginning_does_not_displace_the_one_that_is_kept(run: Path) -> None:
+    before = contents(run)
+    run.rename(kept_beside(run))
+    fill(run, "recipe.toml", "log.jsonl")
+    with run_directory(run, resume=False):
+        assert not list(run.iterdir())
+        fill(run, "checkpoints/update-00000001/state.json")
+    assert contents(kept_beside(run)) == before
+    with run_directory(run, resume=False):  # now there is something to displace it
+        fill(run, "checkpoints/update-00000001/state.json")
+    assert contents(kept_beside(run)) == ["checkpoints/update-00000001/state.json"]
+
+
+def test_what_cannot_be_set_aside_stays(run: Path) -> None:
+    before = contents(run)
+    kept_beside(run).write_text("in the way")
+    with pytest.raises(UserError, match="cannot be kept there"), run_directory(run, resume=False):
+        pass
+    assert contents(run) == before
 
 
 def test_a_name_that_is_no_text_is_refused_in_one_line() -> None:

@@ -4,8 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.errors import UserError
 from crosshead.training import log as log_module
-from crosshead.training.log import LOG, Bar, Lines, RunLog, Silent, choose_display
+from crosshead.training.log import (
+    LOG,
+    Bar,
+    Lines,
+    Messages,
+    RunLog,
+    Silent,
+    choose_display,
+    counted,
+)
 
 TENSORBOARD = log_module._tensorboard
 
@@ -58,8 +68,12 @@ def test_an_earlier_run_is_not_continued_unasked(tmp_path: Path) -> None:
     assert updates(tmp_path) == [2]
 
 
+def unexpected() -> None:
+    pytest.fail("somebody reads")
+
+
 def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines()
+    lines = Lines(Messages(unexpected))
     lines.say("begins")
     lines.advance(0.5, "loss 2.0")
     lines.close()
@@ -74,7 +88,7 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("sys.stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    bar = choose_display()
+    bar = choose_display(unexpected)
     bar.say("on 2 threads [not markup]")
     bar.advance(0.25, "loss 2.0")
     bar.close()
@@ -85,7 +99,65 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", io.StringIO())
-    assert isinstance(choose_display(), Lines)
+    assert isinstance(choose_display(unexpected), Lines)
+
+
+class Unread(io.StringIO):
+    """A stream that nobody reads any more."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_reader_that_left_is_told_of_and_nothing_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lost: list[str] = []
+    monkeypatch.setattr("sys.stderr", Unread())
+    display = choose_display(lambda: lost.append("lost"))
+    display.say("begins")
+    assert lost
+    display.advance(0.5, "loss 2.0")
+    display.close()
+
+
+def test_a_bar_outlives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost: list[str] = []
+    terminal = Unread()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    bar = choose_display(lambda: lost.append("lost"))
+    assert isinstance(bar, Bar)
+    bar.say("begins")
+    bar.advance(0.25, "loss 2.0")
+    bar.close()
+    assert lost
+
+
+def test_a_closed_standard_error_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    display = choose_display(unexpected)
+    display.say("begins")
+    display.advance(0.5, "loss 2.0")
+    display.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 epochs"), (1, "1 epoch"), (2, "2 epochs"), (2000, "2,000 epochs")]
+)
+def test_one_is_no_plural(number: int, said: str) -> None:
+    assert counted(number, "epoch") == said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_said_of_the_log(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    log._file.close()
+    with Path("/dev/full").open("ab", buffering=0) as full:
+        log._file = full
+        with pytest.raises(UserError, match=r"log\.jsonl: cannot be written: No space left"):
+            log.write("train", 1)
 
 
 def test_silence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -484,3 +484,167 @@ def test_a_name_that_is_not_utf8_is_refused_before_anything_is_written(
     with pytest.raises(UserError, match="not UTF-8"):
         train(recipe, tmp_path / "run", command="crosshead train --from b\udcff")
     assert not list(tmp_path.iterdir())
+
+
+def own_text(text: Path, folder: Path) -> Path:
+    """A copy of the text that a test may change."""
+    for name in ("en", "de"):
+        (folder / name).write_bytes((text / name).read_bytes())
+    return folder
+
+
+def test_the_sizes_of_a_run_follow_its_text_and_are_kept(text: Path, tmp_path: Path) -> None:
+    out, display = tmp_path / "run", Remembering()
+    left_open = [each for each in SMALL if not each.startswith(("tokenizer.", "warmup", "valid_"))]
+    data = {"source": str(text / "en"), "target": str(text / "de")}
+    recipe = compose(flags={"data": data}, assignments=[*left_open, "data.max_length=60"])
+    assert (recipe.tokenizer.vocab_size, recipe.train.warmup) == (None, None)
+    stop = stop_after(out, 4)
+    train(recipe, out, display=display, should_stop=stop)
+    stored = compose(recipe=read_toml(out / "recipe.toml"))
+    size = stored.tokenizer.vocab_size
+    assert size is not None and 256 < size < 500
+    assert (stored.train.warmup, stored.train.valid_every) == (1, 200)  # of 18 updates
+    (sizes,) = (line for line in display.lines if "warm-up" in line)
+    assert f"vocabulary {size:,}, " in sizes
+    assert "warm-up of 1 update, validation every 200 updates" in sizes
+    train(recipe, out, resume=True)
+    assert load_bundle(out).config.source_vocabulary == size
+    assert compose(recipe=read_toml(out / "recipe.toml")) == stored
+    valid = [line["update"] for line in logged(out) if line["kind"] == "valid"]
+    assert valid == [18]  # a short run is validated at its end
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda lines: [*lines, "one two"], r"began with \d+ pairs .* now give \d+"),
+        (lambda lines: [*lines[:5], "six", *lines[6:]], "has changed"),
+        (lambda lines: [*lines[:5], lines[6], lines[5], *lines[7:]], "has changed"),
+    ],
+)
+def test_text_that_changed_is_noticed_when_a_run_goes_on(
+    change: Callable[[list[str]], list[str]], words: str, text: Path, tmp_path: Path
+) -> None:
+    folder, out = own_text(text, tmp_path), tmp_path / "run"
+    train(recipe_for(folder), out, should_stop=stop_after(out, 2))
+    before = tree(out)
+    for name in ("en", "de"):
+        lines = (folder / name).read_text(encoding="utf-8").splitlines()
+        (folder / name).write_text("\n".join(change(lines)) + "\n", encoding="utf-8")
+    with pytest.raises(UserError, match=words) as caught:
+        train(recipe_for(folder), out, resume=True)
+    assert "\n" not in str(caught.value)
+    assert tree(out) == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda path: path.unlink(), "cannot be read"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "damaged"),
+        (lambda path: path.write_bytes(b"x"), "damaged"),
+    ],
+)
+def test_best_weights_that_are_lost_are_missed_before_training(
+    damage: Callable[[Path], None], words: str, text: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    train(recipe_for(text), out, should_stop=stop_after(out, 8))
+    before = logged(out)
+    damage(out / "checkpoints/best.safetensors")
+    with pytest.raises(BundleError, match=rf"best\.safetensors: {words}") as caught:
+        train(recipe_for(text), out, resume=True)
+    assert "\n" not in str(caught.value)
+    assert logged(out) == before
+
+
+def test_a_run_goes_on_from_another_working_directory_and_keeps_the_names_that_were_typed(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = own_text(text, tmp_path), tmp_path / "run"
+    monkeypatch.chdir(folder)
+    data = {"source": "en", "target": "de", "valid_source": "en", "valid_target": "de"}
+    recipe = compose(flags={"data": data}, assignments=SMALL)
+    train(recipe, out, command="crosshead train --source en", should_stop=stop_after(out, 2))
+    stored = compose(recipe=read_toml(out / "recipe.toml"))
+    assert stored.data.source == [str(folder / "en")]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    longer = stored.model_copy(update={"decode": stored.decode.model_copy(update={"beam": 3})})
+    train(longer, out, resume=True, command="crosshead train --resume")
+    card = (out / "README.md").read_text()
+    assert str(folder) not in card
+    assert "| `en` | 203 |" in card and 'source = ["en"]' in card
+    assert "Validation: 203 pairs of en, de." in card
+    assert "crosshead train --source en\ncrosshead train --resume\n" in card
+    assert "Search: beam 3." in card
+
+
+def test_the_average_is_in_the_log_and_scores_are_named_alike(finished: Path) -> None:
+    lines = logged(finished)
+    (average,) = (line for line in lines if line["kind"] == "average")
+    valid = [line for line in lines if line["kind"] == "valid"]
+    assert average.keys() - {"weights"} == valid[0].keys()
+    assert average["weights"] == "the average of 3 checkpoints, updates 6 to 18"
+    end = lines[-1]
+    assert end["search"] == "beam 4"
+    assert (end["weights"] == average["weights"]) == average["best"]
+    (bleu,) = (s.value for s in load_bundle(finished).config.scores if s.metric == "BLEU")
+    assert end["bleu"] == bleu and {"chrf2"} <= end.keys()
+
+
+def test_greedy_bleu_is_called_so(text: Path, tmp_path: Path) -> None:
+    display = Remembering()
+    train(recipe_for(text), tmp_path / "run", display=display)
+    said = [line for line in display.lines if "BLEU" in line]
+    assert len(said) == 4 and all("BLEU (greedy)" in line for line in said)
+
+
+def test_a_run_that_is_replaced_is_there_until_the_new_one_has_a_bundle(
+    text: Path, tmp_path: Path
+) -> None:
+    out, recipe = tmp_path / "run", recipe_for(text)
+    train(recipe_for(text, "max_updates=1"), out)
+    before, display = tree(out), Remembering()
+    train(recipe, out, force=True, should_stop=lambda: True, display=display)
+    assert tree(out) == before  # stopped before its first update
+    kept = tmp_path / ".run.replaced"
+    assert [line for line in display.lines if str(kept) in line]
+    train(recipe, out, force=True, should_stop=stop_after(out, 2))
+    assert tree(kept) == before
+    assert not (out / "config.json").exists()
+    train(recipe, out, resume=True)
+    assert not kept.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_a_refused_recipe_does_not_touch_the_run_it_would_replace(
+    text: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    train(recipe_for(text, "max_updates=1"), out)
+    before = tree(out)
+    with pytest.raises(ConfigError):
+        train(recipe_for(text, "tokenizer.kind=bpe", "vocab_size=9000"), out, force=True)
+    assert tree(out) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_two_runs_in_one_directory_are_refused(text: Path, tmp_path: Path) -> None:
+    out, recipe = tmp_path / "run", recipe_for(text)
+
+    def intrude() -> bool:
+        for more in ({}, {"force": True}, {"resume": True}):
+            with pytest.raises(UserError, match="another run is writing there"):
+                train(recipe, out, **more)
+        return stop_after(out, 2)()
+
+    assert train(recipe, out, should_stop=intrude).interrupted
+    assert train(recipe, out, resume=True).progress.update == 18
+
+
+def test_more_threads_than_cores_are_refused(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"train\.threads is 1000, but .* --threads 0"):
+        train(recipe_for(text, "threads=1000"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -113,12 +113,18 @@ def test_the_same_settings_once_more_are_no_change(tmp_path: Path) -> None:
     given = str(tmp_path / "given.toml"), {"train": {"max_updates": 9}}, ["schedule=paper"]
     began = new_recipe("small", *given)
     # A run writes down what was chosen in the place of `auto`.
+    sizes = {"precision": "bfloat16", "warmup": 250, "valid_every": 300}
     chosen = began.model_copy(
-        update={"train": began.train.model_copy(update={"precision": "bfloat16"})}
+        update={
+            "train": began.train.model_copy(update=sizes),
+            "tokenizer": began.tokenizer.model_copy(update={"vocab_size": 700}),
+        }
     )
     (tmp_path / "recipe.toml").write_text(to_toml(chosen))
     now = resumed_recipe(tmp_path, *given)
     assert check_resumed(chosen, now, tmp_path) == chosen
+    # The same command as before leaves open what the run has chosen.
+    assert check_resumed(chosen, began, tmp_path) == chosen
 
 
 def test_a_new_budget_replaces_those_of_the_run(tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""The sizes that follow the text where a recipe leaves them open: vocabulary, warm-up, validation.
+
+What is chosen is written into the recipe of the run as a number, so that resuming and repeating it
+do the same.
+"""
+
+from collections.abc import Sequence
+
+from crosshead.data.batching import Example, example_lengths, plan_batches
+from crosshead.data.corpora import ParallelText
+from crosshead.data.subwords import VocabularyError
+from crosshead.data.tokenizers import (
+    MOST_PIECES,
+    Tokenizer,
+    TokenizerConfig,
+    train_tokenizer,
+)
+from crosshead.training.recipe import Recipe, TrainConfig
+
+_FEWEST_PIECES = 500
+_WORDS_A_PIECE = 80
+_TRIES = 4
+"""For two vocabularies of one size: one text may be too small for what the other needs."""
+
+
+def learn_tokenizers(
+    config: TokenizerConfig, text: ParallelText
+) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
+    """Source and target tokenizer, learned from the text, and `config` with the size they have.
+
+    Raises `VocabularyError` where a size is stated and does not fit, or none fits both sides.
+    """
+    if config.vocab_size is not None:
+        return config, *_learned(config, text)
+    size = MOST_PIECES
+    if config.kind in ("bpe", "unigram"):
+        size = vocabulary_size(text, joint=config.joint)
+    for attempt in range(1, _TRIES + 1):
+        chosen = config.model_copy(update={"vocab_size": size})
+        try:
+            return chosen, *_learned(chosen, text)
+        except VocabularyError as error:
+            if attempt == _TRIES:
+                raise
+            # Where the characters alone take more than there is, as in Chinese, the pieces that
+            # are learned come on top.
+            size = error.fits if error.fits < size else error.fits + size
+    raise AssertionError("the last attempt returns or raises")
+
+
+def vocabulary_size(text: ParallelText, *, joint: bool) -> int:
+    """Pieces for the words of a vocabulary's text: of both sides, or of one on the average."""
+    words = sum(len(line.split()) for side in (text.source, text.target) for line in side)
+    pieces = round((words if joint else words / 2) / _WORDS_A_PIECE, -2)
+    return int(min(max(pieces, _FEWEST_PIECES), MOST_PIECES))
+
+
+def with_sizes(recipe: Recipe, tokenizer: TokenizerConfig, examples: Sequence[Example]) -> Recipe:
+    """The recipe with `tokenizer`, and a warm-up and a cadence of validation for `examples`."""
+    train = recipe.train
+    if train.warmup is None or not train.valid_every:
+        lengths = example_lengths(examples)
+        updates = len(plan_batches(lengths, train.batch_tokens, train.seed, epoch=0))
+        chosen = {
+            "warmup": train.warmup or warmup_updates(train, updates),
+            "valid_every": train.valid_every or min(max(updates, 200), 2000),
+        }
+        train = train.model_copy(update=chosen)
+    return recipe.model_copy(update={"tokenizer": tokenizer, "train": train})
+
+
+def warmup_updates(config: TrainConfig, updates: int) -> int:
+    """Ten epochs of so many updates, within bounds and within a tenth of the budget."""
+    budgets = [config.max_updates, config.max_epochs and config.max_epochs * updates]
+    tenths = [budget // 10 for budget in budgets if budget is not None]
+    return max(1, min(max(10 * updates, 200), 4000, *tenths))
+
+
+def _learned(config: TokenizerConfig, text: ParallelText) -> tuple[Tokenizer, Tokenizer]:
+    if config.joint:
+        joint = train_tokenizer(config, [*text.source, *text.target])
+        return joint, joint
+    return train_tokenizer(config, text.source), train_tokenizer(config, text.target)

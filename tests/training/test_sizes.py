@@ -1,0 +1,136 @@
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from crosshead.data.batching import Example
+from crosshead.data.corpora import ParallelText
+from crosshead.data.subwords import VocabularyError
+from crosshead.data.tokenizers import MOST_PIECES, TokenizerConfig
+from crosshead.training.recipe import TrainConfig, compose
+from crosshead.training.sizes import (
+    learn_tokenizers,
+    vocabulary_size,
+    warmup_updates,
+    with_sizes,
+)
+
+
+def parallel(source: Sequence[str], target: Sequence[str]) -> ParallelText:
+    rows = np.arange(len(source))
+    return ParallelText(list(source), list(target), ["f"], np.zeros_like(rows), rows + 1)
+
+
+def sentences(count: int, alphabet: str = "abcdefghijklmnopqrstuvwxyz") -> list[str]:
+    rng = random.Random(1)
+    words = ["".join(rng.choices(alphabet, k=rng.randint(2, 8))) for _ in range(3000)]
+    return [" ".join(rng.choices(words, k=8)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("words", "joint", "expected"),
+    [
+        (400, True, 500),  # the least
+        (50_000, True, 1200),  # of 100,000 words: 1,250, and the even hundred is nearer
+        (50_000, False, 600),
+        (10_000_000, True, 8000),  # the most
+    ],
+)
+def test_a_vocabulary_grows_with_the_words(words: int, joint: bool, expected: int) -> None:
+    line = "w " * (words // 100)
+    assert vocabulary_size(parallel([line] * 100, [line] * 100), joint=joint) == expected
+
+
+@pytest.mark.parametrize(
+    ("budget", "updates", "expected"),
+    [
+        ({"max_updates": 30_000}, 1, 200),
+        ({"max_updates": 30_000}, 120, 1200),
+        ({"max_updates": 30_000}, 250, 2500),
+        ({"max_updates": 30_000}, 1000, 3000),
+        ({"max_updates": 100_000}, 1000, 4000),
+        ({"max_updates": 50}, 120, 5),
+        ({"max_updates": 3}, 120, 1),
+        ({"max_epochs": 30}, 120, 360),
+        ({"max_epochs": 30, "max_updates": 1000}, 120, 100),
+        ({"max_minutes": 5.0}, 120, 1200),
+    ],
+)
+def test_the_warm_up_is_ten_epochs_within_bounds(
+    budget: dict[str, float], updates: int, expected: int
+) -> None:
+    config = TrainConfig(learning_rate=0.01, **budget)  # type: ignore[arg-type]
+    assert warmup_updates(config, updates) == expected
+
+
+def examples(count: int) -> list[Example]:
+    """Each fills a batch of 257 tokens by itself."""
+    return [([5] * 200, [5] * 200)] * count
+
+
+@pytest.mark.parametrize(("batches", "every"), [(3, 200), (700, 700), (3000, 2000)])
+def test_validation_comes_once_an_epoch_within_bounds(batches: int, every: int) -> None:
+    recipe = compose(assignments=["train.batch_tokens=257"])
+    chosen = with_sizes(recipe, recipe.tokenizer, examples(batches)).train
+    assert chosen.valid_every == every
+    assert chosen.warmup == warmup_updates(recipe.train, batches)
+
+
+def test_what_is_stated_stays() -> None:
+    recipe = compose("base", assignments=["train.valid_every=7"])
+    tokenizer = recipe.tokenizer.model_copy(update={"vocab_size": 99})
+    chosen = with_sizes(recipe, tokenizer, examples(3))
+    assert chosen.train == recipe.train
+    assert (chosen.train.warmup, chosen.train.valid_every) == (4000, 7)
+    assert chosen.tokenizer.vocab_size == 99
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_an_open_size_is_no_more_than_the_text_allows(kind: str) -> None:
+    text = parallel(["ab ba ab"] * 40, ["ba ab"] * 40)
+    config = TokenizerConfig(kind=kind)  # type: ignore[arg-type]
+    chosen, source, target = learn_tokenizers(config, text)
+    assert source is target
+    assert chosen.vocab_size == source.vocab_size < 500
+    with pytest.raises(VocabularyError):  # one more would be too many
+        learn_tokenizers(chosen.model_copy(update={"vocab_size": source.vocab_size + 1}), text)
+    again, same, _ = learn_tokenizers(chosen, text)
+    assert again == chosen
+    assert same.pieces(range(same.vocab_size)) == source.pieces(range(source.vocab_size))
+
+
+def test_an_open_size_holds_the_characters_of_a_large_alphabet() -> None:
+    alphabet = "".join(map(chr, range(0x4E00, 0x4E00 + 800)))
+    text = parallel(sentences(400, alphabet), sentences(400))
+    chosen, source, _ = learn_tokenizers(TokenizerConfig(), text)
+    assert chosen.vocab_size == source.vocab_size > 800 + 256 + 4
+    assert any(len(piece.strip("\u2581")) > 1 for piece in source.pieces(range(260, 1000)))
+
+
+def test_two_vocabularies_have_one_size_that_fits_both() -> None:
+    text = parallel(sentences(400), [*sentences(1), *["ab ba"] * 399])
+    chosen, source, target = learn_tokenizers(TokenizerConfig(joint=False), text)
+    assert chosen.vocab_size == source.vocab_size == target.vocab_size < 500
+    assert source.pieces(range(260, 290)) != target.pieces(range(260, 290))
+
+
+def test_two_vocabularies_that_cannot_have_one_size_are_refused() -> None:
+    alphabet = "".join(map(chr, range(0x4E00, 0x4E00 + 800)))
+    text = parallel(sentences(400, alphabet), ["ab ba"] * 400)
+    with pytest.raises(VocabularyError):
+        learn_tokenizers(TokenizerConfig(joint=False), text)
+
+
+def test_a_stated_size_that_does_not_fit_is_refused() -> None:
+    text = parallel(["ab ba ab"] * 40, ["ba ab"] * 40)
+    with pytest.raises(VocabularyError, match="vocab_size=400 is larger"):
+        learn_tokenizers(TokenizerConfig(vocab_size=400), text)
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "bytes"])
+def test_other_kinds_have_an_upper_bound(kind: str) -> None:
+    config = TokenizerConfig(kind=kind)  # type: ignore[arg-type]
+    chosen, source, _ = learn_tokenizers(config, parallel(["ab ba"], ["ba"]))
+    assert chosen.vocab_size == MOST_PIECES
+    assert source.vocab_size < 300

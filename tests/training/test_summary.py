@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from crosshead.bundle import build_model
+from crosshead.decoding.search import DecodeConfig
+from crosshead.training.checkpoint import Progress
+from crosshead.training.corpus import Corpus, read_corpus
+from crosshead.training.hardware import Machine
+from crosshead.training.recipe import Recipe, compose
+from crosshead.training.sizes import with_sizes
+from crosshead.training.summary import card_facts, memory_estimate, opening_lines, search_name
+
+CPU = torch.device("cpu")
+MACHINE = Machine(CPU, 1, torch.float32, "as asked")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus]:
+    """The settings and the text of a run whose files were named as `en` and `de`."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f"one {word}" for word in "abcdefghijklmnopqrst"]
+    Path("en").write_text("\n".join([*lines, " "]) + "\n")
+    Path("de").write_text("\n".join([*lines, "x"]) + "\n")
+    data = {"source": [str(tmp_path / "en")], "target": [str(tmp_path / "de")], "valid_size": 1}
+    recipe = compose(flags={"data": data}, assignments=["tokenizer.kind=words", "decode.beam=7"])
+    corpus = read_corpus(recipe, None, None)
+    return with_sizes(recipe, corpus.tokenizer, corpus.kept.examples), corpus
+
+
+def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None:
+    recipe, corpus = run
+    text, sizes, machine = opening_lines(recipe, corpus, MACHINE, 1_230_000)
+    assert text.startswith("19 pairs to train on (left out: 1 empty side; see left-out.tsv); ")
+    assert text.endswith("validation: 1 pair held out of the training files")
+    assert sizes == (
+        f"1.23 M parameters, vocabulary {corpus.source_tokenizer.vocab_size}, batches of 4,096 "
+        "tokens, warm-up of 200 updates, validation every 200 updates"
+    )
+    assert machine.startswith("on cpu, 1 thread, float32 (as asked); about 0.5 GB of memory")
+
+
+def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> None:
+    recipe, corpus = run
+    progress = Progress(update=7, commands=["begin", "", "go on"], names=["en", "de"])
+    facts = card_facts(recipe, Path("out"), corpus, MACHINE, progress, 9, "the best", [])
+    assert [file.path for file in facts.files] == ["en", "de"]
+    assert 'source = ["en"]' in facts.recipe and str(Path.cwd()) not in facts.recipe
+    assert facts.commands == ["begin", "go on"]  # a library's call types nothing
+    assert (facts.pairs, facts.updates, facts.search) == (19, 7, "beam 7")
+
+
+@pytest.mark.parametrize(
+    ("decode", "name"),
+    [
+        (DecodeConfig(beam=1), "greedy"),
+        (DecodeConfig(beam=5), "beam 5"),
+        (DecodeConfig(beam=1, sample=True), "sampled"),
+    ],
+)
+def test_a_search_has_a_name(decode: DecodeConfig, name: str) -> None:
+    assert search_name(decode) == name
+
+
+@pytest.mark.parametrize(
+    ("preset", "tokens", "gigabytes"),
+    [("tiny", 1024, 0.71), ("tiny", 4096, 1.25), ("small", 4096, 1.96)],
+)
+def test_the_estimate_is_near_what_runs_in_float32_took(
+    preset: str, tokens: int, gigabytes: float
+) -> None:
+    estimate = memory_estimate(compose(preset).model, tokens, parameters_of(preset), MACHINE)
+    assert estimate == pytest.approx(gigabytes * 1e9, rel=0.1)
+
+
+@pytest.mark.parametrize(("tokens", "gigabytes"), [(2048, 1.87), (2048, 2.76), (4096, 2.18)])
+def test_the_estimate_is_not_far_from_what_runs_in_bfloat16_took(
+    tokens: int, gigabytes: float
+) -> None:
+    machine = Machine(CPU, 1, torch.bfloat16, "as asked")
+    estimate = memory_estimate(compose("tiny").model, tokens, parameters_of("tiny"), machine)
+    assert estimate == pytest.approx(gigabytes * 1e9, rel=0.25)
+
+
+def parameters_of(preset: str) -> int:
+    """With a vocabulary of 8,000."""
+    model = build_model(compose(preset).model, 8000, 8000)
+    return sum(parameter.numel() for parameter in model.parameters())
