@@ -60,9 +60,11 @@ def choose_machine(config: TrainConfig, device: torch.device) -> Machine:
             f"train.threads is {config.threads}, but this process may use "
             f"{counted(available_cores(), 'core')}; --threads 0 takes all"
         )
-    # oneDNN keeps compiled kernels of a thousand shapes; those of bfloat16 products take gigabytes,
-    # and the shapes of sentence batches hardly recur. It reads this at its first product.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+    # oneDNN, and PyTorch's layer above it, each keep compiled kernels of a thousand shapes; those
+    # of bfloat16 products take gigabytes, and the shapes of sentence batches hardly recur. Both
+    # read this at their first product.
+    for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(cache, "64")
     threads = choose_threads(config.threads)
     dtype, why = choose_precision(config.precision, device)
     return Machine(device, threads, dtype, why)

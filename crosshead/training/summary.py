@@ -23,10 +23,9 @@ from crosshead.training.recipe import Recipe, to_toml
 LIBRARIES = 500_000_000
 """Bytes that Python, PyTorch and their like hold before there is a model."""
 
-KERNELS = 1_500_000_000
-"""Bytes that oneDNN comes to hold on a CPU for products in bfloat16, whose kernels and packed
-operands differ by shape. It is what was measured beyond the rest at `tiny`: 1.2 and 1.3 GB after 14
-minutes, 2.0 after 27."""
+KERNELS = 200_000_000
+"""Bytes that oneDNN holds on a CPU for products in bfloat16, whose kernels and packed operands
+differ by shape: what was measured beyond the rest at `tiny`, its caches held to 64 shapes."""
 
 
 def opening_lines(recipe: Recipe, corpus: Corpus, machine: Machine, parameters: int) -> list[str]:
