@@ -5,7 +5,6 @@ from torch import Tensor, nn
 
 from crosshead.attention.attend import Backend, Observe, attend
 from crosshead.attention.cache import KeyValues
-from crosshead.attention.projection import Linear
 
 
 class MultiHeadAttention(nn.Module):
@@ -32,9 +31,9 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.d_key, self.d_value = heads, d_key, d_value
-        self.query = Linear(d_model, heads * d_key)
-        self.key_value = Linear(d_model, heads * (d_key + d_value))
-        self.output = Linear(heads * d_value, d_model)
+        self.query = nn.Linear(d_model, heads * d_key)
+        self.key_value = nn.Linear(d_model, heads * (d_key + d_value))
+        self.output = nn.Linear(heads * d_value, d_model)
         self.dropout = dropout
         self.output_gain = output_gain
         self.backend = backend

@@ -6,7 +6,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from crosshead.attention.projection import Linear
 from crosshead.layers.dropout import Dropout
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -33,8 +32,8 @@ class FeedForward(nn.Module):
         output_gain: float = 1.0,
     ) -> None:
         super().__init__()
-        self.inner = Linear(d_model, d_ff)
-        self.outer = Linear(d_ff, d_model)
+        self.inner = nn.Linear(d_model, d_ff)
+        self.outer = nn.Linear(d_ff, d_model)
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
         for layer, gain in ((self.inner, 1.0), (self.outer, output_gain)):

@@ -12,7 +12,6 @@ from crosshead.attention.attend import Backend
 from crosshead.attention.cache import Cache, KeyValues, NoPast
 from crosshead.attention.masks import causal, present
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.attention.projection import Linear
 from crosshead.config import Config
 from crosshead.layers.addnorm import ADD_NORM, AddNorm
 from crosshead.layers.decoder import Decoder, DecoderLayer
@@ -151,7 +150,7 @@ class Transformer(nn.Module):
             [_decoder_layer(config, backend) for _ in range(config.decoder_layers)],
             _final_norm(config),
         )
-        self.projection = Linear(config.d_model, target_vocabulary, bias=config.output_bias)
+        self.projection = nn.Linear(config.d_model, target_vocabulary, bias=config.output_bias)
         self.projection.weight = (
             embedding_weight(target_vocabulary, config.d_model)
             if config.tie == "none"
