@@ -41,7 +41,8 @@ class CrossAttention:
 def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """Record the attention weights of every call inside the block, by the name of the module.
 
-    Gives a dictionary that fills up as the model is called: one tensor `B H Q K` a call. Meanwhile
+    Gives a dictionary that fills up as the model is called: one tensor `B H Q K` a call. (In beam
+    search the rows of a sentence query its memory together: `Q` then counts rows.) Meanwhile
     every attention is computed by the explicit backend, the one that has weights to show; after
     the block the modules are as before.
     """

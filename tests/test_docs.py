@@ -1,9 +1,9 @@
 """Every code block of the documentation runs.
 
 The ```python blocks of a page run in order in one namespace, its ```sh, ```bash and ```console
-blocks with `bash -e`, all in one fresh folder and with this environment's commands on the path.
-Of a console block the lines after `$ ` run. A block whose info string has the word `text` is not
-run, nor is one under the line `<!-- not run: REASON -->`, which counts as skipped.
+blocks with `bash -e -o pipefail`, all in one fresh folder and with this environment's commands
+on the path. Of a console block the lines after `$ ` run. A block whose info string has the word
+`text` is not run, nor is one under the line `<!-- not run: REASON -->`, which counts as skipped.
 """
 
 import contextlib
@@ -73,7 +73,7 @@ def run(block: Block, page: Path, namespace: dict[str, Any]) -> None:
         lines = [line[2:] for line in lines if line.startswith("$ ")]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
-        ["bash", "-e", "-c", "\n".join(lines)],
+        ["bash", "-e", "-o", "pipefail", "-c", "\n".join(lines)],
         env={**os.environ, "PATH": path},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -125,3 +125,5 @@ def test_blocks_share_a_namespace_and_a_folder(
     assert namespace["y"] == 2
     with pytest.raises(AssertionError, match=r"page.md:9 exits with 1"):
         run(Block("sh", "false\ntrue\n", 9, None), page, namespace)
+    with pytest.raises(AssertionError, match=r"page.md:12 exits with 1"):
+        run(Block("sh", "false | head\n", 12, None), page, namespace)

@@ -117,7 +117,7 @@ def attend(
     `mask` is True where a query may attend. A query with no key to attend to gathers zeros, and
     passes no gradient (a softmax over nothing would be NaN). `dropout` is the share of weights
     dropped: 0 outside training. Without a `backend` it is `sdpa` for what that computes on a GPU,
-    and else `explicit`, which on CPUs is the faster at the lengths of sentences.
+    and else `explicit`, which on CPUs is no slower at the lengths of most sentences.
     """
     if backend is None:
         fused = query.device.type != "cpu" and _is_fusable(score, combine, observe)

@@ -24,7 +24,7 @@ class Past(Protocol):
 
 
 class NoPast:
-    """Nothing came before and nothing is remembered: training, and the encoder."""
+    """Nothing came before and nothing is remembered: training, where all positions are given."""
 
     def extend(self, new: KeyValues) -> KeyValues:
         """`new` itself."""

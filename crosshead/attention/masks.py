@@ -1,7 +1,7 @@
 """Who may attend to whom: predicates of (batch, head, query, key) that combine with `&`, `|`, `~`.
 
-True = may attend, everywhere. A predicate is written for index tensors that broadcast, so the same
-one serves a dense mask (`dense`) and kernels that evaluate it in place, as FlexAttention does.
+True = may attend, everywhere. A predicate is written for index tensors that broadcast: `dense`
+evaluates it for all queries and keys at once, which is the mask that `attend` takes.
 """
 
 from collections.abc import Callable

@@ -26,7 +26,7 @@ from crosshead.decoding.candidates import (
     not_finite,
     top_values,
 )
-from crosshead.decoding.protocol import Decodable, S
+from crosshead.decoding.protocol import Decodable, State
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Beams:
 
 @torch.no_grad()
 def beam_search(
-    model: Decodable[S],
+    model: Decodable[State],
     source: Int[Tensor, "B S"],
     max_lengths: Int[Tensor, " B"],
     specials: Specials,

@@ -20,23 +20,23 @@ class DecodingState(Protocol):
         """A state whose row i continues row `rows[i]` of this one.
 
         Repeating an index expands a row, leaving one out drops it, another order reorders; at least
-        one row stays (`ValueError`). What belongs to the sentence (the encoder's memory) is shared
-        by its rows, not copied. The state itself is left as it was and can still be stepped.
+        one row stays (`ValueError`). What belongs to the sentence (the encoder's memory) may be
+        shared by its rows. The state itself is left as it was and can still be stepped.
         """
         ...
 
 
-S = TypeVar("S", bound=DecodingState)
+State = TypeVar("State", bound=DecodingState)
 
 
-class Decodable(Protocol[S]):
+class Decodable(Protocol[State]):
     """A model that can be searched."""
 
-    def start(self, source: Int[Tensor, "B S"]) -> S:
+    def start(self, source: Int[Tensor, "B S"]) -> State:
         """The state before the first token: one row a sentence of a padded source."""
         ...
 
-    def step(self, state: S, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N V"], S]:
+    def step(self, state: State, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N V"], State]:
         """Feed each row its next tokens; return the logits of the token after them.
 
         The first call gives the start token. Several tokens at once (a forced prefix) count as if

@@ -23,7 +23,7 @@ from crosshead.decoding.candidates import (
     make_hypothesis,
     top_values,
 )
-from crosshead.decoding.protocol import Decodable, S
+from crosshead.decoding.protocol import Decodable, State
 from crosshead.errors import ConfigError
 
 __all__ = ["DecodeConfig", "Hypothesis", "Specials", "greedy_search", "sample", "search"]
@@ -66,7 +66,7 @@ class DecodeConfig(Config):
 
 
 def search(
-    model: Decodable[S],
+    model: Decodable[State],
     source: Int[Tensor, "B S"],
     max_lengths: Int[Tensor, " B"],
     specials: Specials,
@@ -104,7 +104,7 @@ def search(
 
 
 def greedy_search(
-    model: Decodable[S],
+    model: Decodable[State],
     source: Int[Tensor, "B S"],
     max_lengths: Int[Tensor, " B"],
     specials: Specials,
@@ -121,7 +121,7 @@ def greedy_search(
 
 
 def sample(
-    model: Decodable[S],
+    model: Decodable[State],
     source: Int[Tensor, "B S"],
     max_lengths: Int[Tensor, " B"],
     specials: Specials,
@@ -160,7 +160,7 @@ def sample(
 
 @torch.no_grad()
 def _walk(
-    model: Decodable[S],
+    model: Decodable[State],
     source: Int[Tensor, "B S"],
     max_lengths: Int[Tensor, " B"],
     specials: Specials,

@@ -1,6 +1,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from crosshead.attention.attend import attend, explicit, sdpa, weighted_sum
+from crosshead.attention import attend as attend_module
+from crosshead.attention.attend import Backend, attend, explicit, sdpa, weighted_sum
 from crosshead.attention.masks import Mask, causal
 from crosshead.attention.scores import ScaledDot
 
@@ -407,3 +409,29 @@ def test_weighted_sum_is_a_matrix_product() -> None:
     torch.testing.assert_close(
         weighted_sum(weights, value), torch.einsum("bhqk,bhke->bhqe", weights, value)
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "more", "expected"),
+    [
+        ("cpu", {}, "explicit"),
+        ("meta", {}, "sdpa"),
+        ("meta", {"observe": lambda weights: None}, "explicit"),
+        ("meta", {"score": lambda query, key: query @ key.mT}, "explicit"),
+        ("meta", {"combine": lambda weights, value: weights @ value}, "explicit"),
+    ],
+)
+def test_the_fused_kernel_is_for_what_it_computes_on_other_devices_than_cpus(
+    device: str, more: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = []
+    for kernel in (explicit, sdpa):
+
+        def noted(*tensors: Tensor, kernel: Backend = kernel, **settings: Any) -> Tensor:
+            chosen.append(kernel.__name__)
+            return kernel(*tensors, **settings)
+
+        monkeypatch.setattr(attend_module, kernel.__name__, noted)
+    x = inputs(0)
+    attend(*(part.to(device) for part in (x.query, x.key, x.value)), **more)
+    assert chosen == [expected]
