@@ -37,6 +37,7 @@ from harness import (
 
 from crosshead.bundle import Bundle, load_bundle
 from crosshead.data.corpora import DataConfig, read_pairs
+from crosshead.data.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Specials, search
 from crosshead.errors import UserError
 from crosshead.evaluation import bleu
@@ -185,7 +186,7 @@ def _write_work(
     from ctranslate2_model import write_ctranslate2
 
     write_ctranslate2(bundle.model, folder / "ctranslate2")
-    ids = [[*row, EOS] for row in bundle.source_tokenizer.encode_lines(lines)]
+    ids = [[*row, EOS] for row in token_ids(bundle.source_tokenizer, lines)]
     (folder / "work.json").write_text(json.dumps({"lines": lines, "ids": ids}))
     return {
         "bundle": str(options.bundle),

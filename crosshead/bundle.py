@@ -23,11 +23,11 @@ from torch import Tensor
 
 from crosshead import __version__
 from crosshead.config import Config, validate
-from crosshead.data.symbols import open_stored, read_metadata
-from crosshead.data.tokenizers import Tokenizer, load_tokenizer
+from crosshead.data.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import BundleError, ConfigError, DamagedBundle
-from crosshead.files import atomic_write_all, make_directory
+from crosshead.files import atomic_write_all, make_directory, open_stored, read_metadata
+from crosshead.layers.embeddings import SinusoidalPositions
 from crosshead.models.transformer import Transformer, TransformerConfig
 
 FORMAT = 1
@@ -158,27 +158,9 @@ def load_bundle(path: Path | str, device: torch.device | str = "cpu") -> Bundle:
     directory = Path(path)
     config = load_config(directory)
     source_tokenizer, target_tokenizer = _load_tokenizers(directory, config)
-    weights = load_weights(directory, config)
-    # Initialising draws random numbers, and loading is no reason to disturb the caller's.
-    with torch.random.fork_rng(devices=[]):
-        model = build_model(config.model, config.source_vocabulary, config.target_vocabulary)
-    set_weights(model, weights)
+    model = _model_without_memory(directory, config)
+    _fill(model, _read_weights(directory / WEIGHTS), directory / WEIGHTS)
     return Bundle(config, model.to(device).eval(), source_tokenizer, target_tokenizer)
-
-
-def load_weights(directory: Path, config: BundleConfig) -> dict[str, Tensor]:
-    """A bundle's weights by name, without its model. Raises `BundleError` where they do not fit."""
-    path = directory / WEIGHTS
-    weights = _read_weights(path)
-    try:
-        # On the meta device a model has shapes and no memory, however large a number is.
-        with torch.device("meta"):
-            shapes = build_model(config.model, config.source_vocabulary, config.target_vocabulary)
-    except (ValueError, RuntimeError, OverflowError) as error:
-        reason = str(error).partition("\n")[0]
-        raise DamagedBundle(directory / CONFIG, f"no such model can be: {reason}") from None
-    check_weights(shapes, weights, path)
-    return weights
 
 
 def load_config(directory: Path) -> BundleConfig:
@@ -230,22 +212,41 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         raise DamagedBundle(path, "truncated or damaged: no whole safetensors file") from None
 
 
+def _model_without_memory(directory: Path, config: BundleConfig) -> Transformer:
+    """The model of a configuration on the meta device: its shapes alone, however large.
+
+    Nothing is initialised, and no random number drawn. Raises `DamagedBundle` where none can be.
+    """
+    try:
+        with torch.device("meta"):
+            return build_model(config.model, config.source_vocabulary, config.target_vocabulary)
+    except (ValueError, RuntimeError, OverflowError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DamagedBundle(directory / CONFIG, f"no such model can be: {reason}") from None
+
+
+def _fill(model: Transformer, weights: dict[str, Tensor], path: Path) -> None:
+    """Give a model without memory its weights; raises what `check_weights` raises."""
+    check_weights(model, weights, path)
+    for name, parameter in model.named_parameters():
+        # Swapped, a parameter that is used twice stays one; copied, it does not change with the
+        # file, which is mapped into memory.
+        torch.utils.swap_tensors(parameter, torch.nn.Parameter(weights[name].clone()))
+    for module in model.modules():
+        if isinstance(module, SinusoidalPositions):
+            module.table = torch.empty(0, module.d_model)  # computed as far as it is looked up
+
+
 def _tokenizer_files(bundle: Bundle) -> dict[str, bytes]:
     """The contents of the tokenizers' files by name."""
     with tempfile.TemporaryDirectory() as scratch:
-        if bundle.config.joint_tokenizer:
-            bundle.source_tokenizer.save(Path(scratch), "tokenizer")
-        else:
-            bundle.source_tokenizer.save(Path(scratch), "source")
-            bundle.target_tokenizer.save(Path(scratch), "target")
+        tokenizers = bundle.source_tokenizer, bundle.target_tokenizer
+        save_tokenizers(Path(scratch), *tokenizers, joint=bundle.config.joint_tokenizer)
         return {file.name: file.read_bytes() for file in sorted(Path(scratch).iterdir())}
 
 
 def _load_tokenizers(directory: Path, config: BundleConfig) -> tuple[Tokenizer, Tokenizer]:
-    if config.joint_tokenizer:
-        source = target = load_tokenizer(directory, "tokenizer")
-    else:
-        source, target = load_tokenizer(directory, "source"), load_tokenizer(directory, "target")
+    source, target = load_tokenizers(directory, joint=config.joint_tokenizer)
     sides = (
         ("source", source.vocab_size, config.source_vocabulary),
         ("target", target.vocab_size, config.target_vocabulary),

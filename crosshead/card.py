@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from crosshead.bundle import BundleScore
 
+_METRIC_TYPES = {"chrF2": "chrf"}
+"""What model hubs call a metric where it is not sacreBLEU's name in small letters."""
+
 
 @dataclass(frozen=True)
 class CardFile:
@@ -55,7 +58,7 @@ def model_card(facts: CardFacts) -> str:
         f"## Data\n\n{_data(facts)}",
         f"## Scores\n\n{_scores(facts)}",
         f"## Training\n\n{_training(facts)}",
-        f"## Settings\n\n{_fenced('toml', facts.recipe)}",
+        f"## Settings\n\n{fenced('toml', facts.recipe)}",
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -90,7 +93,8 @@ def front_matter(
         ]
         for score in scores:
             if score.test_set == test_set:
-                lines.append(f"    - type: {_yaml(score.metric.lower())}")
+                metric_type = _METRIC_TYPES.get(score.metric, score.metric.lower())
+                lines.append(f"    - type: {_yaml(metric_type)}")
                 lines.append(f"      name: {_yaml(score.metric)}")
                 lines.append(f"      value: {score.value:.2f}")
     return "\n".join(["---", *lines, "---"])
@@ -102,13 +106,25 @@ def _yaml(text: str) -> str:
 
 
 def _summary(facts: CardFacts) -> str:
-    between = "between two languages"
-    if facts.source_language and facts.target_language:
-        between = f"from `{facts.source_language}` to `{facts.target_language}`"
+    between = translates(facts.source_language, facts.target_language)
     return (
-        f"A Transformer that translates {between}: {facts.parameters:,} parameters, trained with "
+        f"A Transformer that {between}: {facts.parameters:,} parameters, trained with "
         f"crosshead on {facts.pairs:,} sentence pairs."
     )
+
+
+def translates(source: str | None, target: str | None) -> str:
+    """`translates from ... to ...`, with the languages that are known."""
+    known = [f" {word} `{code}`" for word, code in (("from", source), ("to", target)) if code]
+    return "translates" + ("".join(known) or " from one language to another")
+
+
+def fenced(language: str, text: str) -> str:
+    """A code block whose fence is longer than any run of back-ticks in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text.strip()}\n{fence}"
 
 
 def use() -> str:
@@ -118,8 +134,8 @@ def use() -> str:
 translate = crosshead.load("DIR")
 translate(["A first line.", "Another."])"""
     return (
-        f"## Use\n\n{_fenced('sh', 'crosshead translate DIR input.txt')}\n\n"
-        f"{_fenced('python', python)}\n\n`DIR` is the directory of this card."
+        f"## Use\n\n{fenced('sh', 'crosshead translate DIR input.txt')}\n\n"
+        f"{fenced('python', python)}\n\n`DIR` is the directory of this card."
     )
 
 
@@ -161,7 +177,7 @@ def _training(facts: CardFacts) -> str:
         ["seed", str(facts.seed)],
         ["versions", ", ".join(f"{name} {version}" for name, version in facts.versions.items())],
     ]
-    return f"{_fenced('sh', chr(10).join(facts.commands))}\n\n{_table(['', ''], rows)}"
+    return f"{fenced('sh', chr(10).join(facts.commands))}\n\n{_table(['', ''], rows)}"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -173,11 +189,3 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 def _code(text: str) -> str:
     """Inline code; a back-tick in the text would end it."""
     return f"`{text.replace('`', chr(39))}`"
-
-
-def _fenced(language: str, text: str) -> str:
-    """A code block whose fence is longer than any run of back-ticks in the text."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}{language}\n{text.strip()}\n{fence}"

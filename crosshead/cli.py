@@ -15,7 +15,7 @@ import typer
 
 from crosshead import __version__
 from crosshead.errors import UserError
-from crosshead.terminal import end_on, guarded, note, open_output, put, stop_on_signals, table
+from crosshead.terminal import end_on, guarded, note, put, stop_on_signals, table
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 data_app = typer.Typer(rich_markup_mode=None)
@@ -24,9 +24,7 @@ app.add_typer(data_app, name="data", help="Get public data sets.")
 BundleArgument = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A bundle's directory.")]
 SourceOption = Annotated[Path, typer.Option(metavar="F", help="Source sentences (.gz too).")]
 ReferenceOption = Annotated[Path, typer.Option(metavar="F", help="A reference for each line.")]
-MetricsOption = Annotated[
-    str, typer.Option(metavar="LIST", help="Of bleu, chrf, ter (evaluate: perplexity), by commas.")
-]
+MetricsOption = Annotated[str, typer.Option(metavar="LIST", help="Of bleu, chrf, ter, by commas.")]
 TokenizeOption = Annotated[
     str | None, typer.Option(metavar="T", help="sacreBLEU's tokenisation: 13a, none, zh, ...")
 ]
@@ -87,7 +85,7 @@ def train(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where run and bundle are written.")],
     recipe: Annotated[
         str | None,
-        typer.Argument(metavar="[RECIPE]", help="A TOML file, or a name of those that ship."),
+        typer.Argument(metavar="RECIPE", help="A TOML file, or a name of those that ship."),
     ] = None,
     source: Annotated[
         Files, typer.Option(metavar="F", help="Source sentences, one a line; repeatable.")
@@ -99,7 +97,12 @@ def train(
         Files, typer.Option(metavar="F", help="TSV or JSONL with both sides; repeatable.")
     ] = None,
     fields: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Source and target field of --pairs.")
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Source and target field of --pairs: names (a TSV's first line is then its "
+            "header), or in a TSV numbers of columns from 1.",
+        ),
     ] = None,
     valid_source: Annotated[Files, typer.Option(metavar="F", help="To validate with.")] = None,
     valid_target: Annotated[Files, typer.Option(metavar="F", help="To validate with.")] = None,
@@ -201,7 +204,7 @@ def train(
 def translate(
     bundle: BundleArgument,
     file: Annotated[
-        str, typer.Argument(metavar="[FILE|-]", help="Text (.gz too), or a pipe.")
+        str, typer.Argument(metavar="FILE", help="Text (.gz too); - is standard input.")
     ] = "-",
     output: Annotated[
         Path | None, typer.Option(metavar="F", help="A file, whole or absent; else the output.")
@@ -232,8 +235,8 @@ def translate(
     """
     from crosshead import reports
     from crosshead.pipelines import load
-    from crosshead.pipes import count_lines, read_groups
 
+    reports.check_not_input(output, file)
     translator = load(bundle, device, threads)
     flags = {
         "beam": beam,
@@ -245,16 +248,7 @@ def translate(
         "batch_tokens": batch_tokens,
     }
     decode = reports.search_settings(translator.bundle.config.decode, sample, flags, n_best)
-    total = count_lines(file) if output and sys.stderr and sys.stderr.isatty() else None
-    first = 1
-    with open_output(output) as write, reports.answering(total) as advance:
-        for lines in read_groups(file):
-            # Samples are numbered from 0, as those of a list in Python are.
-            found = translator.translate(lines, decode=decode, n_best=n_best or 1, first=first - 1)
-            write(reports.answers(lines, found, first, n_best is not None, scores, jsonl).encode())
-            warnings = reports.split_warnings(found, first)
-            first += len(lines)
-            advance(first - 1, warnings)
+    reports.answer(translator, file, output, decode, n_best, scores, jsonl)
 
 
 @app.command(
@@ -264,7 +258,9 @@ def evaluate(
     bundle: BundleArgument,
     source: SourceOption,
     reference: ReferenceOption,
-    metrics: MetricsOption = "bleu,chrf",
+    metrics: Annotated[
+        str, typer.Option(metavar="LIST", help="Of bleu, chrf, ter and perplexity, by commas.")
+    ] = "bleu,chrf",
     tokenize: TokenizeOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
@@ -274,8 +270,8 @@ def evaluate(
 ) -> None:
     """Translate a test set and score it.
 
-    Each metric comes with its bootstrap interval of 95 % and sacreBLEU's signature. By default the
-    search is as the bundle says.
+    Each metric comes with its bootstrap interval of 95 % and a signature: sacreBLEU's, or of
+    perplexity one that says how it is normalised. By default the search is as the bundle says.
     """
     from crosshead import reports
     from crosshead.data.corpora import read_aligned
@@ -296,7 +292,7 @@ def evaluate(
 def compare(
     bundles: Annotated[
         list[Path],
-        typer.Argument(metavar="BUNDLE...", help="Two or more; the first is the baseline."),
+        typer.Argument(metavar="BUNDLE", help="Two or more; the first is the baseline."),
     ],
     source: SourceOption,
     reference: ReferenceOption,
@@ -367,14 +363,14 @@ def info(bundle: BundleArgument) -> None:
 @app.command(epilog="\b\nExample:\n  crosshead average runs/a runs/b runs/c --out runs/mean")
 def average(
     bundles: Annotated[
-        list[Path], typer.Argument(metavar="BUNDLE...", help="Two or more, of one shape.")
+        list[Path], typer.Argument(metavar="BUNDLE", help="Two or more, of one shape.")
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new directory.")],
 ) -> None:
     """Average the weights of several bundles."""
     from crosshead.training.average import average_bundles
 
-    average_bundles(bundles, out)
+    average_bundles(bundles, out, command=shlex.join(["crosshead", *sys.argv[1:]]))
     put(f"{out}: the mean of {len(bundles)} bundles\n")
 
 

@@ -6,14 +6,32 @@ this module knows none of them. An unknown key is an error that names the neares
 
 import difflib
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, why_unreadable
 
 C = TypeVar("C", bound="Config")
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "list_type": "a list",
+    "model_type": "a section",
+    "literal_error": "{expected}",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "{le:g} or less",
+    "string_pattern_mismatch": "text that matches {pattern}",
+}
+"""What fits where something else was found, by pydantic's type of the error."""
 
 
 class Config(BaseModel):
@@ -24,27 +42,30 @@ class Config(BaseModel):
     )
 
 
-def validate(config_class: type[C], values: dict[str, Any], where: str = "") -> C:
+def validate(
+    config_class: type[C],
+    values: dict[str, Any],
+    where: str = "",
+    typed: Mapping[str, str] | None = None,
+) -> C:
     """Build a configuration from plain values.
 
-    `where` (a file or a flag) begins the message of the `ConfigError` raised for the first value
-    that does not fit.
+    `where` (a file) begins the message of the `ConfigError` raised for the first value that does
+    not fit; `typed` says what was typed for some keys (`--beam` for `beam`), to name it so.
     """
     try:
         return config_class.model_validate(values)
     except ValidationError as error:
         prefix = f"{where}: " if where else ""
-        raise ConfigError(prefix + _explain(config_class, error)) from None
+        raise ConfigError(prefix + _explain(config_class, error, typed or {})) from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; raises `ConfigError` naming file and line where it is not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file") from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+        raise ConfigError(f"{path}: {why_unreadable(error)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
@@ -57,7 +78,7 @@ def nearest(word: str, known: list[str]) -> str:
     return f"known: {', '.join(sorted(known))}"
 
 
-def _explain(config_class: type[Config], error: ValidationError) -> str:
+def _explain(config_class: type[Config], error: ValidationError, typed: Mapping[str, str]) -> str:
     """One line for the first of pydantic's complaints, in the words of a recipe."""
     first = error.errors(include_url=False)[0]
     location = [part for part in first["loc"] if isinstance(part, str)]
@@ -65,10 +86,20 @@ def _explain(config_class: type[Config], error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         fields = _fields_at(config_class, location[:-1])
         return f"unknown key {key!r}; {nearest(location[-1], fields)}"
-    message = first["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
-    found = "" if first["type"] in ("missing", "value_error") else f", found {first['input']!r}"
-    return f"{key}: {message}{found}" if key else f"{message}{found}"
+    name = typed.get(key, key)
+    return f"{name}: {_complaint(first)}" if name else _complaint(first)
+
+
+def _complaint(error: Any) -> str:
+    """What is wrong with a value, without the name of its key."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "missing":
+        return "missing; there is no default, so give a value"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind in _EXPECTED:
+        return f"expected {_EXPECTED[kind].format(**context)}, found {error['input']!r}"
+    return f"{error['msg']}, found {error['input']!r}"
 
 
 def _fields_at(config_class: type[Config], path: list[str]) -> list[str]:

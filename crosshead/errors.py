@@ -30,3 +30,12 @@ class DamagedBundle(BundleError):
         super().__init__(
             f"{path}: {found}; the bundle is damaged: take a fresh copy of it, or train it again"
         )
+
+
+def why_unreadable(error: OSError) -> str:
+    """What is wrong with a file that cannot be read, after its name, and what to do."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file; check its name"
+    if isinstance(error, IsADirectoryError):
+        return "is a directory; expected a file"
+    return f"cannot be read ({error.strerror}); make it readable, or name another"

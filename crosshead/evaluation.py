@@ -5,25 +5,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
+from crosshead import __version__
 from crosshead.config import nearest
+from crosshead.data.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.pipelines import ScoredTranslation
 
 METRICS = ("bleu", "chrf", "ter")
 """The metrics that compare translations with a reference (Post 2018 says why through sacreBLEU)."""
 
-RESAMPLES = 1000
-"""Of the bootstrap; its seed is sacreBLEU's own, and both stand in the signature."""
+RESAMPLES, SEED = 1000, 12345
+"""Of the bootstrap; the seed is sacreBLEU's own, and both stand in the signature."""
 
 
 @dataclass(frozen=True)
 class CorpusScore:
-    """A score over a test set, with its bootstrap interval of 95 % and sacreBLEU's signature."""
+    """A score over a test set, with its bootstrap interval of 95 % and its signature.
+
+    The signature is sacreBLEU's, or for perplexity one of our own in the same form.
+    """
 
     metric: str
     value: float
@@ -115,16 +121,31 @@ def compare(
     ]
 
 
-def perplexity(scored: Sequence[ScoredTranslation]) -> float:
+def perplexity(scored: Sequence[ScoredTranslation], tokenizer: Tokenizer) -> CorpusScore:
     """The exponential of the mean negative log-probability of a piece, ends of sentences too.
 
-    Comparable between models with the same target tokenizer only. Raises `DataError` for none.
+    Comparable between models with the same target `tokenizer` only, which the signature describes.
+    The interval is that of the bootstrap over sentences. Raises `DataError` for no translation.
     """
     if not scored:
         raise DataError("no translation to take the perplexity of: the test set is empty")
-    pieces = sum(len(each.piece_log_probs) for each in scored)
-    mean = -math.fsum(each.log_prob for each in scored) / pieces
-    return math.exp(mean) if mean < 700 else math.inf
+    losses = np.array([-each.log_prob for each in scored])
+    pieces = np.array([len(each.piece_log_probs) for each in scored])
+    rng = np.random.default_rng(SEED)
+    resamples = (rng.integers(len(scored), size=len(scored)) for _ in range(RESAMPLES))
+    means = [losses[rows].sum() / pieces[rows].sum() for rows in resamples]
+    low, high = np.percentile(means, [2.5, 97.5])
+    signature = (
+        f"nrefs:1|bs:{RESAMPLES}|seed:{SEED}|per:piece|eos:yes|tok:{tokenizer.kind}|"
+        f"vocab:{tokenizer.vocab_size}|version:crosshead-{__version__}"
+    )
+    value = math.fsum(losses) / int(pieces.sum())
+    return CorpusScore("perplexity", _exp(value), _exp(low), _exp(high), signature)
+
+
+def _exp(value: float) -> float:
+    """The exponential, which is infinite where a float cannot hold it."""
+    return math.exp(value) if value < 700 else math.inf
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:

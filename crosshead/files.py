@@ -1,13 +1,18 @@
-"""Files that are whole or absent: written beside their place, synchronised, then renamed."""
+"""Files that are whole or absent: written beside their place, synchronised, then renamed.
+
+And how those of a bundle are read, with what is wrong with one in a line.
+"""
 
 import contextlib
 import errno
+import io
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, BinaryIO, Self
 
-from crosshead.errors import UserError
+from crosshead.errors import BundleError, DamagedBundle, UserError
 
 Write = Callable[[bytes], None]
 """Appends to a file that is being written."""
@@ -61,6 +66,43 @@ def make_directory(directory: Path) -> None:
         raise UserError(f"{directory}: cannot be made a directory: {error.strerror}") from None
 
 
+def write_all(file: io.FileIO, data: bytes) -> None:
+    """Write all of `data` to an unbuffered file, which may take less of it at a time."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of a bundle.
+
+    Raises `DamagedBundle` where there is none, and `BundleError` where it may not be read.
+    """
+    try:
+        with open_stored(path) as file:
+            found = json.load(file)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise DamagedBundle(path, f"not valid JSON ({where})") from None
+    except (ValueError, RecursionError):
+        raise DamagedBundle(path, "not valid JSON") from None
+    if not isinstance(found, dict):
+        raise DamagedBundle(path, f"expected a JSON object, found {type(found).__name__}")
+    return found
+
+
+def open_stored(path: Path) -> BinaryIO:
+    """A file of a bundle, to read; raises what `read_metadata` raises."""
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise DamagedBundle(path, "missing") from None
+    except IsADirectoryError:
+        raise DamagedBundle(path, "a directory, expected a file") from None
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}") from None
+
+
 class _Unfinished:
     """A file that is written beside its place, and removed unless it is moved there."""
 
@@ -85,9 +127,7 @@ class _Unfinished:
     def write(self, data: bytes) -> None:
         """Append to the file."""
         with explained(self._path):
-            rest = memoryview(data)
-            while rest:
-                rest = rest[self._file.write(rest) :]
+            write_all(self._file, data)
 
     def finish(self) -> None:
         """Bring all that was written to the disk."""
@@ -112,11 +152,20 @@ def explained(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise  # a reader that left is no mistake; the command line ends quietly
     except OSError as error:
-        reason = error.strerror or str(error)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            intact = "; the earlier file is intact" if path.is_file() else ""
-            reason += f"{intact}; free some space and try again"
+        reason = f"{error.strerror or error}; {_what_to_do(error, path)}"
         raise UserError(f"{path}: cannot be written: {reason}") from None
+
+
+def _what_to_do(error: OSError, path: Path) -> str:
+    """Advice for somebody whose file cannot be written."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return f"make the directory {path.parent} first, or name another place"
+    if isinstance(error, IsADirectoryError):
+        return "name a file in it"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        intact = "the earlier file is intact; " if path.is_file() else ""
+        return f"{intact}free some space and try again"
+    return "name another place"
 
 
 def synchronise(directory: Path) -> None:

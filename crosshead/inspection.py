@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from crosshead.vocabulary import EOS
 
 MOST_DRAWN = 500
 """Pieces on an axis: each takes a third of an inch, and a picture has its bounds."""
+
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def cross_attention(
     """
     bundle = translator.bundle
     if target is None:
-        target = translator(source)
+        target = translator.translate([source])[0][0].text
     examples = translator.examples([source], [target])
     [(source_ids, target_ids)] = examples
     batch = collate(examples, [0], bundle.config.model.start_token)
@@ -93,9 +96,10 @@ def plot_cross_attention(path: Path | str, attention: CrossAttention, layer: int
     """Draw one layer's cross-attention, the mean over its heads, as a heat map (PNG, SVG or PDF).
 
     Source pieces stand on the horizontal axis, target pieces on the vertical; U+2423 is a piece's
-    space. `layer` counts as a list does: -1 is the last. Raises `UserError` where matplotlib is
-    missing or the file cannot be written, `ConfigError` for a layer or a kind of file that there is
-    not, and `DataError` where a side has more than `MOST_DRAWN` pieces.
+    space, and a character that is spelled in bytes stands at the last of them. `layer` counts as a
+    list does: -1 is the last. Raises `UserError` where matplotlib is missing or the file cannot be
+    written, `ConfigError` for a layer or a kind of file that there is not, and `DataError` where a
+    side has more than `MOST_DRAWN` pieces.
     """
     path = Path(path)
     figure_class = _matplotlib_figure()
@@ -135,8 +139,27 @@ def plot_cross_attention(path: Path | str, attention: CrossAttention, layer: int
 
 
 def _visible(pieces: list[str]) -> list[str]:
-    """The pieces with their spaces to be seen: of characters and words, a space is a piece."""
-    return [piece.replace(" ", "␣") for piece in pieces]
+    """The pieces with their spaces to be seen: of characters and words, a space is a piece.
+
+    Where pieces are the bytes of a character that can be printed, it stands in place of the last.
+    """
+    labels = list(pieces)
+    for first in range(len(pieces)):
+        for last in range(first, min(first + 4, len(pieces))):
+            character = _character(pieces[first : last + 1])
+            if character is not None:
+                labels[last] = character
+    return [label.replace(" ", "␣") for label in labels]
+
+
+def _character(pieces: list[str]) -> str | None:
+    """The character, if it can be printed, that pieces spell in bytes of UTF-8."""
+    spelled = [_BYTE.fullmatch(piece) for piece in pieces]
+    try:
+        text = bytes(int(byte[1], 16) for byte in spelled if byte).decode()
+    except UnicodeDecodeError:
+        return None
+    return text if all(spelled) and len(text) == 1 and text.isprintable() else None
 
 
 def _matplotlib_figure() -> Any:

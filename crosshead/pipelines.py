@@ -3,7 +3,7 @@
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
@@ -13,12 +13,12 @@ from torch.nn import functional as F
 
 from crosshead.bundle import Bundle, load_bundle
 from crosshead.data.batching import Batch, Example, collate, example_lengths, plan_in_order
-from crosshead.data.tokenizers import Tokenizer
+from crosshead.data.tokenizers import token_ids
 from crosshead.decoding.candidates import length_penalty
 from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.transformer import Transformer
-from crosshead.sentences import join_parts, split_long, split_sentences
+from crosshead.sentences import join_parts, longest_stretch, split_long, split_sentences
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 MARGIN = 1.2
@@ -29,6 +29,10 @@ SCORED_LOGITS = 2**25
 
 LONGEST_SCORED = 4096
 """Tokens of a side that are scored: the memory that attention takes grows with their square."""
+
+LONGEST_STRETCH = 10_000
+"""Characters without a space or the end of a clause that are translated, piece by piece: what is
+longer (an image in base64, say) is no text, and would take minutes."""
 
 DEVICE_TYPES = ("cpu", "cuda", "mps", "xpu")
 """Where models are run; PyTorch has names of other places, some of which hold no numbers."""
@@ -94,7 +98,19 @@ def choose_device(name: str) -> torch.device:
             return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError, NotImplementedError):
         pass  # that is how PyTorch says that it is not there
-    raise ConfigError(f"no device {name!r} here; use auto, or one of {', '.join(DEVICE_TYPES)}")
+    raise ConfigError(
+        f"no device {name!r} here; use auto, or one there is: {', '.join(_devices_here())}"
+    )
+
+
+def _devices_here() -> list[str]:
+    """The names of all devices that there are."""
+    found = ["cpu"]
+    for kind in DEVICE_TYPES[1:]:
+        module = torch.get_device_module(kind)
+        if module.is_available():
+            found += [f"{kind}:{index}" for index in range(module.device_count())]
+    return found
 
 
 def choose_threads(threads: int) -> int:
@@ -121,16 +137,12 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def token_ids(tokenizer: Tokenizer, lines: Sequence[str]) -> list[list[int]]:
-    """The tokens of lines as a model sees them: without the white space around each line."""
-    return tokenizer.encode_lines([line.strip() for line in lines])
-
-
 class Translator:
     """Translates lines of raw text with a bundle's model.
 
-    A call takes a line or a list of lines and returns the like; `translate` says more about each.
-    The model (`translator.model`, a plain `torch.nn.Module`) may be moved to another device.
+    A call takes a text or a list of lines and returns the like, searched as the bundle says;
+    `translate` searches as it is told, and says more about each line. The model
+    (`translator.model`, a plain `torch.nn.Module`) may be moved to another device.
     """
 
     def __init__(self, bundle: Bundle) -> None:
@@ -163,12 +175,14 @@ class Translator:
     def __call__(self, text: Sequence[str]) -> list[str]: ...
 
     def __call__(self, text: str | Sequence[str]) -> str | list[str]:
-        """The best translation of a line, or of each of several.
+        """The best translation of a text, line by line, or of each line in a list.
 
-        Raises `TypeError` for anything else.
+        A text has as many lines as its translation, as on the command line. In a list each text is
+        one line, with one line of translation: a line break inside it is white space.
+        Raises `TypeError` for anything else, and what `translate` raises.
         """
         if isinstance(text, str):
-            return self.translate([text])[0][0].text
+            return "\n".join(self(text.split("\n")))
         return [translations[0].text for translations in self.translate(text)]
 
     def translate(
@@ -178,6 +192,7 @@ class Translator:
         decode: DecodeConfig | None = None,
         n_best: int = 1,
         first: int = 0,
+        progress: Callable[[float], None] = lambda share: None,
     ) -> list[list[Translation]]:
         """The translations of each line, best first: one list a line, in order, none left out.
 
@@ -187,11 +202,15 @@ class Translator:
         sentences, translated in parts and joined again. The model sees no white space around lines
         and parts: it is put around their translations, but for line breaks, which none contains.
         None depends on the other lines; samples depend on the line's number, the first of which is
-        `first`. Raises `TypeError` for what are not lines of text, a single text included.
+        `first`. `progress` is called with the share that is done, first with 0.
+
+        Raises `TypeError` for what are not lines of text, a single text included, and `DataError`,
+        before anything is translated, where a line (counted from 1) has more than
+        `LONGEST_STRETCH` characters without a space or the end of a clause among them.
         """
         decode = decode or self.bundle.config.decode
         lines = _checked_lines(lines)
-        parts = [self._parts(line) for line in lines]
+        parts = [self._parts(line, number) for number, line in enumerate(lines, first + 1)]
         texts = [part for line_parts in parts for part in line_parts]
         # Samples are drawn by number: a line's own, and which of its parts it is.
         numbers = [
@@ -199,7 +218,7 @@ class Translator:
             for line, line_parts in enumerate(parts, first)
             for index in range(len(line_parts))
         ]
-        found = iter(self._search(texts, numbers, decode, n_best))
+        found = iter(self._search(texts, numbers, decode, n_best, progress))
         return [
             self._joined(line_parts, [next(found) for _ in line_parts], decode, n_best)
             for line_parts in parts
@@ -267,20 +286,32 @@ class Translator:
         config = self.bundle.config.model
         return config.max_length if config.positions == "learned" else None
 
-    def _parts(self, line: str) -> list[str]:
+    def _parts(self, line: str, number: int) -> list[str]:
         """What a line is translated in: itself, or its sentences; nothing where it is blank."""
         if not line.strip():
             return []
         length = self._source_length
         if length(line.strip()) <= min(self.bundle.config.longest_source, self.reach):
             return [line]
+        stretch = longest_stretch(line)
+        if stretch > LONGEST_STRETCH:
+            raise DataError(
+                f"line {number}: {stretch:,} characters without a space or a mark of punctuation, "
+                f"of which {LONGEST_STRETCH:,} at most are taken for text; leave the line out, or "
+                "put spaces between its words"
+            )
         return split_long(line, length, self.reach)
 
     def _source_length(self, text: str) -> int:
         return len(self.bundle.source_tokenizer.encode(text))
 
     def _search(
-        self, texts: list[str], numbers: list[int], decode: DecodeConfig, n_best: int
+        self,
+        texts: list[str],
+        numbers: list[int],
+        decode: DecodeConfig,
+        n_best: int,
+        progress: Callable[[float], None],
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each text, in the order of the texts."""
         examples: list[Example] = [
@@ -289,6 +320,7 @@ class Translator:
         lengths = example_lengths(examples)
         positions = self._positions() or sys.maxsize
         found: dict[int, list[Hypothesis]] = {}
+        progress(0.0)
         with torch.inference_mode():
             for plan in plan_in_order(lengths, decode.batch_tokens):
                 rows = plan.tolist()
@@ -304,6 +336,7 @@ class Translator:
                     [numbers[row] for row in rows],
                 )
                 found.update(zip(rows, hypotheses, strict=True))
+                progress(len(found) / len(texts))
         return [found[row] for row in range(len(texts))]
 
     def _joined(

@@ -11,7 +11,7 @@ from io import FileIO
 from pathlib import Path
 
 from crosshead.data.corpora import split_lines
-from crosshead.errors import DataError
+from crosshead.errors import DataError, why_unreadable
 
 PATIENCE = 0.05
 """Seconds that a line which has arrived waits for others to be answered with."""
@@ -44,7 +44,7 @@ def read_groups(name: str) -> Iterator[list[str]]:
     try:
         file = Path(name).open("rb", buffering=0)  # noqa: SIM115 - closed below
     except OSError as error:
-        raise DataError(f"{name}: cannot be read: {error.strerror}") from None
+        raise DataError(f"{name}: {why_unreadable(error)}") from None
     with file:
         if name.endswith(".gz"):
             yield from line_groups(_unzipped(file, name), name, FROM_FILE)

@@ -3,11 +3,11 @@
 import contextlib
 import dataclasses
 import json
-import math
 import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.evaluation import METRICS, ComparedScore, CorpusScore, corpus_scores, perplexity
 from crosshead.pipelines import ScoredTranslation, Translation, Translator
-from crosshead.terminal import note, program, table
+from crosshead.pipes import count_lines, read_groups
+from crosshead.terminal import note, open_output, program, table, watched
 from crosshead.training.log import Bar, Messages, counted
 from crosshead.training.recipe import PRESETS, compose
 from crosshead.training.run import LEFT_OUT, Summary
@@ -41,14 +42,54 @@ def search_settings(
         values |= {"sample": True, "beam": 1}
     for key in ("temperature", "top_k", "top_p", "seed"):
         if flags.get(key) is not None and not values["sample"]:
-            raise ConfigError(f"--{key.replace('_', '-')} acts on samples only: give --sample")
+            raise ConfigError(f"{_flag(key)} acts on samples only: give --sample")
     values |= {key: value for key, value in flags.items() if value is not None}
-    decode = validate(DecodeConfig, values)
+    typed = {key: _flag(key) for key, value in flags.items() if value is not None}
+    decode = validate(DecodeConfig, values, typed=typed)
     if n_best is not None and n_best > decode.beam and not decode.sample:
         raise ConfigError(
             f"--n-best {n_best} needs a beam of as many, found {decode.beam}: give --beam {n_best}"
         )
     return decode
+
+
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def check_not_input(output: Path | None, file: str) -> None:
+    """Raise `UserError` where what is read would be written over."""
+    if output is None or file == "-":
+        return
+    if output.is_file() and Path(file).is_file() and output.samefile(file):
+        raise UserError(f"{output}: is the input, which stays as it is; name another --output")
+
+
+def answer(
+    translator: Translator,
+    file: str,
+    output: Path | None,
+    decode: DecodeConfig,
+    n_best: int | None,
+    scores: bool,
+    jsonl: bool,
+) -> None:
+    """Translate the lines of a file (`-`: standard input), a group of them after the other.
+
+    The answers go to `output`, or where it is None to standard output.
+    """
+    before = 0
+    total = count_lines(file) if watched(output) else None
+    with open_output(output) as write, answering(total) as advance:
+        for lines in read_groups(file):
+            progress = partial(advance, before, len(lines))
+            found = translator.translate(
+                lines, decode=decode, n_best=n_best or 1, first=before, progress=progress
+            )
+            first, listed = before + 1, n_best is not None  # people count lines from 1
+            write(answers(lines, found, first, listed, scores, jsonl).encode())
+            progress(1.0, split_warnings(found, first))
+            before += len(lines)
 
 
 def answers(
@@ -84,13 +125,15 @@ def split_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[s
 
 
 @contextlib.contextmanager
-def answering(total: int | None) -> Iterator[Callable[[int, Sequence[str]], None]]:
-    """What to call with the number of lines answered so far and with what there is to say of them.
+def answering(total: int | None) -> Iterator[Callable[..., None]]:
+    """What to call as lines are answered.
 
-    Of `total` lines a progress bar shows how many are done; of None or 0 nothing is shown.
+    It takes the number of lines answered before a group, that of the group, the share of it that is
+    done, and what there is to say of it. Of `total` lines a progress bar shows how many are done;
+    of None or 0 nothing is shown.
     """
 
-    def say(done: int, said: Sequence[str]) -> None:
+    def say(before: int, lines: int, share: float, said: Sequence[str] = ()) -> None:
         for line in said:
             note(line)
 
@@ -100,14 +143,15 @@ def answering(total: int | None) -> Iterator[Callable[[int, Sequence[str]], None
     display = Bar(Messages(lambda: None))
     began = time.monotonic()
 
-    def advance(done: int, said: Sequence[str]) -> None:
+    def advance(before: int, lines: int, share: float, said: Sequence[str] = ()) -> None:
         for line in said:
             display.say(f"crosshead: {line}")
+        done = before + share * lines
         speed = done / max(time.monotonic() - began, 1e-3)
-        display.advance(done / total, f"{done:,} of {total:,} lines, {speed:,.0f} lines/s")
+        display.advance(done / total, f"{int(done):,} of {total:,} lines, {speed:,.0f} lines/s")
 
     try:
-        advance(0, [])
+        advance(0, 0, 0.0)
         yield advance
     finally:
         display.close()
@@ -172,15 +216,12 @@ def evaluation(
     tokenize: str | None,
     flags: Mapping[str, Any],
 ) -> list[CorpusScore]:
-    """The scores of a model's translations by each metric, in the order asked for.
-
-    The interval of perplexity is not known: its ends are NaN.
-    """
+    """The scores of a model's translations by each metric, in the order asked for."""
     texts = [name for name in metrics if name != "perplexity"]
     found: dict[str, CorpusScore] = {}
     if "perplexity" in metrics:  # first: it refuses pairs that are too long, before long work
-        value = perplexity(translator.score(sources, references))
-        found["perplexity"] = CorpusScore("perplexity", value, math.nan, math.nan, "")
+        scored = translator.score(sources, references)
+        found["perplexity"] = perplexity(scored, translator.bundle.target_tokenizer)
     if texts:
         scores = corpus_scores(translated(translator, sources, flags), references, texts, tokenize)
         found |= zip(texts, scores, strict=True)
@@ -199,7 +240,7 @@ def scores_table(scores: Sequence[CorpusScore]) -> str:
     """Scores for people."""
     rows = [["metric", "score", "95 % interval", "signature"]]
     for each in scores:
-        interval = "" if math.isnan(each.low) else f"{each.low:.2f} to {each.high:.2f}"
+        interval = f"{each.low:.2f} to {each.high:.2f}"
         rows.append([each.metric, f"{each.value:.2f}", interval, each.signature])
     return table(rows)
 
@@ -217,12 +258,11 @@ def comparison_table(scores: Sequence[ComparedScore]) -> str:
 
 
 def scores_jsonl(scores: Sequence[CorpusScore] | Sequence[ComparedScore]) -> str:
-    """Scores for programs: an object a line, without what is not known."""
-    rows = []
-    for each in scores:
-        values = dataclasses.asdict(each)
-        rows.append({k: v for k, v in values.items() if v != "" and v is not None and v == v})
-    return "".join(_json_line(row) for row in rows)
+    """Scores for programs: an object a line; the baseline of a comparison has no `p_value`."""
+    rows = [dataclasses.asdict(each) for each in scores]
+    return "".join(
+        _json_line({key: value for key, value in row.items() if value is not None}) for row in rows
+    )
 
 
 def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
@@ -236,7 +276,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces for both sides"
     else:
         vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces; {kinds[1]}, {sizes[1]:,} pieces"
-    decode = config.decode
+    decode, longest, reach = config.decode, config.longest_source, Translator(bundle).reach
     rows = [
         ["bundle", f"{directory}, format {config.format}, written by crosshead {config.crosshead}"],
         ["size", f"{size / 1e6:.1f} MB in {directory}, without what lies below it"],
@@ -247,7 +287,11 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         ],
         ["parameters", f"{parameters:,}"],
         ["tokenizer", vocabulary],
-        ["longest source", f"{config.longest_source} tokens; longer lines are split"],
+        [
+            "longest source",
+            f"{longest} tokens; a longer line is split at the ends of its sentences, one of more "
+            f"than {reach} inside",
+        ],
         ["search", f"beam {decode.beam}, length penalty {decode.length_penalty:g}"],
     ]
     rows += [

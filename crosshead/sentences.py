@@ -57,6 +57,14 @@ def split_long(text: str, length: Callable[[str], int], limit: int) -> list[str]
     return parts
 
 
+def longest_stretch(text: str) -> int:
+    """Characters of the longest part of `text` that `split_long` could only cut anywhere."""
+    sentences = split_sentences(text)
+    clauses = [clause for sentence in sentences for clause in _clauses(sentence)]
+    words = [word.strip() for clause in clauses for word in _words(clause)]
+    return max(map(len, words), default=0)
+
+
 def join_parts(parts: list[str], translations: list[str]) -> str:
     """One line of the parts' translations, set apart by the white space that set the parts apart.
 

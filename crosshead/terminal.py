@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,14 @@ from crosshead.files import Write, atomic_file
 INTERRUPTED = 128 + signal.SIGINT
 READER_LEFT = 128 + signal.SIGPIPE
 """What a shell reports of `cat` in `cat FILE | head -1`."""
+
+_EXPECTED = {
+    "Input should be a valid integer, unable to parse string as an integer":
+        "expected a whole number",
+    "Input should be a valid number, unable to parse string as a number": "expected a number",
+    "Input should be greater than": "expected a number greater than",
+}  # fmt: skip
+"""What some versions of typer say of a value, which is pydantic's, and what is said instead."""
 
 # Which of its own or of click's classes it raises for wrong usage depends on typer's version.
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
@@ -67,9 +76,13 @@ def put_bytes(data: bytes) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-    except OSError as error:
-        error.filename = "standard output"
+    except BrokenPipeError:
         raise
+    except OSError as error:
+        _close(sys.stdout)
+        advice = "free some space where it goes, or send it elsewhere"
+        reason = f"cannot be written: {error.strerror}; {advice}"
+        raise UserError(f"standard output: {reason}") from None
 
 
 @contextlib.contextmanager
@@ -80,6 +93,13 @@ def open_output(path: Path | None) -> Iterator[Write]:
         return
     with atomic_file(path) as write:
         yield write
+
+
+def watched(output: Path | None) -> bool:
+    """Whether somebody at a terminal waits while what is answered goes to a file."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return False
+    return output is not None or stat.S_ISREG(os.fstat(1).st_mode)
 
 
 def program() -> str:
@@ -174,7 +194,9 @@ def _usage_error(error: Exception) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "crosshead"
     message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
-    return _fail(f"{message}; see `{path} --help`")
+    for theirs, ours in _EXPECTED.items():
+        message = message.replace(theirs, ours)
+    return _fail(f"{message}{' See' if message.endswith('?') else '; see'} `{path} --help`")
 
 
 def _fail(message: str) -> int:

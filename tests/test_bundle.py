@@ -12,6 +12,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from crosshead import bundle as bundle_module
 from crosshead.bundle import (
     FORMAT,
     Bundle,
@@ -19,7 +20,6 @@ from crosshead.bundle import (
     BundleScore,
     build_model,
     load_bundle,
-    load_weights,
     save_bundle,
     set_weights,
     weights_of,
@@ -324,7 +324,29 @@ def test_a_model_that_cannot_be_built_is_a_damaged_bundle(tmp_path: Path) -> Non
         load_bundle(tmp_path)
 
 
-def test_weights_can_be_read_without_a_model() -> None:
-    bundle = load_bundle(STORED)
-    weights = load_weights(STORED, bundle.config)
-    assert weights.keys() == dict(bundle.model.named_parameters()).keys()
+def test_a_model_is_built_and_its_weights_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def count(name: str) -> None:
+        function = getattr(bundle_module, name)
+
+        def counted(*given: Any) -> Any:
+            calls.append(name)
+            return function(*given)
+
+        monkeypatch.setattr(bundle_module, name, counted)
+
+    count("build_model")
+    count("check_weights")
+    model = load_bundle(STORED).model
+    assert calls == ["build_model", "check_weights"]
+    assert {each.device.type for each in (*model.parameters(), *model.buffers())} == {"cpu"}
+
+
+def test_a_loaded_model_does_not_change_with_its_file(stored: Path) -> None:
+    model, path = load_bundle(stored).model, stored / "model.safetensors"
+    before = {name: tensor.clone() for name, tensor in weights_of(model).items()}
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(bytes(1000))
+    assert all(torch.equal(before[name], now) for name, now in weights_of(model).items())

@@ -58,7 +58,7 @@ def test_the_front_matter_is_what_model_hubs_read() -> None:
     test, valid = index[0]["results"]
     assert test["task"] == {"type": "translation"}
     assert test["dataset"]["name"] == "test_2016"
-    assert [(m["type"], m["value"]) for m in test["metrics"]] == [("bleu", 38.12), ("chrf2", 61.5)]
+    assert [(m["type"], m["value"]) for m in test["metrics"]] == [("bleu", 38.12), ("chrf", 61.5)]
     assert [m["value"] for m in valid["metrics"]] == [40.0]
 
 
@@ -93,6 +93,15 @@ def test_the_text_says_how_the_model_came_to_be() -> None:
         "from `en` to `no`",
     ):
         assert fact in card
+
+
+def test_languages_are_named_as_far_as_they_are_known() -> None:
+    source_alone, neither = (
+        replace(FACTS, target_language=None),
+        replace(FACTS, source_language=None, target_language=None),
+    )
+    assert "that translates from `en`:" in model_card(source_alone)
+    assert "that translates from one language to another:" in model_card(neither)
 
 
 def test_every_command_of_a_run_and_the_search_of_its_scores_are_told() -> None:

@@ -96,6 +96,17 @@ def test_help_has_an_example(verb: str, capfd: pytest.CaptureFixture[str]) -> No
     )
 
 
+def test_help_speaks_of_what_a_verb_takes(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "perplexity" in output_of(["evaluate", "--help"], capfd)
+    assert "perplexity" not in output_of(["compare", "--help"], capfd)
+    for verb, usage in (
+        ("train", "[RECIPE]"), ("translate", "{BUNDLE} [FILE]"), ("average", "{BUNDLE}..."),
+    ):  # fmt: skip
+        first = output_of([verb, "--help"], capfd).splitlines()[0]
+        assert first == f"Usage: crosshead {verb} [OPTIONS] {usage}"
+    assert "numbers of columns" in " ".join(output_of(["train", "--help"], capfd).split())
+
+
 def test_the_version(capfd: pytest.CaptureFixture[str]) -> None:
     assert output_of(["--version"], capfd) == f"crosshead {crosshead.__version__}\n"
 

@@ -52,13 +52,19 @@ def corpus(tmp_path: Path) -> list[object]:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["trian"], "No such command 'trian'"),
+        (["trian"], "No such command 'trian'. Did you mean 'train'? See `crosshead --help`"),
         (["data"], "Missing command"),
         (["train"], "Missing option '--out'"),
         (["translate"], "Missing argument 'BUNDLE'"),
         (["translate", BUNDLE, "--beem", "5"], "No such option"),
-        (["translate", BUNDLE, "--beam", "five"], "Invalid value for '--beam'"),
-        (["translate", BUNDLE, "--n-best", "0"], "Invalid value for '--n-best'"),
+        (
+            ["translate", BUNDLE, "--beam", "five"],
+            "Invalid value for '--beam': expected a whole number;",
+        ),
+        (
+            ["translate", BUNDLE, "--n-best", "0"],
+            "Invalid value for '--n-best': expected a number greater than",
+        ),
         (["data", "get", "multi30"], "did you mean 'multi30k'"),
     ],
 )
@@ -166,8 +172,8 @@ def test_files_that_are_not_there(tmp_path: Path, refused: Refused) -> None:
     assert f"{absent}: no such file" in refused("score", BUNDLE, *files)
     said = refused("evaluate", BUNDLE, "--source", absent, "--reference", absent)
     assert f"{absent}: no such file" in said
-    assert f"{absent}: cannot be read: No such file" in refused("translate", BUNDLE, absent)
-    assert f"{tmp_path}: cannot be read: Is a directory" in refused("translate", BUNDLE, tmp_path)
+    assert f"{absent}: no such file" in refused("translate", BUNDLE, absent)
+    assert f"{tmp_path}: is a directory; expected" in refused("translate", BUNDLE, tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -324,9 +330,10 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
     assert "unknown metric 'blue'" in refused("evaluate", BUNDLE, *sides, "--metrics", "blue")
     assert "unknown metric" in refused("compare", BUNDLE, other, *sides, "--metrics", "perplexity")
     assert "unknown tokenisation" in refused("evaluate", BUNDLE, *sides, "--tokenize", "13b")
-    assert "beam: input should be greater" in refused("evaluate", BUNDLE, *sides, "--beam", "0")
-    flags = ["--length-penalty", "-1"]
-    assert "length_penalty: input should" in refused("compare", BUNDLE, other, *sides, *flags)
+    said = refused("evaluate", BUNDLE, *sides, "--beam", "0")
+    assert "--beam: expected more than 0, found 0" in said
+    said = refused("compare", BUNDLE, other, *sides, "--length-penalty", "-1")
+    assert "--length-penalty: expected 0 or more, found -1" in said
     assert "two systems" in refused("compare", BUNDLE, *sides)
     assert "is given twice" in refused("compare", BUNDLE, BUNDLE, *sides)
     assert "two bundles" in refused("average", BUNDLE, "--out", tmp_path / "mean")
@@ -337,12 +344,12 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--beam", "0"], "beam"),
-        (["--length-penalty", "-1"], "length_penalty"),
-        (["--length-penalty", "nan"], "length_penalty"),
+        (["--beam", "0"], "--beam: expected more than 0"),
+        (["--length-penalty", "-1"], "--length-penalty: expected 0 or more"),
+        (["--length-penalty", "nan"], "--length-penalty: expected a finite number"),
         (["--n-best", "9"], "--n-best 9 needs a beam of as many, found 4: give --beam 9"),
         (["--top-k", "5"], "--top-k acts on samples only: give --sample"),
-        (["--sample", "--top-p", "2"], "top_p"),
+        (["--sample", "--top-p", "2"], "--top-p: expected 1 or less"),
         (["--sample", "--beam", "4"], "sampling keeps no beam"),
         (["--device", "gpu"], "'gpu'"),
         (["--threads", "-1"], "or 0 for all cores, found -1"),
@@ -371,7 +378,27 @@ def test_an_output_that_cannot_be_written(tmp_path: Path, refused: Refused) -> N
     (tmp_path / "in").write_text("one\n")
     place = tmp_path / "absent" / "out"
     said = refused("translate", BUNDLE, tmp_path / "in", "--output", place)
-    assert f"{place}: cannot be written: No such file or directory" in said
+    assert f"{place}: cannot be written: No such file or directory; make the directory " in said
+    said = refused("translate", BUNDLE, tmp_path / "in", "--output", tmp_path)
+    assert f"{tmp_path}: cannot be written: Is a directory; name a file in it" in said
+
+
+def test_the_input_is_not_written_over(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "in").write_text("one\n")
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    for output in ("in", "link"):
+        said = refused("translate", BUNDLE, tmp_path / "in", "--output", tmp_path / output)
+        assert "name another --output" in said
+    assert (tmp_path / "in").read_text() == "one\n"
+
+
+def test_a_megabyte_without_a_space_is_refused_by_its_number(
+    tmp_path: Path, refused: Refused
+) -> None:
+    (tmp_path / "in").write_text("one\n" + "x" * 10**6 + "\n")
+    said = refused("translate", BUNDLE, tmp_path / "in", "--output", tmp_path / "out")
+    assert "line 2: 1,000,000 characters without a space" in said
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -385,5 +412,6 @@ def test_a_full_disk_behind_a_pipe_is_one_line(tmp_path: Path) -> None:
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (
         2,
-        "crosshead: error: standard output: No space left on device\n",
+        "crosshead: error: standard output: cannot be written: No space left on device; "
+        "free some space where it goes, or send it elsewhere\n",
     )

@@ -1,12 +1,15 @@
 import math
 
+import numpy as np
 import pytest
 import sacrebleu
 
+from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.evaluation import compare, corpus_scores, exact_match, perplexity
 from crosshead.pipelines import ScoredTranslation
 
+BYTES = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
 REFERENCES = [f"The dog number {n} runs over the green grass, quickly." for n in range(40)]
 GOOD = [line.replace("quickly", "fast") if n % 4 else line for n, line in enumerate(REFERENCES)]
 BAD = [line.replace("dog", "cat").replace("green", "wet") for line in REFERENCES]
@@ -80,8 +83,25 @@ def test_perplexity_is_the_inverse_of_the_mean_probability() -> None:
         ScoredTranslation(half, ["</s>"], [half]),
         ScoredTranslation(half + 2 * eighth, ["a", "b", "</s>"], [eighth, half, eighth]),
     ]
-    assert perplexity(scored) == pytest.approx(4.0)
-    assert perplexity([ScoredTranslation(-1e6, ["</s>"], [-1e6])]) == math.inf
+    found = perplexity(scored, BYTES)
+    assert found.value == pytest.approx(4.0)
+    # A resample has one sentence twice, or both.
+    assert (found.low, found.high) == pytest.approx((2.0, 2 ** (7 / 3)))
+    assert found == perplexity(scored, BYTES)
+    assert found.signature.startswith("nrefs:1|bs:1000|seed:12345|per:piece|eos:yes|tok:bytes|")
+    assert f"|vocab:{BYTES.vocab_size}|version:crosshead-" in found.signature
+    hopeless = perplexity([ScoredTranslation(-1e6, ["</s>"], [-1e6])], BYTES)
+    assert (hopeless.value, hopeless.low, hopeless.high) == (math.inf, math.inf, math.inf)
+
+
+def test_the_interval_of_perplexity_is_as_wide_as_the_sentences_differ() -> None:
+    random = np.random.default_rng(1)
+    values = -random.normal(2.0, 0.5, size=400)
+    scored = [ScoredTranslation(value, ["</s>"], [value]) for value in values.tolist()]
+    found = perplexity(scored, BYTES)
+    error = 1.96 * values.std() / math.sqrt(len(values))
+    for end, expected in ((found.low, -error), (found.high, error)):
+        assert math.log(end) - math.log(found.value) == pytest.approx(expected, rel=0.15)
 
 
 def test_exact_matches_are_exact() -> None:
@@ -96,7 +116,7 @@ def test_what_cannot_be_scored_is_one_line() -> None:
     with pytest.raises(DataError, match="the test set is empty"):
         exact_match([], [])
     with pytest.raises(DataError, match="the test set is empty"):
-        perplexity([])
+        perplexity([], BYTES)
     with pytest.raises(ConfigError, match="two systems or more"):
         compare({"one": ["a"]}, ["a"])
     with pytest.raises(ConfigError, match="unknown metric 'blue'; did you mean 'bleu'"):

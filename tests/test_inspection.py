@@ -1,3 +1,5 @@
+import html
+import re
 import sys
 from pathlib import Path
 
@@ -138,6 +140,28 @@ def test_a_space_is_to_be_seen(tmp_path: Path) -> None:
     assert ">␣<" in picture and ">␣of␣<" in picture
     font = get_font(findfont(FontProperties()))
     assert font.get_char_index(ord("␣"))  # it is no box
+
+
+@pytest.mark.parametrize(
+    ("pieces", "labels"),
+    [
+        (["<0xE6>", "<0x97>", "<0xA5>"], ["<0xE6>", "<0x97>", "日"]),
+        (["<0x24>", "<0x0A>", "<0x20>"], ["$", "<0x0A>", "␣"]),
+        (["a", "<0xC3>", "<0xA9>", "b"], ["a", "<0xC3>", "é", "b"]),
+        (["<0xC3>", "a", "<0xA9>", "<0xA5>"], ["<0xC3>", "a", "<0xA9>", "<0xA5>"]),
+        (["<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "<0x24>"],
+         ["<0xF0>", "<0x9F>", "<0x98>", "😀", "$"]),
+    ],
+)  # fmt: skip
+def test_bytes_are_to_be_read_as_characters(
+    tmp_path: Path, pieces: list[str], labels: list[str]
+) -> None:
+    weights = torch.full((1, 1, 1, len(pieces)), 1 / len(pieces))
+    with rc_context({"svg.fonttype": "none"}):
+        plot_cross_attention(tmp_path / "a.svg", CrossAttention(pieces, ["</s>"], weights))
+    picture = html.unescape((tmp_path / "a.svg").read_text(encoding="utf-8"))
+    drawn = re.findall(r"<text [^>]*>(.*?)</text>", picture)
+    assert drawn[: len(labels)] == labels
 
 
 def test_a_picture_that_cannot_be_drawn_is_one_line(

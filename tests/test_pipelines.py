@@ -148,8 +148,34 @@ def test_n_best_of_a_paragraph_are_in_order(translator: Translator) -> None:
 
 def test_white_space_around_a_line_stays_as_it_is(translator: Translator) -> None:
     assert translator(["  One.\t", "One.\r\n", "\nOne.\nTwo."]) == [
-        "  Eins.\t", "Eins.", translator("One.\nTwo."),
+        "  Eins.\t", "Eins.", *translator(["One.\nTwo."]),
     ]  # fmt: skip
+
+
+def test_a_text_is_translated_line_by_line(translator: Translator) -> None:
+    lines = ["One two.", "", "Three.\r"]
+    assert translator("\n".join(lines)) == "\n".join(translator(lines)) == "Eins zwei.\n\nDrei."
+    assert translator("One.\n") == "Eins.\n"
+
+
+def test_what_is_no_text_is_refused_before_anything_is_translated(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translator, "_search", None)
+    with pytest.raises(DataError, match=r"line 7: 1,000,000 characters without a space .* 10,000"):
+        translator.translate(["One.", "x" * 10**6], first=5)
+
+
+def test_progress_is_told_part_by_part(translator: Translator) -> None:
+    shares: list[float] = []
+    decode = translator.bundle.config.decode.model_copy(update={"batch_tokens": 40})
+    lines = ["One two three. " * 20, "", "One."]
+    translator.translate(lines, decode=decode, progress=shares.append)
+    assert shares[0] == 0 and shares[-1] == 1
+    assert shares == sorted(shares) and len(shares) > 5
+    shares.clear()
+    translator.translate([""], progress=shares.append)
+    assert shares == [0]
 
 
 def test_nothing_of_a_very_long_line_is_dropped(translator: Translator) -> None:
@@ -265,8 +291,10 @@ def test_a_bundle_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:99", "", "meta", "cpu:x", "\udc80"])
 def test_a_device_that_is_not_there_is_one_line(name: str) -> None:
-    with pytest.raises(ConfigError, match="no device"):
+    with pytest.raises(ConfigError, match=r"no device .* use auto, or one there is: cpu") as caught:
         choose_device(name)
+    offered = str(caught.value).rpartition(": ")[2].split(", ")
+    assert [str(choose_device(each)) for each in offered] == offered
 
 
 @pytest.fixture

@@ -126,9 +126,9 @@ def test_lines_are_counted_beforehand(tmp_path: Path, name: str) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"absent: cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"absent: no such file; check its name"):
         list(read_groups(str(tmp_path / "absent")))
-    with pytest.raises(DataError, match=r"cannot be read: Is a directory"):
+    with pytest.raises(DataError, match="is a directory; expected a file"):
         list(read_groups(str(tmp_path)))
 
 

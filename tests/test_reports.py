@@ -1,6 +1,5 @@
 import dataclasses
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from crosshead.bundle import BundleScore, load_bundle
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
-from crosshead.evaluation import CorpusScore, perplexity
+from crosshead.evaluation import ComparedScore, CorpusScore, perplexity
 from crosshead.pipelines import Translation, load
 from crosshead.reports import (
     answering,
@@ -50,18 +49,19 @@ def test_metrics_are_named_by_commas() -> None:
         metric_names("chrff", None)
 
 
-def test_a_score_without_an_interval_says_nothing_of_one() -> None:
+def test_scores_are_shown_with_interval_and_signature() -> None:
     scores = [
         CorpusScore("BLEU", 30.123, 29.0, 31.0, "sig"),
-        CorpusScore("perplexity", 4.0, math.nan, math.nan, ""),
+        CorpusScore("perplexity", 4.0, 3.5, 4.5, "per:piece"),
     ]
     rows = [json.loads(line) for line in scores_jsonl(scores).splitlines()]
-    assert rows[0] == dataclasses.asdict(scores[0])
-    assert rows[1] == {"metric": "perplexity", "value": 4.0}
+    assert rows == [dataclasses.asdict(score) for score in scores]
     assert scores_table(scores).splitlines()[1:] == [
         "BLEU        30.12  29.00 to 31.00  sig",
-        "perplexity  4.00",
+        "perplexity  4.00   3.50 to 4.50    per:piece",
     ]
+    compared = [ComparedScore("a", "BLEU", 1.0, 0.5, 1.5, None, "sig")]
+    assert "p_value" not in json.loads(scores_jsonl(compared))
 
 
 def test_the_scores_of_a_bundle_are_among_its_facts() -> None:
@@ -77,8 +77,9 @@ def test_perplexity_needs_no_translation(monkeypatch: pytest.MonkeyPatch) -> Non
     translator = load(BUNDLE, "cpu")
     monkeypatch.setattr(translator, "translate", None)
     [score] = evaluation(translator, ["One."], ["Eins."], ["perplexity"], None, {})
-    assert score.value == perplexity(translator.score(["One."], ["Eins."]))
-    assert math.isnan(score.low)
+    scored = translator.score(["One."], ["Eins."])
+    assert score == perplexity(scored, translator.bundle.target_tokenizer)
+    assert "|tok:bpe|vocab:330|" in score.signature
 
 
 def test_an_evaluation_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,14 +113,25 @@ def test_progress_is_shown_of_a_known_number_of_lines(
 
     monkeypatch.setattr("crosshead.reports.Bar", Recorded)
     with answering(4) as advance:
-        advance(2, ["warning: line 1"])
-    assert shown == [(0, "0 of 4 lines"), (-1, "crosshead: warning: line 1"), (0.5, "2 of 4 lines")]
+        advance(1, 2, 0.5)
+        advance(0, 2, 1.0, ["warning: line 1"])
+    assert shown == [
+        (0, "0 of 4 lines"), (0.5, "2 of 4 lines"),
+        (-1, "crosshead: warning: line 1"), (0.5, "2 of 4 lines"),
+    ]  # fmt: skip
     assert capsys.readouterr().err == ""
     for unknown in (None, 0):
         with answering(unknown) as advance:
-            advance(2, ["warning: line 1"])
+            advance(0, 2, 1.0, ["warning: line 1"])
     assert capsys.readouterr().err == "crosshead: warning: line 1\n" * 2
-    assert len(shown) == 3
+    assert len(shown) == 4
+
+
+def test_it_is_said_from_where_on_lines_are_split() -> None:
+    facts = dict(bundle_facts(BUNDLE, load_bundle(BUNDLE)))
+    assert facts["longest source"] == (
+        "19 tokens; a longer line is split at the ends of its sentences, one of more than 22 inside"
+    )
 
 
 def test_scores_are_in_the_order_asked_for() -> None:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosshead.sentences import join_parts, split_long, split_sentences
+from crosshead.sentences import join_parts, longest_stretch, split_long, split_sentences
 
 TEXT = st.text(alphabet='ab Z.!?…,;。！，"”)\n\t1é\u3000', max_size=60) | st.text(max_size=30)
 
@@ -62,6 +62,14 @@ def test_a_long_sentence_is_cut_at_clauses_then_at_spaces_then_anywhere() -> Non
         "One two, ", "three four, five. ", "Six seven eight ", "nine. ", "Ten",
     ]  # fmt: skip
     assert split_long("abcdefgh", len, 3) == ["ab", "cd", "ef", "gh"]
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [("", 0), ("  one three ", 5), ("ab。Cdef，g", 5), ("One. Two,three", 9), ("x" * 30, 30)],
+)
+def test_a_stretch_ends_where_a_line_can_be_cut(text: str, length: int) -> None:
+    assert longest_stretch(text) == length
 
 
 @pytest.mark.parametrize(

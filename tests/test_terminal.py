@@ -9,7 +9,16 @@ import pytest
 import typer
 
 from crosshead.errors import UserError
-from crosshead.terminal import guarded, note, open_output, program, put, stop_on_signals, table
+from crosshead.terminal import (
+    guarded,
+    note,
+    open_output,
+    program,
+    put,
+    stop_on_signals,
+    table,
+    watched,
+)
 
 
 def raising(error: BaseException):
@@ -50,6 +59,28 @@ def test_work_that_is_done_ends_with_0() -> None:
 def test_a_mistake_of_the_program_itself_is_not_hidden() -> None:
     with pytest.raises(RuntimeError, match="a bug"):
         guarded(raising(RuntimeError("a bug")))
+
+
+def test_a_question_is_no_clause(capsys: pytest.CaptureFixture[str]) -> None:
+    guarded(raising(typer.BadParameter("No such thing. Did you mean 'x'?")))
+    assert "Did you mean 'x'? See `crosshead --help`\n" in capsys.readouterr().err
+
+
+def test_somebody_watches_a_file_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not watched(tmp_path / "out")  # standard error is no terminal here
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert watched(tmp_path / "out")
+    for name, answer in ((tmp_path / "out", True), (Path("/dev/null"), False)):
+        kept = os.dup(1)
+        with name.open("wb") as file:
+            os.dup2(file.fileno(), 1)
+        try:
+            assert watched(None) == answer
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+    monkeypatch.setattr("sys.stderr", None)
+    assert not watched(tmp_path / "out")
 
 
 def test_a_message_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,7 +183,10 @@ def test_a_full_standard_output_is_named(
         assert guarded(lambda: put("text")) == 2
         monkeypatch.undo()
     said = capsys.readouterr().err
-    assert said == "crosshead: error: standard output: No space left on device\n"
+    assert said == (
+        "crosshead: error: standard output: cannot be written: No space left on device; "
+        "free some space where it goes, or send it elsewhere\n"
+    )
 
 
 def test_an_error_that_nobody_reads_still_has_its_exit_code() -> None:

@@ -83,9 +83,10 @@ def plan_batches(lengths: np.ndarray, max_tokens: int, seed: int, epoch: int) ->
 
 
 def plan_in_order(lengths: np.ndarray, max_tokens: int) -> Plan:
-    """The batches of a validation pass: shortest first, nothing drawn at random, nothing left out.
+    """The batches of validation, translation and scoring: the shortest pairs first.
 
-    A pair that is longer than the budget by itself is a batch of its own.
+    Nothing is drawn at random or left out: a pair that is longer than the budget by itself is a
+    batch of its own.
     """
     order = _by_length(lengths, np.zeros(len(lengths)))
     return list(_cut(lengths, order, max_tokens))

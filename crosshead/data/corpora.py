@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from crosshead.config import Config
-from crosshead.errors import DataError
+from crosshead.errors import DataError, why_unreadable
 
 
 def _listed(value: Any) -> Any:
@@ -64,7 +64,7 @@ class DataConfig(Config):
     """As `pairs`, for validation."""
 
     valid_size: int = Field(default=500, gt=0)
-    """Without validation files so many pairs, at most a tenth of them, are held out of training."""
+    """Without validation files so many pairs, one to a tenth of all, are held out of training."""
 
     max_length: int = Field(default=256, gt=0)
     """A pair with more tokens than this on either side is left out of training."""
@@ -74,7 +74,7 @@ class DataConfig(Config):
     the other, and five more."""
 
     drop_duplicates: bool = False
-    """Leave pairs out of training that repeat an earlier one exactly."""
+    """Leave pairs out of training that repeat an earlier one, but for white space around it."""
 
     source_language: str | None = Field(default=None, pattern=_LANGUAGE)
     target_language: str | None = Field(default=None, pattern=_LANGUAGE)
@@ -150,7 +150,7 @@ class HeldOut:
     train: ParallelText
     valid: ParallelText
     repeats: list[Origin]
-    """Where the pairs stood that left training because they repeat a held-out pair exactly."""
+    """Where the pairs stood that left training because they repeat a held-out pair."""
 
 
 def read_pairs(config: DataConfig) -> ParallelText:
@@ -221,12 +221,12 @@ def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
 
 
 def hold_out(text: ParallelText, config: DataConfig, seed: int) -> HeldOut:
-    """Take about `valid_size` pairs, at most a tenth of all, out of the text for validation.
+    """Take about `valid_size` pairs, from one to a tenth of all, out of the text for validation.
 
     The text is cut into as many spans of equal length and one pair is drawn from each, so that
     they are spread over all corpora. Pairs that training would leave out are not drawn (an empty
-    side, or so many characters that it is too long), nor the same pair twice, and what repeats a
-    drawn pair exactly leaves training as well. A function of text, configuration and seed alone.
+    side, or too many characters), nor the same pair twice, and what repeats a drawn pair, but for
+    white space around it, leaves training too. A function of text, configuration and seed alone.
 
     Raises `DataError` where too little remains on either side.
     """
@@ -235,14 +235,14 @@ def hold_out(text: ParallelText, config: DataConfig, seed: int) -> HeldOut:
     held: dict[tuple[str, str], int] = {}
     for span in np.array_split(np.arange(len(text)), size) if len(text) else []:
         row = int(rng.choice(span))
-        pair = text.source[row], text.target[row]
-        if all(side.strip() and len(side) <= 4 * config.max_length for side in pair):
+        pair = text.source[row].strip(), text.target[row].strip()
+        if all(side and len(side) <= 4 * config.max_length for side in pair):
             held.setdefault(pair, row)
     valid = sorted(held.values())
-    pairs = zip(text.source, text.target, strict=True)
     train: list[int] = []
     repeats: list[Origin] = []
-    for row, pair in enumerate(pairs):
+    for row, sides in enumerate(zip(text.source, text.target, strict=True)):
+        pair = sides[0].strip(), sides[1].strip()
         if pair not in held:
             train.append(row)
         elif row != held[pair]:
@@ -349,7 +349,10 @@ def _chosen_columns(
     header = lines[0].split("\t") if lines else []
     for field in fields:
         if field not in header:
-            raise DataError(f"{path}:1: no column {field!r}; the first line has {_names(header)}")
+            raise DataError(
+                f"{path}:1: no column {field!r} in the first line, which has {_names(header)}; "
+                "name two of these, or give numbers (1,2) where the first line names no columns"
+            )
     return (header.index(fields[0]), header.index(fields[1])), 2
 
 
@@ -385,11 +388,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:
-    if isinstance(error, FileNotFoundError):
-        return DataError(f"{path}: no such file")
-    if isinstance(error, IsADirectoryError):
-        return DataError(f"{path}: is a directory; expected a file")
-    return DataError(f"{path}: cannot be read ({error.strerror})")
+    return DataError(f"{path}: {why_unreadable(error)}")
 
 
 def _require_as_many(source: str, sources: list[str], target: str, targets: list[str]) -> None:

@@ -3,13 +3,14 @@
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from crosshead.data.corpora import DataConfig, Origin, ParallelText
-from crosshead.data.tokenizers import Tokenizer
+from crosshead.data.tokenizers import Tokenizer, token_ids
 from crosshead.errors import DataError
 from crosshead.files import atomic_write
 
@@ -64,7 +65,8 @@ def keep_pairs(
     A side is empty when there is nothing but white space in it; a pair is too long when either
     side has more than `max_length` tokens; its ratio is too large when one side has more than
     `max_ratio` times the tokens of the other and `RATIO_SLACK` more; it is a duplicate, when these
-    are unwanted, if both sides repeat those of an earlier pair that was kept.
+    are unwanted, if both sides repeat those of an earlier pair that was kept. White space around a
+    side counts for nothing.
 
     Raises `DataError` where no pair is left.
     """
@@ -77,7 +79,7 @@ def keep_pairs(
         source_ids = _encode(text.source[chunk.start : chunk.stop], config, source)
         target_ids = _encode(text.target[chunk.start : chunk.stop], config, target)
         for row, left, right in zip(chunk, source_ids, target_ids, strict=True):
-            pair = text.source[row], text.target[row]
+            pair = text.source[row].strip(), text.target[row].strip()
             reason = _reason(pair, left, right, config)
             if reason is None and config.drop_duplicates:
                 reason = "duplicate" if pair in seen else None
@@ -120,17 +122,18 @@ def write_left_out(path: Path, rows: Sequence[LeftOut]) -> None:
 def _encode(lines: Sequence[str], config: DataConfig, tokenizer: Tokenizer) -> list[Sequence[int]]:
     """The ids of each line; for one too long to be worth tokenizing, as many as are too many."""
     bound = _CHARACTERS_PER_TOKEN * config.max_length
-    fitting = iter(tokenizer.encode_lines([line for line in lines if len(line) <= bound]))
+    fits = [len(line.strip()) <= bound for line in lines]
+    fitting = iter(token_ids(tokenizer, compress(lines, fits)))
     too_many = range(config.max_length + 1)
     # An array of machine integers takes a small part of a list's memory.
-    return [array("i", next(fitting)) if len(line) <= bound else too_many for line in lines]
+    return [array("i", next(fitting)) if each else too_many for each in fits]
 
 
 def _reason(
     pair: tuple[str, str], source: Sequence[int], target: Sequence[int], config: DataConfig
 ) -> str | None:
-    """Why a pair is left out, or None; duplicates apart."""
-    if not pair[0].strip() or not pair[1].strip():
+    """Why a pair, without the white space around it, is left out, or None; duplicates apart."""
+    if not all(pair):
         return "empty side"
     shorter, longer = sorted((len(source), len(target)))
     if longer > config.max_length:
@@ -146,6 +149,8 @@ def _sample(
     found: list[Sequence[int]] = []
     for first in range(0, len(lines), _CHUNK):
         chunk = lines[first : first + _CHUNK]
-        for line, ids in zip(chunk, tokenizer.encode_lines(chunk, rng), strict=True):
-            found.append(array("i", ids if len(ids) <= longest else tokenizer.encode(line)))
+        for line, ids in zip(chunk, token_ids(tokenizer, chunk, rng), strict=True):
+            if len(ids) > longest:
+                [ids] = token_ids(tokenizer, [line])
+            found.append(array("i", ids))
     return found

@@ -23,14 +23,13 @@ import sentencepiece
 
 from crosshead.data.symbols import (
     CONTROL,
-    open_stored,
     special_splitter,
     string_list,
     to_utf8,
     write_metadata,
 )
 from crosshead.errors import ConfigError, DamagedBundle, DataError
-from crosshead.files import atomic_write
+from crosshead.files import atomic_write, open_stored
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 SPACE = "\u2581"

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import numpy as np
 
-from crosshead.errors import BundleError, ConfigError, DamagedBundle, DataError
+from crosshead.errors import ConfigError, DataError
 from crosshead.files import atomic_write
 from crosshead.vocabulary import UNK
 
@@ -210,36 +210,6 @@ def write_metadata(directory: Path, stem: str, metadata: dict[str, Any]) -> None
     """Write `directory/stem.json`, the file from which a tokenizer is loaded."""
     text = json.dumps(metadata, ensure_ascii=True, indent=1)
     atomic_write(directory / f"{stem}.json", (text + "\n").encode())
-
-
-def read_metadata(path: Path) -> dict[str, Any]:
-    """The JSON object in a file of a bundle.
-
-    Raises `DamagedBundle` where there is none, and `BundleError` where it may not be read.
-    """
-    try:
-        with open_stored(path) as file:
-            found = json.load(file)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise DamagedBundle(path, f"not valid JSON ({where})") from None
-    except (ValueError, RecursionError):
-        raise DamagedBundle(path, "not valid JSON") from None
-    if not isinstance(found, dict):
-        raise DamagedBundle(path, f"expected a JSON object, found {type(found).__name__}")
-    return found
-
-
-def open_stored(path: Path) -> BinaryIO:
-    """A file of a bundle, to read; raises what `read_metadata` raises."""
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        raise DamagedBundle(path, "missing") from None
-    except IsADirectoryError:
-        raise DamagedBundle(path, "a directory, expected a file") from None
-    except OSError as error:
-        raise BundleError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def string_list(metadata: dict[str, Any], key: str) -> list[str]:

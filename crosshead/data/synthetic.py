@@ -20,6 +20,8 @@ from crosshead.vocabulary import UNK
 
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
 HELD_OUT = 500  # pairs in each of `valid`, `test` and `unseen_patterns`
+MOST_PAIRS = 500_000
+"""The largest training set: half of what there is to write, so that most draws are new."""
 
 Pair = tuple[str, str]
 Ids = list[int]
@@ -101,8 +103,13 @@ def date_pairs(seed: int = 1, size: int = 12_000) -> DatePairs:
     """Make `size` pairs to train on and 500 for each of the other sets, the same for the same seed.
 
     A nineteenth of the days belongs to each of the other sets, the rest to training. Raises
-    `UserError` where Babel is not installed.
+    `UserError` where Babel is not installed, and for a `size` above `MOST_PAIRS`.
     """
+    if size > MOST_PAIRS:
+        raise UserError(
+            f"expected at most {MOST_PAIRS:,} pairs of dates, found {size:,}: there are not many "
+            "more different ones; ask for fewer"
+        )
     rng = random.Random(seed)
     days = [FIRST_DAY + timedelta(n) for n in range((LAST_DAY - FIRST_DAY).days + 1)]
     rng.shuffle(days)

@@ -18,9 +18,9 @@ from crosshead.data.symbols import (
     ByteTokenizer,
     CharacterTokenizer,
     WordTokenizer,
-    read_metadata,
 )
 from crosshead.errors import DamagedBundle
+from crosshead.files import read_metadata
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 __all__ = [
@@ -28,16 +28,26 @@ __all__ = [
     "EOS",
     "MOST_PIECES",
     "PAD",
+    "TOKENIZER_FILES",
     "UNK",
     "Tokenizer",
     "TokenizerConfig",
     "load_tokenizer",
+    "load_tokenizers",
+    "save_tokenizers",
+    "token_ids",
     "train_tokenizer",
 ]
 
 
 MOST_PIECES = 8000
 """The largest vocabulary of those that nobody stated."""
+
+JOINT, SIDES = "tokenizer", ("source", "target")
+"""What a directory calls one tokenizer for both sides, and one for each."""
+
+TOKENIZER_FILES = [f"{stem}.{end}" for stem in (JOINT, *SIDES) for end in ("json", "model")]
+"""The names of all files that tokenizers can have in a directory."""
 
 
 class TokenizerConfig(Config):
@@ -144,10 +154,12 @@ class Tokenizer(Protocol):
 def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
     """Learn a tokenizer from lines of text; the same lines give the same tokenizer.
 
+    As in `token_ids`, the white space around a line is no part of it.
     A size that is not stated is `MOST_PIECES`. Raises `ConfigError` where the vocabulary does not
     fit the text (with the largest or smallest size that does), and `DataError` where there is none.
     """
     size = MOST_PIECES if config.vocab_size is None else config.vocab_size
+    lines = (line.strip() for line in lines)
     if config.kind == "words":
         return WordTokenizer.train(lines, size, config.special)
     if config.kind == "characters":
@@ -158,6 +170,35 @@ def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
     if config.kind == "bpe":
         return BpeTokenizer(model, config.special, config.sampling)
     return UnigramTokenizer(model, config.special)
+
+
+def token_ids(
+    tokenizer: Tokenizer, lines: Iterable[str], rng: np.random.Generator | None = None
+) -> list[list[int]]:
+    """The ids of lines as a model sees them: without the white space around each line.
+
+    Training, validation, translation and scoring all have their ids from here; `rng` is that of
+    `Tokenizer.encode`.
+    """
+    return tokenizer.encode_lines([line.strip() for line in lines], rng)
+
+
+def save_tokenizers(directory: Path, source: Tokenizer, target: Tokenizer, *, joint: bool) -> None:
+    """Write the tokenizers of both sides, once where they are one, for `load_tokenizers`."""
+    if joint:
+        source.save(directory, JOINT)
+    else:
+        for stem, tokenizer in zip(SIDES, (source, target), strict=True):
+            tokenizer.save(directory, stem)
+
+
+def load_tokenizers(directory: Path, *, joint: bool) -> tuple[Tokenizer, Tokenizer]:
+    """The source and the target tokenizer of a directory; raises what `load_tokenizer` raises."""
+    if joint:
+        both = load_tokenizer(directory, JOINT)
+        return both, both
+    source, target = (load_tokenizer(directory, stem) for stem in SIDES)
+    return source, target
 
 
 def load_tokenizer(directory: Path, stem: str) -> Tokenizer:

@@ -1,8 +1,11 @@
 """The mean of several bundles' weights (Vaswani et al. 2017, section 6.1)."""
 
 import dataclasses
+import platform
 from collections.abc import Sequence
 from pathlib import Path
+
+import torch
 
 from crosshead import __version__
 from crosshead.bundle import (
@@ -13,17 +16,18 @@ from crosshead.bundle import (
     set_weights,
     weights_of,
 )
-from crosshead.card import front_matter, use
+from crosshead.card import fenced, front_matter, translates, use
 from crosshead.errors import BundleError, UserError
 from crosshead.training.checkpoint import average_weights
 from crosshead.training.directory import check_utf8
 
 
-def average_bundles(directories: Sequence[Path], out: Path) -> Bundle:
+def average_bundles(directories: Sequence[Path], out: Path, command: str = "") -> Bundle:
     """Write the bundle whose weights are the mean of those in `directories` into `out`.
 
-    Raises `UserError` where `out` holds something already, and `BundleError` where the bundles
-    differ in the shape of the model or in the tokenizer.
+    Its card tells the `command` that was typed. Raises `UserError` where `out` holds something
+    already, and `BundleError` where the bundles differ in the shape of the model or in the
+    tokenizer.
     """
     if len(directories) < 2:
         raise UserError(f"expected two bundles or more to average, found {len(directories)}")
@@ -40,7 +44,7 @@ def average_bundles(directories: Sequence[Path], out: Path) -> Bundle:
     # The scores are those of other weights.
     changed = {"longest_source": longest, "crosshead": __version__, "scores": []}
     averaged = dataclasses.replace(first, config=first.config.model_copy(update=changed))
-    save_bundle(out, averaged, _card(out.resolve().name, averaged.config, directories))
+    save_bundle(out, averaged, _card(out.resolve().name, averaged.config, directories, command))
     return averaged
 
 
@@ -70,15 +74,18 @@ def _pieces(bundle: Bundle) -> tuple[list[str], list[str]]:
     )
 
 
-def _card(name: str, config: BundleConfig, directories: Sequence[Path]) -> str:
+def _card(name: str, config: BundleConfig, directories: Sequence[Path], command: str) -> str:
+    languages = config.source_language, config.target_language
     sources = "\n".join(f"- `{directory}`" for directory in directories)
     sections = [
-        front_matter(name, [config.source_language, config.target_language]),
-        f"# {name}\n\nA Transformer that translates. Its weights are the mean of those of "
-        f"{len(directories)} bundles, whose cards say what they were trained on:",
+        front_matter(name, languages),
+        f"# {name}\n\nA Transformer that {translates(*languages)}. Its weights are the mean of "
+        f"those of {len(directories)} bundles, whose cards say what they were trained on:",
         sources,
         use(),
         "## Scores\n\nNone was measured: `crosshead evaluate` does.",
-        f"Written by crosshead {__version__}.",
+        "## Origin",
+        *([fenced("sh", command)] if command else []),
+        f"crosshead {__version__}, torch {torch.__version__}, python {platform.python_version()}.",
     ]
     return "\n\n".join(sections) + "\n"

@@ -90,7 +90,9 @@ def save_checkpoint(
         beside.mkdir(parents=True)
     contents = {
         WEIGHTS: safetensors.torch.save(_on_cpu(optimizer.weights())),
-        OPTIMIZER: safetensors.torch.save(_on_cpu(optimizer.state()) | _random_states()),
+        OPTIMIZER: safetensors.torch.save(
+            _on_cpu(optimizer.state() | _random_states(optimizer.device))
+        ),
     }
     state = {
         "progress": dataclasses.asdict(progress),
@@ -136,9 +138,7 @@ def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
             )
     optimizer.set_weights(weights)
     optimizer.set_state({k: v for k, v in state.items() if not k.startswith(_RANDOM)})
-    torch.set_rng_state(state[f"{_RANDOM}cpu"])
-    if torch.cuda.is_available() and f"{_RANDOM}cuda" in state:
-        torch.cuda.set_rng_state(state[f"{_RANDOM}cuda"])
+    _set_random_states(state, optimizer.device)
     return progress
 
 
@@ -206,8 +206,23 @@ def _on_cpu(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.to("cpu").contiguous() for name, tensor in tensors.items()}
 
 
-def _random_states() -> dict[str, Tensor]:
+def _random_states(device: torch.device) -> dict[str, Tensor]:
+    """Of the generators that a run on `device` draws from: the CPU's and the device's own."""
     states = {f"{_RANDOM}cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states[f"{_RANDOM}cuda"] = torch.cuda.get_rng_state()
+    if device.type != "cpu":
+        module = torch.get_device_module(device)
+        states[_RANDOM + device.type] = module.get_rng_state(*_which(device))
     return states
+
+
+def _set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
+    """Put back what `_random_states` gave, as far as a run on another kind of device had it."""
+    torch.set_rng_state(states[f"{_RANDOM}cpu"])
+    state = states.get(_RANDOM + device.type)
+    if device.type != "cpu" and state is not None:
+        torch.get_device_module(device).set_rng_state(state, *_which(device))
+
+
+def _which(device: torch.device) -> list[torch.device]:
+    """How PyTorch is told which device of a kind is meant: Metal has one, and asks for none."""
+    return [] if device.type == "mps" else [device]

@@ -21,7 +21,7 @@ from crosshead.data.corpora import (
 )
 from crosshead.data.filters import Kept, keep_pairs, sample_pairs
 from crosshead.data.subwords import BpeTokenizer
-from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, load_tokenizer
+from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
 from crosshead.training.log import counted
 from crosshead.training.recipe import Recipe
 from crosshead.training.sizes import learn_tokenizers
@@ -83,7 +83,7 @@ def read_corpus(recipe: Recipe, base: Bundle | None, resumed: Path | None) -> Co
         text, valid, repeats = split.train, split.valid, split.repeats
     config = recipe.tokenizer
     if resumed is not None:
-        source, target = _stored(config, resumed)
+        source, target = load_tokenizers(resumed, joint=config.joint)
     elif base is not None:
         source = _with_sampling(base.source_tokenizer, config.sampling)
         target = _with_sampling(base.target_tokenizer, config.sampling)
@@ -91,17 +91,9 @@ def read_corpus(recipe: Recipe, base: Bundle | None, resumed: Path | None) -> Co
         config, source, target = learn_tokenizers(config, text)
     kept = keep_pairs(text, recipe.data, source, target, repeats)
     valid_examples: list[Example] = list(
-        zip(source.encode_lines(valid.source), target.encode_lines(valid.target), strict=True)
+        zip(token_ids(source, valid.source), token_ids(target, valid.target), strict=True)
     )
     return Corpus(config, source, target, kept, valid, valid_examples, held_out, files)
-
-
-def _stored(config: TokenizerConfig, run: Path) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of the run that goes on."""
-    if config.joint:
-        joint = load_tokenizer(run, "tokenizer")
-        return joint, joint
-    return load_tokenizer(run, "source"), load_tokenizer(run, "target")
 
 
 def _with_sampling(tokenizer: Tokenizer, sampling: float) -> Tokenizer:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from crosshead.bundle import CARD, CHECKPOINTS, CONFIG, RECIPE, WEIGHTS
+from crosshead.data.tokenizers import TOKENIZER_FILES
 from crosshead.errors import UserError
 from crosshead.files import make_directory
 from crosshead.training.checkpoint import BEST, list_checkpoints
@@ -27,10 +28,7 @@ from crosshead.training.log import LOG
 LEFT_OUT = "left-out.tsv"
 PICTURE = "training.png"
 
-_TOKENIZERS = [
-    f"{stem}.{end}" for stem in ("tokenizer", "source", "target") for end in ("json", "model")
-]
-_FILES = {RECIPE, LOG, LEFT_OUT, PICTURE, CONFIG, WEIGHTS, CARD, *_TOKENIZERS}
+_FILES = {RECIPE, LOG, LEFT_OUT, PICTURE, CONFIG, WEIGHTS, CARD, *TOKENIZER_FILES}
 _FOLDERS = {CHECKPOINTS, "tensorboard"}
 _CHECKPOINT = re.compile(rf"\.?update-\d+(\.tmp)?|{re.escape(BEST)}")
 _UNFINISHED = re.compile(r"\.(.+)\.\d+\.tmp")

@@ -94,7 +94,7 @@ def matrix_rates(device: torch.device, seconds: float = 0.25) -> MatrixRates:
 def choose_precision(name: str, device: torch.device) -> tuple[torch.dtype, str]:
     """The precision to compute in, and why, in a clause."""
     if name != "auto":
-        return getattr(torch, name), "as asked"
+        return getattr(torch, name), "as the recipe says"
     rates = matrix_rates(device)
     faster = rates.bfloat16 > 1.2 * rates.float32
     measured = f"measured {rates.float32:.0f} GFLOP/s in float32, {rates.bfloat16:.0f} in bfloat16"

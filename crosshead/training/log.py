@@ -12,7 +12,7 @@ from typing import IO, Any, Protocol, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from crosshead.files import explained
+from crosshead.files import explained, write_all
 
 LOG = "log.jsonl"
 
@@ -42,9 +42,7 @@ class RunLog:
         """Append a line, and scalars to TensorBoard where it is installed."""
         line = json.dumps({"kind": kind, "update": update, **values}) + "\n"
         with explained(self.path):
-            rest = memoryview(line.encode())
-            while rest:
-                rest = rest[self._file.write(rest) :]
+            write_all(self._file, line.encode())
         if self._events is not None:
             for name, value in values.items():
                 if isinstance(value, int | float):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 CHUNK = 512
@@ -47,11 +48,11 @@ def fused_cross_entropy(
 
 
 class _Gradients(NamedTuple):
-    """Of the sum of losses, by features `N D`, weight `V D` and bias `V`."""
+    """Of the sum of losses, by features `N D`, weight `V D` and bias `V`, where there is one."""
 
     features: Tensor
     weight: Tensor
-    bias: Tensor
+    bias: Tensor | None
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
@@ -82,7 +83,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
             gradients = _Gradients(
                 torch.empty_like(h),
                 torch.zeros(w.shape, dtype=wide, device=w.device),
-                torch.zeros(w.shape[0], dtype=wide, device=w.device),
+                None if bias is None else torch.zeros_like(bias, dtype=wide),
             )
         p_target = torch.empty(h.shape[0], dtype=wide, device=w.device)
         for start in range(0, h.shape[0], CHUNK):
@@ -94,21 +95,25 @@ class _FusedCrossEntropy(torch.autograd.Function):
                 p = probabilities.to(w.dtype)
                 torch.mm(p, w, out=gradients.features[block])
                 gradients.weight.add_(p.T @ h[block])
-                if bias is not None:
+                if gradients.bias is not None:
                     gradients.bias.add_(probabilities.sum(dim=0))
         if gradients is not None:
             _subtract_targets(gradients, h, w, target, smoothing, mean_weight)
-            ctx.save_for_backward(*(part.to(w.dtype) for part in gradients))
-            ctx.has_bias = bias is not None
+            ctx.save_for_backward(
+                *(None if part is None else part.to(w.dtype) for part in gradients)
+            )
         nll = _negative_log_likelihood(p_target, h, w, bias, target)
         return nll + smoothing * _excess_of_target(h, w, bias, target, mean_weight), nll
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
-        """The stored gradients times that of the sum."""
+        """The stored gradients times that of the sum; they have no derivatives themselves."""
         grad_loss = outputs[0]
-        grad_h, grad_w, grad_b = (part * grad_loss.to(part.dtype) for part in ctx.saved_tensors)
-        return grad_h, grad_w, grad_b if ctx.has_bias else None, None, None, None
+        found = [
+            None if part is None else part * grad_loss.to(part.dtype) for part in ctx.saved_tensors
+        ]
+        return *found, None, None, None
 
 
 def _negative_log_likelihood(
@@ -149,5 +154,6 @@ def _subtract_targets(
     gradients.features.sub_(wanted.to(h.dtype))
     gradients.weight.index_add_(0, target, h.to(wide), alpha=smoothing - 1)
     gradients.weight.sub_(smoothing / vocabulary * h.to(wide).sum(dim=0))
-    counts = torch.bincount(target, minlength=vocabulary).to(wide)
-    gradients.bias.sub_((1 - smoothing) * counts + smoothing / vocabulary * target.shape[0])
+    if gradients.bias is not None:
+        counts = torch.bincount(target, minlength=vocabulary).to(wide)
+        gradients.bias.sub_((1 - smoothing) * counts + smoothing / vocabulary * target.shape[0])

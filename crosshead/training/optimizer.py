@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from crosshead.training.recipe import TrainConfig
 
@@ -10,14 +11,13 @@ class Optimizer:
     """Adam (Kingma & Ba 2015; betas 0.9, 0.98 and eps 1e-9 in Vaswani et al. 2017, section 5.3).
 
     A model in bfloat16 keeps float32 masters here: an update is often smaller than bfloat16 can
-    add to a weight. A model in float32 is its own master.
+    add to a weight. A model in float32 or float64 is its own master.
     """
 
     def __init__(self, model: nn.Module, config: TrainConfig) -> None:
         self.parameters = dict(model.named_parameters())
         self.masters: dict[str, Tensor] = {
-            name: parameter if parameter.dtype == torch.float32 else parameter.detach().float()
-            for name, parameter in self.parameters.items()
+            name: _master(parameter) for name, parameter in self.parameters.items()
         }
         self.clip_norm = config.clip_norm
         self.adam = torch.optim.Adam(
@@ -34,13 +34,14 @@ class Optimizer:
         """
         for name, parameter in self.parameters.items():
             assert parameter.grad is not None, f"{name} has no gradient"
-            self.masters[name].grad = parameter.grad.float()
+            self.masters[name].grad = parameter.grad.to(self.masters[name].dtype)
         gradients = [master.grad for master in self.masters.values() if master.grad is not None]
-        norm = float(torch.nn.utils.get_total_norm(gradients))
+        total = get_total_norm(gradients)
+        norm = float(total)
         finite = norm < float("inf")  # also false for NaN
         if finite:
             if self.clip_norm and norm > self.clip_norm:
-                torch._foreach_mul_(gradients, self.clip_norm / norm)
+                clip_grads_with_norm_(self.masters.values(), self.clip_norm, total)
             self.adam.param_groups[0]["lr"] = learning_rate
             self.adam.step()
             self._copy_to_model()
@@ -48,12 +49,17 @@ class Optimizer:
             tensor.grad = None
         return norm if finite else None
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(iter(self.masters.values())).device
+
     def size(self) -> int:
         """The number of weights; a tied matrix counts once."""
         return sum(master.numel() for master in self.masters.values())
 
     def weights(self) -> dict[str, Tensor]:
-        """The float32 weights by name; they share memory with the optimiser."""
+        """The masters by name, float32 as a rule; they share memory with the optimiser."""
         return {name: master.detach() for name, master in self.masters.items()}
 
     def set_weights(self, weights: dict[str, Tensor]) -> None:
@@ -86,3 +92,9 @@ class Optimizer:
             for name, parameter in self.parameters.items():
                 if parameter is not self.masters[name]:
                     parameter.copy_(self.masters[name])
+
+
+def _master(parameter: nn.Parameter) -> Tensor:
+    """The parameter itself, or a copy of it in float32 where it is narrower."""
+    wide = torch.promote_types(parameter.dtype, torch.float32)
+    return parameter if parameter.dtype == wide else parameter.detach().to(wide)

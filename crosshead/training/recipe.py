@@ -155,6 +155,7 @@ _PAPER = {
     "batch_tokens": 25_000,
     "clip_norm": 0.0,
     "valid_every": 1000,
+    "patience": 0,
 }
 
 PRESETS: dict[str, Sections] = {
@@ -185,8 +186,8 @@ PRESETS: dict[str, Sections] = {
         "train": {**_PAPER, "max_updates": 300_000, "keep_last": 20, "average": 20},
     },
 }  # fmt: skip
-"""`base` and `big` are those of Vaswani et al. 2017, Table 3; the others are for small data, to
-which vocabulary, warm-up and validation adapt."""
+"""`base` and `big` are those of Vaswani et al. 2017, Table 3, and never stop early; the others are
+for small data, to which vocabulary, warm-up and validation adapt."""
 
 
 def compose(

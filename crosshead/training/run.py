@@ -22,6 +22,7 @@ from crosshead.bundle import (
 )
 from crosshead.card import model_card
 from crosshead.data.filters import write_left_out
+from crosshead.data.tokenizers import save_tokenizers
 from crosshead.errors import UserError
 from crosshead.files import atomic_write
 from crosshead.models.transformer import Transformer
@@ -226,11 +227,8 @@ def _under_way(
 
 def _write_text_files(out: Path, recipe: Recipe, corpus: Corpus) -> None:
     """Write the tokenizers, which a resumed run reads, and the list of what was left out."""
-    if recipe.tokenizer.joint:
-        corpus.source_tokenizer.save(out, "tokenizer")
-    else:
-        corpus.source_tokenizer.save(out, "source")
-        corpus.target_tokenizer.save(out, "target")
+    tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
+    save_tokenizers(out, *tokenizers, joint=recipe.tokenizer.joint)
     write_left_out(out / LEFT_OUT, corpus.kept.left_out)
 
 

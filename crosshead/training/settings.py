@@ -7,7 +7,7 @@ from typing import Any
 
 from crosshead.bundle import RECIPE, BundleConfig, load_config
 from crosshead.config import nearest, read_toml
-from crosshead.data.tokenizers import Tokenizer, load_tokenizer
+from crosshead.data.tokenizers import Tokenizer, load_tokenizers
 from crosshead.errors import ConfigError, UserError
 from crosshead.training.recipe import Recipe, Sections, compose
 
@@ -53,8 +53,8 @@ def new_recipe(
     below = None
     if start is not None:
         config = load_config(start)
-        stem = "tokenizer" if config.joint_tokenizer else "source"
-        below = sections_of(config, load_tokenizer(start, stem))
+        source, _ = load_tokenizers(start, joint=config.joint_tokenizer)
+        below = sections_of(config, source)
     return _composed(preset, recipe, flags, assignments, below)
 
 

@@ -19,6 +19,8 @@ from crosshead.training.recipe import Recipe, TrainConfig
 
 _FEWEST_PIECES = 500
 _WORDS_A_PIECE = 80
+_WORDS_A_LINE = 250
+"""Words of a line beyond these do not count: a line so long is left out of training."""
 _TRIES = 4
 """For two vocabularies of one size: one text may be too small for what the other needs."""
 
@@ -50,7 +52,8 @@ def learn_tokenizers(
 
 def vocabulary_size(text: ParallelText, *, joint: bool) -> int:
     """Pieces for the words of a vocabulary's text: of both sides, or of one on the average."""
-    words = sum(len(line.split()) for side in (text.source, text.target) for line in side)
+    lines = [line for side in (text.source, text.target) for line in side]
+    words = sum(min(len(line.split()), _WORDS_A_LINE) for line in lines)
     pieces = round((words if joint else words / 2) / _WORDS_A_PIECE, -2)
     return int(min(max(pieces, _FEWEST_PIECES), MOST_PIECES))
 

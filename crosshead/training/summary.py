@@ -98,7 +98,9 @@ def search_name(decode: DecodeConfig) -> str:
     """How translations were searched, in a few words."""
     if decode.sample:
         return "sampled"
-    return "greedy" if decode.beam == 1 else f"beam {decode.beam}"
+    if decode.beam == 1:
+        return "greedy"
+    return f"beam {decode.beam}, length penalty {decode.length_penalty:g}"
 
 
 def memory_estimate(
@@ -108,7 +110,9 @@ def memory_estimate(
 
     For its backward pass an encoder layer keeps about 21 vectors of d_model and 2 of d_ff a
     position and 3 weights a head and key; a decoder layer 37, 2 and 6 (for sentences of 32
-    tokens). That is counted from the code, and within a tenth of what was measured in float32.
+    tokens). That is counted from the code, and was held against the peak of resident memory of
+    `tiny` in float32 on one thread of a CPU, with a vocabulary of 120: 0.58 GB for batches of 1,024
+    tokens (estimated: 0.69), 0.90 to 1.09 GB for 4,096 in sentences of 32 to 120 (1.16).
     """
     size = machine.dtype.itemsize
     masters = 0 if size == 4 else 4

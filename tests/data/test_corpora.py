@@ -92,7 +92,7 @@ def test_invalid_utf8_is_named_by_line_and_byte(raw: bytes, where: str) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    assert refusal(read_lines, tmp_path / "no").endswith("no: no such file")
+    assert refusal(read_lines, tmp_path / "no").endswith("no: no such file; check its name")
     assert "is a directory" in refusal(read_lines, tmp_path)
     assert "cannot be read" in refusal(read_lines, write(tmp_path / "file", "x") / "below")
     whole = write(tmp_path / "whole.gz", "Zeile\n" * 1000)
@@ -277,3 +277,12 @@ def test_real_files(data: Path) -> None:
     assert len(text) == 29_000
     assert text.origin(28_999).line == 29_000
     assert json.dumps(text.source[0]).startswith('"Two young, White males')
+
+
+def test_a_held_out_pair_is_not_trained_on_with_more_white_space_around_it() -> None:
+    pairs = [(f"s{n}", f"t{n}") for n in range(10)]
+    spaced = [(f"  {source}\t", f"{target} ") for source, target in pairs]
+    held = hold_out(corpus(pairs + spaced), DataConfig(valid_size=2), 1)
+    drawn = {source.strip() for source in held.valid.source}
+    assert drawn and not drawn & {source.strip() for source in held.train.source}
+    assert len(held.repeats) == len(drawn)

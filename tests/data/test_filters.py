@@ -112,3 +112,24 @@ def test_left_out_is_written_with_a_header(tmp_path: Path) -> None:
     kept = keep_pairs(corpus(("ab", "c"), ("", "b")), DataConfig(), ByteTokenizer(), CHARACTERS)
     write_left_out(tmp_path / "left_out.tsv", kept.left_out)
     assert (tmp_path / "left_out.tsv").read_text() == "file\tline\treason\nf\t2\tempty side\n"
+
+
+def test_white_space_around_a_side_is_not_trained_on() -> None:
+    text = corpus(("ab", "c"), (" \tab ", "c "), (" " * 10_000 + "ab", "c"), ("a b", "c"))
+    config = DataConfig(max_length=40)
+    kept = keep_pairs(text, config, CHARACTERS, CHARACTERS)
+    ab, c = CHARACTERS.encode("ab"), CHARACTERS.encode("c")
+    found = [(list(source), list(target)) for source, target in kept.examples]
+    assert found == [(ab, c)] * 3 + [(CHARACTERS.encode("a b"), c)]
+    once = config.model_copy(update={"drop_duplicates": True})
+    assert len(keep_pairs(text, once, CHARACTERS, CHARACTERS).examples) == 2
+
+
+def test_white_space_around_a_side_is_not_sampled() -> None:
+    tokenizer = BpeTokenizer(train_model("bpe", ["lower newest"] * 20, 285, []), [], 0.5)
+    text = corpus(*[("  lower newest\t", " lower ")] * 20)
+    for longest in (50, 1):  # sampled, and where that is too long, the usual one
+        rng, config = np.random.default_rng(1), DataConfig(max_length=longest)
+        sampled = sample_pairs(text, config, tokenizer, tokenizer, rng)
+        assert {tokenizer.decode(source) for source, _ in sampled} == {"lower newest"}
+        assert {tokenizer.decode(target) for _, target in sampled} == {"lower"}

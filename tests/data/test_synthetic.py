@@ -1,4 +1,5 @@
 import builtins
+import random
 from datetime import date, timedelta
 
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosshead.data.synthetic import (
+    MOST_PAIRS,
     PATTERNS,
     UNSEEN_PATTERNS,
     DatePairs,
@@ -114,3 +116,16 @@ def test_copy_and_reverse_tasks(n: int, vocabulary: int, longest: int) -> None:
         assert source == target and 1 <= len(source) <= longest
         assert all(4 <= token < vocabulary for token in source)
     assert [(s, t[::-1]) for s, t in reverse_task(n, vocabulary, longest, seed=n)] == copied
+
+
+def test_more_pairs_than_there_are_dates_to_write_are_refused() -> None:
+    with pytest.raises(UserError, match=r"at most 500,000 pairs of dates, found 500,001"):
+        date_pairs(size=MOST_PAIRS + 1)
+
+
+def test_the_most_pairs_can_be_made() -> None:
+    """Of the lines of one year in a hundred, as many are different as the share of it needs."""
+    year = [date(2021, 1, 1) + timedelta(n) for n in range(365)]
+    days = random.Random(1).sample(year, 365 * 16 // 19)  # as many are left to train on
+    lines = {write_date(day, pattern)[0] for day in days for pattern in PATTERNS}
+    assert 200 * len(lines) > 2 * MOST_PAIRS

@@ -14,10 +14,14 @@ from crosshead.data.tokenizers import (
     BOS,
     EOS,
     PAD,
+    TOKENIZER_FILES,
     UNK,
     Tokenizer,
     TokenizerConfig,
     load_tokenizer,
+    load_tokenizers,
+    save_tokenizers,
+    token_ids,
     train_tokenizer,
 )
 from crosshead.errors import ConfigError, DamagedBundle, DataError
@@ -252,3 +256,30 @@ def test_bundles_that_cannot_be_loaded(tmp_path: Path) -> None:
 def test_configurations_and_text_need_no_torch() -> None:
     code = "import sys, crosshead.data.filters; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_white_space_around_a_line_is_not_part_of_it(tokenizer: Tokenizer) -> None:
+    spaced = [f" \t{LINES[0]}\u3000", f"{LINES[1]}\r\n", " ", ""]
+    assert token_ids(tokenizer, spaced) == tokenizer.encode_lines([*LINES[:2], "", ""])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_learned_from_the_white_space_around_lines(kind: str) -> None:
+    values = {"kind": kind, "vocab_size": SIZES.get(kind, 1000)}
+    spaced = [f"\t{line} \u3000" for line in LINES]
+    learned = train_tokenizer(validate(TokenizerConfig, values), spaced)
+    every = list(range(learned.vocab_size))
+    assert learned.pieces(every) == make(kind).pieces(every)
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_the_tokenizers_of_both_sides_come_back(joint: bool, tmp_path: Path) -> None:
+    source = make("bpe")
+    target = source if joint else make("bytes")
+    save_tokenizers(tmp_path, source, target, joint=joint)
+    assert {path.name for path in tmp_path.iterdir()} <= set(TOKENIZER_FILES)
+    found = load_tokenizers(tmp_path, joint=joint)
+    assert [each.kind for each in found] == ["bpe", "bpe" if joint else "bytes"]
+    assert (found[0] is found[1]) == joint
+    with pytest.raises(DamagedBundle, match="missing"):
+        load_tokenizers(tmp_path, joint=not joint)

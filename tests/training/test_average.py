@@ -56,7 +56,7 @@ def word_bundle(directory: Path, *words: str) -> Path:
 
 def test_weights_are_the_mean_and_the_reach_is_the_longest(tmp_path: Path) -> None:
     parts = [variant(tmp_path / "a", 1.0, 20), variant(tmp_path / "b", 3.0, 40)]
-    average_bundles(parts, tmp_path / "mean")
+    average_bundles(parts, tmp_path / "mean", command="crosshead average a b")
     mean, stored = load_bundle(tmp_path / "mean"), load_bundle(BUNDLE)
     weights = weights_of(mean.model)
     for name, weight in weights_of(stored.model).items():
@@ -67,6 +67,8 @@ def test_weights_are_the_mean_and_the_reach_is_the_longest(tmp_path: Path) -> No
     front = yaml.safe_load(card.split("---\n")[1])
     assert front["language"] == ["en", "de"] and front["pipeline_tag"] == "translation"
     assert "model-index" not in front and "crosshead.load" in card
+    assert "translates from `en` to `de`." in card
+    assert "```sh\ncrosshead average a b\n```" in card and f"torch {torch.__version__}" in card
 
 
 def test_scores_of_other_weights_are_not_kept(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ CPU = torch.device("cpu")
 
 
 def test_precision_is_as_asked() -> None:
-    assert choose_precision("float32", CPU) == (torch.float32, "as asked")
-    assert choose_precision("bfloat16", CPU) == (torch.bfloat16, "as asked")
+    assert choose_precision("float32", CPU) == (torch.float32, "as the recipe says")
+    assert choose_precision("bfloat16", CPU) == (torch.bfloat16, "as the recipe says")
 
 
 @pytest.mark.parametrize(

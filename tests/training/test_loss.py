@@ -198,3 +198,19 @@ def test_the_logits_are_never_held_as_a_whole(monkeypatch: pytest.MonkeyPatch) -
     logits = [shape for shape in shapes if vocabulary in shape and shape != (vocabulary, 8)]
     assert (CHUNK, vocabulary) in logits
     assert all(max(shape) <= CHUNK for shape in logits)
+
+
+def test_its_gradients_have_no_derivatives_and_say_so() -> None:
+    """They are numbers by then, and what follows from them would be a part of the derivative."""
+    features, *rest = problem(5)
+    squared = fused_cross_entropy(features, *rest, 0.1).loss ** 2
+    (first,) = torch.autograd.grad(squared, features, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_gradient_of_a_bias_is_held_where_there_is_one(bias: bool) -> None:
+    found = fused_cross_entropy(*problem(5, bias=bias), 0.1).loss
+    held = [part is not None for part in found.grad_fn.saved_tensors]  # type: ignore[union-attr]
+    assert held == [True, True, bias]

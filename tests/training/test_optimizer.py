@@ -37,8 +37,9 @@ def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
         assert torch.equal(found[name], tensor), name
 
 
-def test_in_float32_it_is_pytorchs_adam() -> None:
-    model = small_model()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_in_float32_and_float64_it_is_pytorchs_adam(dtype: torch.dtype) -> None:
+    model = small_model(dtype)
     reference = copy.deepcopy(model)
     optimizer = Optimizer(model, UNCLIPPED)
     adam = torch.optim.Adam(reference.parameters(), betas=(0.9, 0.98), eps=1e-9)
@@ -52,6 +53,7 @@ def test_in_float32_it_is_pytorchs_adam() -> None:
     for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs)
         assert ours.grad is None
+    assert {weight.dtype for weight in optimizer.weights().values()} == {dtype}
 
 
 def test_a_bfloat16_model_keeps_float32_masters() -> None:

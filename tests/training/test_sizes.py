@@ -38,8 +38,14 @@ def sentences(count: int, alphabet: str = "abcdefghijklmnopqrstuvwxyz") -> list[
     ],
 )
 def test_a_vocabulary_grows_with_the_words(words: int, joint: bool, expected: int) -> None:
-    line = "w " * (words // 100)
-    assert vocabulary_size(parallel([line] * 100, [line] * 100), joint=joint) == expected
+    lines = ["w " * 100] * (words // 100)
+    assert vocabulary_size(parallel(lines, lines), joint=joint) == expected
+
+
+def test_a_line_that_is_left_out_does_not_make_the_vocabulary_large() -> None:
+    usual = parallel(["a b c"] * 100, ["d e f"] * 100)
+    with_one = parallel(["a b c"] * 99 + ["x y " * 250_000], ["d e f"] * 100)
+    assert vocabulary_size(with_one, joint=True) == vocabulary_size(usual, joint=True)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
+import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from crosshead.bundle import build_model
 from crosshead.decoding.search import DecodeConfig
 from crosshead.training.checkpoint import Progress
 from crosshead.training.corpus import Corpus, read_corpus
@@ -48,14 +50,14 @@ def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> 
     assert [file.path for file in facts.files] == ["en", "de"]
     assert 'source = ["en"]' in facts.recipe and str(Path.cwd()) not in facts.recipe
     assert facts.commands == ["begin", "go on"]  # a library's call types nothing
-    assert (facts.pairs, facts.updates, facts.search) == (19, 7, "beam 7")
+    assert (facts.pairs, facts.updates, facts.search) == (19, 7, "beam 7, length penalty 0.6")
 
 
 @pytest.mark.parametrize(
     ("decode", "name"),
     [
         (DecodeConfig(beam=1), "greedy"),
-        (DecodeConfig(beam=5), "beam 5"),
+        (DecodeConfig(beam=5, length_penalty=1.0), "beam 5, length penalty 1"),
         (DecodeConfig(beam=1, sample=True), "sampled"),
     ],
 )
@@ -63,24 +65,42 @@ def test_a_search_has_a_name(decode: DecodeConfig, name: str) -> None:
     assert search_name(decode) == name
 
 
-@pytest.mark.parametrize(
-    ("preset", "tokens", "gigabytes"),
-    [("tiny", 1024, 0.71), ("tiny", 4096, 1.25), ("small", 4096, 1.96)],
-)
-def test_the_estimate_is_near_what_runs_in_float32_took(
-    preset: str, tokens: int, gigabytes: float
-) -> None:
-    estimate = memory_estimate(compose(preset).model, tokens, parameters_of(preset), MACHINE)
-    assert estimate == pytest.approx(gigabytes * 1e9, rel=0.1)
+RUN = """
+import sys
+from pathlib import Path
+import torch
+from crosshead.training.loop import peak_memory
+from crosshead.training.recipe import compose
+from crosshead.training.run import train
+data = {"source": "en", "target": "de"}
+summary = train(compose("tiny", flags={"data": data}, assignments=sys.argv[1:]), Path("out"))
+print(summary.parameters, peak_memory(torch.device("cpu")))
+"""
 
 
-def test_the_estimate_is_not_far_from_what_a_run_in_bfloat16_took() -> None:
-    machine = Machine(CPU, 1, torch.bfloat16, "as asked")
-    estimate = memory_estimate(compose("tiny").model, 2048, parameters_of("tiny"), machine)
-    assert estimate == pytest.approx(0.8e9, rel=0.25)
+@pytest.mark.usefixtures("short_run")
+def test_the_estimate_is_near_the_memory_that_a_run_takes() -> None:
+    """Most of it is the batch's: 0.63 GB of the estimate, against 0.53 of all the rest."""
+    settings = [
+        "tokenizer.kind=words", "train.batch_tokens=4096", "max_updates=4", "precision=float32",
+        "threads=1", "average=0", "valid_size=2", "decode.beam=1", "max_extra=0",
+    ]  # fmt: skip
+    # Behind a shell: a program begins with the peak of the one that starts it, which is large here.
+    command = ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", RUN, *settings]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    parameters, peak = map(int, done.stdout.split())
+    estimate = memory_estimate(compose("tiny").model, 4096, parameters, MACHINE)
+    assert peak == pytest.approx(estimate, rel=0.3)
 
 
-def parameters_of(preset: str) -> int:
-    """With a vocabulary of 8,000."""
-    model = build_model(compose(preset).model, 8000, 8000)
-    return sum(parameter.numel() for parameter in model.parameters())
+@pytest.fixture
+def short_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory of a run, with long sentences to learn."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    rng = random.Random(1)
+    words = [consonant + vowel for consonant in "bcdfghjklmnp" for vowel in "aeiou"]
+    lines = [" ".join(rng.choices(words, k=rng.randint(60, 66))) for _ in range(300)]
+    for name in ("en", "de"):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")

@@ -1,0 +1,209 @@
+"""Runs that were stopped and go on."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from crosshead.bundle import load_bundle
+from crosshead.config import read_toml
+from crosshead.errors import BundleError, ConfigError, UserError
+from crosshead.training import run as run_module
+from crosshead.training.checkpoint import list_checkpoints
+from crosshead.training.hardware import Machine
+from crosshead.training.recipe import compose
+from crosshead.training.run import train
+from tests.training.runs import (
+    SMALL,
+    Remembering,
+    digest,
+    logged,
+    own_text,
+    recipe_for,
+    stop_after,
+    tree,
+)
+
+
+@pytest.mark.parametrize("stop", [4, 12, 18])
+def test_a_run_that_was_stopped_and_resumed_gives_the_same_bundle(
+    finished: Path, text: Path, tmp_path: Path, stop: int
+) -> None:
+    out = tmp_path / "words"
+    first = train(recipe_for(text), out, should_stop=stop_after(out, stop))
+    assert first.interrupted and first.progress.update == stop
+    assert not (out / "config.json").exists()
+    second = train(recipe_for(text), out, resume=True)
+    assert not second.interrupted and second.progress.update == 18
+    for name in ("model.safetensors", "config.json", "tokenizer.json", "recipe.toml"):
+        assert digest(out / name) == digest(finished / name), name
+    assert [line["update"] for line in logged(out) if line["kind"] == "train"] == list(range(1, 19))
+
+
+def test_a_run_can_be_prolonged(text: Path, tmp_path: Path) -> None:
+    train(recipe_for(text, "max_updates=6"), tmp_path / "run")
+    display = Remembering()
+    longer = recipe_for(text, "max_updates=8", "train.precision=auto")
+    summary = train(longer, tmp_path / "run", resume=True, display=display)
+    assert summary.progress.update == 8
+    assert compose(recipe=read_toml(tmp_path / "run/recipe.toml")) == recipe_for(
+        text, "max_updates=8"
+    )
+    assert not [line for line in display.lines if "to the bit" in line]
+    assert len([line for line in logged(tmp_path / "run") if line["kind"] == "train"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("assignment", "named"),
+    [
+        ("d_ff=32", "model.d_ff"),
+        ("tokenizer.vocab_size=50", "tokenizer.vocab_size"),
+        ("seed=2", "train.seed"),
+        ("train.batch_tokens=300", "train.batch_tokens"),
+    ],
+)
+def test_a_run_is_resumed_with_the_settings_it_began_with(
+    finished: Path, text: Path, assignment: str, named: str
+) -> None:
+    before = tree(finished)
+    with pytest.raises(ConfigError, match=named):
+        train(recipe_for(text, assignment), finished, resume=True)
+    assert tree(finished) == before
+
+
+def test_a_damaged_checkpoint_is_refused_by_name(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe_for(text), out, should_stop=stop_after(out, 2))
+    (place,) = list_checkpoints(out / "checkpoints")
+    weights = place / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(BundleError, match=r"weights\.safetensors"):
+        train(recipe_for(text), out, resume=True)
+
+
+def test_subwords_are_sampled_anew_and_the_run_can_still_be_resumed(
+    text: Path, tmp_path: Path
+) -> None:
+    bpe = ["tokenizer.kind=bpe", "tokenizer.vocab_size=300", "sampling=0.2", "max_updates=9",
+           "data.max_length=60"]  # fmt: skip
+    train(recipe_for(text, *bpe), tmp_path / "whole")
+    parts = tmp_path / "parts"
+    train(recipe_for(text, *bpe), parts, should_stop=stop_after(parts, 5))
+    train(recipe_for(text, *bpe), parts, resume=True)
+    assert digest(parts / "model.safetensors") == digest(tmp_path / "whole/model.safetensors")
+
+
+def test_there_must_be_something_to_resume(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no run with a checkpoint"):
+        train(recipe_for(text), tmp_path / "absent", resume=True)
+    assert not (tmp_path / "absent").exists()
+
+
+def test_other_threads_are_warned_of_and_kept(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "choose_machine", machine_with(1))
+    train(recipe_for(text, "max_updates=2", "threads=0"), tmp_path / "run")
+    stored = compose(recipe=read_toml(tmp_path / "run/recipe.toml"))
+    assert stored.train.threads == 1  # and not 0, which is another number elsewhere
+    monkeypatch.setattr(run_module, "choose_machine", machine_with(3))
+    display = Remembering()
+    longer = recipe_for(text, "max_updates=3", "threads=3")
+    train(longer, tmp_path / "run", resume=True, display=display)
+    (warning,) = (line for line in display.lines if "to the bit" in line)
+    assert "with 3 threads, where the run began with 1" in warning
+    assert compose(recipe=read_toml(tmp_path / "run/recipe.toml")).train.threads == 3
+
+
+def machine_with(threads: int) -> Callable[..., Machine]:
+    """A choice of machine that leaves PyTorch's threads as they are."""
+    return lambda config, device: Machine(device, threads, torch.float32, "for a test")
+
+
+def test_the_sizes_of_a_run_follow_its_text_and_are_kept(text: Path, tmp_path: Path) -> None:
+    out, display = tmp_path / "run", Remembering()
+    left_open = [each for each in SMALL if not each.startswith(("tokenizer.", "warmup", "valid_"))]
+    data = {"source": str(text / "en"), "target": str(text / "de")}
+    recipe = compose(flags={"data": data}, assignments=[*left_open, "data.max_length=60"])
+    assert (recipe.tokenizer.vocab_size, recipe.train.warmup) == (None, None)
+    stop = stop_after(out, 4)
+    train(recipe, out, display=display, should_stop=stop)
+    stored = compose(recipe=read_toml(out / "recipe.toml"))
+    size = stored.tokenizer.vocab_size
+    assert size is not None and 256 < size < 500
+    assert (stored.train.warmup, stored.train.valid_every) == (1, 200)  # of 18 updates
+    (sizes,) = (line for line in display.lines if "warm-up" in line)
+    assert f"vocabulary {size:,}, " in sizes
+    assert "warm-up of 1 update, validation every 200 updates" in sizes
+    train(recipe, out, resume=True)
+    assert load_bundle(out).config.source_vocabulary == size
+    assert compose(recipe=read_toml(out / "recipe.toml")) == stored
+    valid = [line["update"] for line in logged(out) if line["kind"] == "valid"]
+    assert valid == [18]  # a short run is validated at its end
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda lines: [*lines, "one two"], r"began with \d+ pairs .* now give \d+"),
+        (lambda lines: [*lines[:5], "six", *lines[6:]], "has changed"),
+        (lambda lines: [*lines[:5], lines[6], lines[5], *lines[7:]], "has changed"),
+    ],
+)
+def test_text_that_changed_is_noticed_when_a_run_goes_on(
+    change: Callable[[list[str]], list[str]], words: str, text: Path, tmp_path: Path
+) -> None:
+    folder, out = own_text(text, tmp_path), tmp_path / "run"
+    train(recipe_for(folder), out, should_stop=stop_after(out, 2))
+    before = tree(out)
+    for name in ("en", "de"):
+        lines = (folder / name).read_text(encoding="utf-8").splitlines()
+        (folder / name).write_text("\n".join(change(lines)) + "\n", encoding="utf-8")
+    with pytest.raises(UserError, match=words) as caught:
+        train(recipe_for(folder), out, resume=True)
+    assert "\n" not in str(caught.value)
+    assert tree(out) == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda path: path.unlink(), "cannot be read"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "damaged"),
+        (lambda path: path.write_bytes(b"x"), "damaged"),
+    ],
+)
+def test_best_weights_that_are_lost_are_missed_before_training(
+    damage: Callable[[Path], None], words: str, text: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    train(recipe_for(text), out, should_stop=stop_after(out, 8))
+    before = logged(out)
+    damage(out / "checkpoints/best.safetensors")
+    with pytest.raises(BundleError, match=rf"best\.safetensors: {words}") as caught:
+        train(recipe_for(text), out, resume=True)
+    assert "\n" not in str(caught.value)
+    assert logged(out) == before
+
+
+def test_a_run_goes_on_from_another_working_directory_and_keeps_the_names_that_were_typed(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = own_text(text, tmp_path), tmp_path / "run"
+    monkeypatch.chdir(folder)
+    data = {"source": "en", "target": "de", "valid_source": "en", "valid_target": "de"}
+    recipe = compose(flags={"data": data}, assignments=SMALL)
+    train(recipe, out, command="crosshead train --source en", should_stop=stop_after(out, 2))
+    stored = compose(recipe=read_toml(out / "recipe.toml"))
+    assert stored.data.source == [str(folder / "en")]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    longer = stored.model_copy(update={"decode": stored.decode.model_copy(update={"beam": 3})})
+    train(longer, out, resume=True, command="crosshead train --resume")
+    card = (out / "README.md").read_text()
+    assert str(folder) not in card
+    assert "| `en` | 203 |" in card and 'source = ["en"]' in card
+    assert "Validation: 203 pairs of en, de." in card
+    assert "crosshead train --source en\ncrosshead train --resume\n" in card
+    assert "Search: beam 3, length penalty 0.6." in card
