@@ -38,11 +38,11 @@ from harness import (
 from crosshead.bundle import Bundle, load_bundle
 from crosshead.data.corpora import DataConfig, read_pairs
 from crosshead.data.tokenizers import token_ids
-from crosshead.decoding.search import DecodeConfig, Specials, search
+from crosshead.decoding.search import DecodeConfig, search
 from crosshead.errors import UserError
 from crosshead.evaluation import bleu
 from crosshead.pipelines import Translator
-from crosshead.vocabulary import BOS, EOS, PAD, UNK
+from crosshead.vocabulary import EOS, PAD
 
 BUDGETS = [1024, 4096, 16384]
 """Source tokens in a batch, padding counted, that the calibration tries."""
@@ -238,8 +238,7 @@ def _text(bundle: Bundle, settings: Settings, lines: list[str], memory: PeakMemo
 
 def _crosshead(bundle: Bundle, settings: Settings) -> Translate:
     model = bundle.model.to(getattr(torch, settings["precision"]))
-    forbidden = {PAD, BOS, UNK, *bundle.target_tokenizer.line_breaks}
-    specials = Specials(bundle.config.model.start_token, EOS, tuple(sorted(forbidden)))
+    specials = bundle.specials
     decode = _decode_config(settings)
 
     def translate(sources: Ids) -> Ids:

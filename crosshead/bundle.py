@@ -24,11 +24,11 @@ from torch import Tensor
 from crosshead import __version__
 from crosshead.config import Config, validate
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.search import DecodeConfig, Specials
 from crosshead.errors import BundleError, ConfigError, DamagedBundle
 from crosshead.files import atomic_write_all, make_directory, open_stored, read_metadata
-from crosshead.layers.embeddings import SinusoidalPositions
 from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 FORMAT = 1
 """The version of the bundle's layout that this crosshead writes, and the newest that it reads."""
@@ -86,6 +86,12 @@ class Bundle:
     model: Transformer
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
+
+    @property
+    def specials(self) -> Specials:
+        """What search knows of the target's tokens: those that no translation holds among them."""
+        forbidden = {PAD, BOS, UNK, *self.target_tokenizer.line_breaks}
+        return Specials(self.config.model.start_token, EOS, tuple(sorted(forbidden)))
 
 
 def build_model(
@@ -232,9 +238,6 @@ def _fill(model: Transformer, weights: dict[str, Tensor], path: Path) -> None:
         # Swapped, a parameter that is used twice stays one; copied, it does not change with the
         # file, which is mapped into memory.
         torch.utils.swap_tensors(parameter, torch.nn.Parameter(weights[name].clone()))
-    for module in model.modules():
-        if isinstance(module, SinusoidalPositions):
-            module.table = torch.empty(0, module.d_model)  # computed as far as it is looked up
 
 
 def _tokenizer_files(bundle: Bundle) -> dict[str, bytes]:

@@ -178,6 +178,8 @@ def train(
             note(f"the run in {out} has begun: --preset and --from are not read again")
     else:
         settings = new_recipe(preset, recipe, given, assignments or [], start)
+        if preset and start:
+            note(f"--preset {preset} says how to train; model and tokenizer are those of {start}")
     with stop_on_signals() as request:
         summary = run_recipe(
             settings,
@@ -233,10 +235,10 @@ def translate(
     comes. By default the search is as the bundle says. The score is the log-probability over the
     length penalty. A line too long for the model is split at the ends of sentences, with a warning.
     """
-    from crosshead import reports
+    from crosshead import answers
     from crosshead.pipelines import load
 
-    reports.check_not_input(output, file)
+    answers.check_not_input(output, file)
     translator = load(bundle, device, threads)
     flags = {
         "beam": beam,
@@ -247,8 +249,8 @@ def translate(
         "seed": seed,
         "batch_tokens": batch_tokens,
     }
-    decode = reports.search_settings(translator.bundle.config.decode, sample, flags, n_best)
-    reports.answer(translator, file, output, decode, n_best, scores, jsonl)
+    decode = answers.search_settings(translator.bundle.config.decode, sample, flags, n_best)
+    answers.answer(translator, file, output, decode, n_best, scores, jsonl)
 
 
 @app.command(
@@ -341,13 +343,13 @@ def score(
     One for each line: natural logarithms, the end of the sentence included. White space around a
     line is left out, as in translation.
     """
-    from crosshead import reports
+    from crosshead import answers
     from crosshead.data.corpora import read_aligned
     from crosshead.pipelines import load
 
     sources, targets = read_aligned(source, target)
     translator = load(bundle, device, threads)
-    for text in reports.scored(translator, sources, targets, jsonl):
+    for text in answers.scored(translator, sources, targets, jsonl):
         put(text)
 
 

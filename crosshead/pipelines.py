@@ -1,7 +1,6 @@
 """From a bundle to something that works on raw text: `load(path)` gives a `Translator`."""
 
 import math
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,11 +14,12 @@ from crosshead.bundle import Bundle, load_bundle
 from crosshead.data.batching import Batch, Example, collate, example_lengths, plan_in_order
 from crosshead.data.tokenizers import token_ids
 from crosshead.decoding.candidates import length_penalty
-from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
-from crosshead.errors import ConfigError, DataError
+from crosshead.decoding.search import DecodeConfig, Hypothesis, search
+from crosshead.devices import choose_device, choose_threads
+from crosshead.errors import DataError
 from crosshead.models.transformer import Transformer
 from crosshead.sentences import join_parts, longest_stretch, split_long, split_sentences
-from crosshead.vocabulary import BOS, EOS, PAD, UNK
+from crosshead.vocabulary import EOS
 
 MARGIN = 1.2
 """How far beyond the longest source of training a single sentence is still translated in one."""
@@ -33,12 +33,6 @@ LONGEST_SCORED = 4096
 LONGEST_STRETCH = 10_000
 """Characters without a space or the end of a clause that are translated, piece by piece: what is
 longer (an image in base64, say) is no text, and would take minutes."""
-
-DEVICE_TYPES = ("cpu", "cuda", "mps", "xpu")
-"""Where models are run; PyTorch has names of other places, some of which hold no numbers."""
-
-MOST_THREADS = 1024
-"""PyTorch starts as many as it is told to, and dies where the system refuses."""
 
 
 @dataclass(frozen=True)
@@ -86,57 +80,6 @@ def load(path: str | Path, device: str = "auto", threads: int | None = None) -> 
     return Translator(load_bundle(path, place))
 
 
-def choose_device(name: str) -> torch.device:
-    """The device of that name (`cpu`, `cuda:1`, ...); `auto` is the first CUDA GPU, or the CPU.
-
-    Raises `ConfigError` where there is no such device here.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        if name.partition(":")[0] in DEVICE_TYPES:
-            return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError, NotImplementedError):
-        pass  # that is how PyTorch says that it is not there
-    raise ConfigError(
-        f"no device {name!r} here; use auto, or one there is: {', '.join(_devices_here())}"
-    )
-
-
-def _devices_here() -> list[str]:
-    """The names of all devices that there are."""
-    found = ["cpu"]
-    for kind in DEVICE_TYPES[1:]:
-        module = torch.get_device_module(kind)
-        if module.is_available():
-            found += [f"{kind}:{index}" for index in range(module.device_count())]
-    return found
-
-
-def choose_threads(threads: int) -> int:
-    """Set and return PyTorch's number of CPU threads, which is one for the whole process.
-
-    0 is one for each core that this process may use. Raises `ConfigError` for a number that cannot
-    be.
-    """
-    if not 0 <= threads <= MOST_THREADS:
-        raise ConfigError(
-            f"expected a number of threads from 1 to {MOST_THREADS}, or 0 for all cores, found "
-            f"{threads}"
-        )
-    chosen = threads or available_cores()
-    torch.set_num_threads(chosen)
-    return chosen
-
-
-def available_cores() -> int:
-    """How many cores this process may use."""
-    # Of all systems Linux alone tells those of a process from those of the machine.
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class Translator:
     """Translates lines of raw text with a bundle's model.
 
@@ -147,9 +90,7 @@ class Translator:
 
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
-        forbidden = {PAD, BOS, UNK, *bundle.target_tokenizer.line_breaks}
-        start = bundle.config.model.start_token
-        self._specials = Specials(start, EOS, tuple(sorted(forbidden)))
+        self._specials = bundle.specials
 
     @property
     def model(self) -> Transformer:

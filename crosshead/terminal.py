@@ -1,13 +1,14 @@
 """What the command line says and how it ends: output, tables, signals, errors and exit codes."""
 
 import contextlib
+import json
 import os
 import shlex
 import shutil
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
@@ -110,6 +111,11 @@ def program() -> str:
         return "crosshead"
     here = Path.cwd()
     return shlex.quote(str(beside.relative_to(here) if here in beside.parents else beside))
+
+
+def json_line(values: Mapping[str, Any]) -> str:
+    """A line of JSON, its text as it is read."""
+    return json.dumps(values, ensure_ascii=False) + "\n"
 
 
 def note(text: str) -> None:

@@ -10,7 +10,6 @@ from crosshead.errors import ConfigError
 from crosshead.evaluation import ComparedScore, CorpusScore, perplexity
 from crosshead.pipelines import Translation, load
 from crosshead.reports import (
-    answering,
     bundle_facts,
     evaluation,
     how_to_resume,
@@ -18,29 +17,11 @@ from crosshead.reports import (
     run_report,
     scores_jsonl,
     scores_table,
-    search_settings,
 )
 from crosshead.training.checkpoint import Progress
-from crosshead.training.log import Silent
 from crosshead.training.run import Summary
 
 BUNDLE = Path(__file__).parent / "fixtures" / "bundle-format-1"
-
-
-def test_the_search_is_the_bundles_but_for_what_is_given() -> None:
-    says = DecodeConfig(beam=3, length_penalty=0.2)
-    found = search_settings(says, False, {"beam": None, "length_penalty": 1.0}, None)
-    assert found == DecodeConfig(beam=3, length_penalty=1.0)
-    assert search_settings(says, False, {}, 3) == says
-    with pytest.raises(ConfigError, match="give --beam 4"):
-        search_settings(says, False, {}, 4)
-    for flag in ("temperature", "top_k", "top_p", "seed"):
-        with pytest.raises(ConfigError, match=f"--{flag.replace('_', '-')} acts on samples only"):
-            search_settings(says, False, {flag: 1}, None)
-    bundled = search_settings(DecodeConfig(beam=1, sample=True), False, {"seed": 7}, None)
-    assert bundled.seed == 7
-    sampled = search_settings(says, True, {"top_k": 5}, 4)
-    assert (sampled.sample, sampled.beam, sampled.top_k) == (True, 1, 5)
 
 
 def test_metrics_are_named_by_commas() -> None:
@@ -95,36 +76,6 @@ def test_an_evaluation_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch)
     evaluation(translator, ["One."], ["Eins."], ["chrf"], None, {"beam": 1, "length_penalty": None})
     says = translator.bundle.config.decode
     assert searched == [says.model_copy(update={"beam": 1})]
-
-
-def test_progress_is_shown_of_a_known_number_of_lines(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shown: list[tuple[float, str]] = []
-
-    class Recorded(Silent):
-        def __init__(self, messages: object) -> None: ...
-
-        def say(self, line: str) -> None:
-            shown.append((-1, line))
-
-        def advance(self, fraction: float, line: str) -> None:
-            shown.append((fraction, line.partition(",")[0]))
-
-    monkeypatch.setattr("crosshead.reports.Bar", Recorded)
-    with answering(4) as advance:
-        advance(1, 2, 0.5)
-        advance(0, 2, 1.0, ["warning: line 1"])
-    assert shown == [
-        (0, "0 of 4 lines"), (0.5, "2 of 4 lines"),
-        (-1, "crosshead: warning: line 1"), (0.5, "2 of 4 lines"),
-    ]  # fmt: skip
-    assert capsys.readouterr().err == ""
-    for unknown in (None, 0):
-        with answering(unknown) as advance:
-            advance(0, 2, 1.0, ["warning: line 1"])
-    assert capsys.readouterr().err == "crosshead: warning: line 1\n" * 2
-    assert len(shown) == 4
 
 
 def test_it_is_said_from_where_on_lines_are_split() -> None:

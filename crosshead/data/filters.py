@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -115,8 +115,17 @@ def sample_pairs(
 
 def write_left_out(path: Path, rows: Sequence[LeftOut]) -> None:
     """Write a TSV with a header: file, line, reason."""
-    lines = ["file\tline\treason", *(f"{row.file}\t{row.line}\t{row.reason}" for row in rows)]
-    atomic_write(path, ("\n".join(lines) + "\n").encode())
+    _write_rows(path, [LeftOut._fields, *rows])
+
+
+def write_held_out(path: Path, text: ParallelText) -> None:
+    """Write a TSV with a header: file and line of each pair of `text`, which is validated on."""
+    _write_rows(path, [Origin._fields, *(text.origin(row) for row in range(len(text)))])
+
+
+def _write_rows(path: Path, rows: Sequence[tuple[Any, ...]]) -> None:
+    lines = ["\t".join(map(str, row)) + "\n" for row in rows]
+    atomic_write(path, "".join(lines).encode())
 
 
 def _encode(lines: Sequence[str], config: DataConfig, tokenizer: Tokenizer) -> list[Sequence[int]]:

@@ -19,7 +19,9 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, d_model: int, layout: Layout) -> None:
         super().__init__()
         self.d_model, self.layout = d_model, layout
-        self.register_buffer("table", sinusoidal(64, d_model, layout=layout), persistent=False)
+        # Computed as far as it is looked up, and so in a model that was built without memory too.
+        table = torch.empty(0, d_model, device="cpu")
+        self.register_buffer("table", table, persistent=False)
         self.table: Tensor
 
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:

@@ -22,6 +22,7 @@ from crosshead.data.corpora import (
 from crosshead.data.filters import Kept, keep_pairs, sample_pairs
 from crosshead.data.subwords import BpeTokenizer
 from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
+from crosshead.training.directory import HELD_OUT
 from crosshead.training.log import counted
 from crosshead.training.recipe import Recipe
 from crosshead.training.sizes import learn_tokenizers
@@ -62,7 +63,7 @@ class Corpus:
         """Where the validation set comes from, in a clause; `data` names its files."""
         found = counted(len(self.valid), "pair")
         if self.held_out:
-            return f"{found} held out of the training files"
+            return f"{found} held out of the training files ({HELD_OUT})"
         names = [*data.valid_source, *data.valid_target, *data.valid_pairs]
         return f"{found} of {', '.join(names)}"
 

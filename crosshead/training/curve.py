@@ -28,7 +28,7 @@ def plot_curve(log: Path, picture: Path) -> None:
     trained = [row for row in rows if row["kind"] == "train"]
     valid = [row for row in rows if row["kind"] == "valid"]
     losses.set_xlabel("update")
-    losses.set_ylabel("nats per target token")
+    losses.set_ylabel("negative log-likelihood (nats per token)")
     losses.grid(alpha=0.3)
     lines = [
         *_line(losses, trained, "nll", "training", "tab:blue"),

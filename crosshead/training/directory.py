@@ -3,6 +3,7 @@
     recipe.toml      the resolved recipe, which can be run again
     log.jsonl        what happened
     left-out.tsv     the pairs that are not trained on, and why
+    held-out.tsv     the pairs that were taken out for validation, without files for it
     checkpoints/     all that it takes to go on
     tensorboard/     the log for TensorBoard, where that is installed
     training.png     the picture of the log, where matplotlib is installed
@@ -25,10 +26,10 @@ from crosshead.files import make_directory
 from crosshead.training.checkpoint import BEST, list_checkpoints
 from crosshead.training.log import LOG
 
-LEFT_OUT = "left-out.tsv"
+LEFT_OUT, HELD_OUT = "left-out.tsv", "held-out.tsv"
 PICTURE = "training.png"
 
-_FILES = {RECIPE, LOG, LEFT_OUT, PICTURE, CONFIG, WEIGHTS, CARD, *TOKENIZER_FILES}
+_FILES = {RECIPE, LOG, LEFT_OUT, HELD_OUT, PICTURE, CONFIG, WEIGHTS, CARD, *TOKENIZER_FILES}
 _FOLDERS = {CHECKPOINTS, "tensorboard"}
 _CHECKPOINT = re.compile(rf"\.?update-\d+(\.tmp)?|{re.escape(BEST)}")
 _UNFINISHED = re.compile(r"\.(.+)\.\d+\.tmp")
@@ -56,6 +57,11 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
         for removed in (out, kept_beside(out)):
+            if path.resolve() == removed.resolve():
+                raise UserError(
+                    f"{path}: --force would replace the run that --from starts from; give another "
+                    "--out"
+                )
             if path.resolve().is_relative_to(removed.resolve()):
                 raise UserError(
                     f"{path}: --force would remove it with the run in {removed}; move it first"

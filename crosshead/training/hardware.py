@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
+from crosshead.devices import available_cores, choose_threads
 from crosshead.errors import ConfigError
-from crosshead.pipelines import available_cores, choose_threads
 from crosshead.training.log import counted
 from crosshead.training.recipe import TrainConfig
 

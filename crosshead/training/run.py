@@ -21,12 +21,12 @@ from crosshead.bundle import (
     weights_of,
 )
 from crosshead.card import model_card
-from crosshead.data.filters import write_left_out
+from crosshead.data.filters import write_held_out, write_left_out
 from crosshead.data.tokenizers import save_tokenizers
+from crosshead.devices import choose_device
 from crosshead.errors import UserError
 from crosshead.files import atomic_write
 from crosshead.models.transformer import Transformer
-from crosshead.pipelines import choose_device
 from crosshead.training.checkpoint import (
     BEST,
     Progress,
@@ -39,6 +39,7 @@ from crosshead.training.checkpoint import (
 from crosshead.training.corpus import Corpus, epoch_examples, read_corpus
 from crosshead.training.curve import plot_curve
 from crosshead.training.directory import (
+    HELD_OUT,
     LEFT_OUT,
     PICTURE,
     check_directory,
@@ -226,10 +227,12 @@ def _under_way(
 
 
 def _write_text_files(out: Path, recipe: Recipe, corpus: Corpus) -> None:
-    """Write the tokenizers, which a resumed run reads, and the list of what was left out."""
+    """Write the tokenizers, which a resumed run reads, and what was left out and held out."""
     tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
     save_tokenizers(out, *tokenizers, joint=recipe.tokenizer.joint)
     write_left_out(out / LEFT_OUT, corpus.kept.left_out)
+    if corpus.held_out:
+        write_held_out(out / HELD_OUT, corpus.valid)
 
 
 def _finish(setup: Setup, out: Path, judge: Judge, training: Training, reason: str) -> Summary:

@@ -83,4 +83,13 @@ def _learned(config: TokenizerConfig, text: ParallelText) -> tuple[Tokenizer, To
     if config.joint:
         joint = train_tokenizer(config, [*text.source, *text.target])
         return joint, joint
-    return train_tokenizer(config, text.source), train_tokenizer(config, text.target)
+    learned: list[Tokenizer] = []
+    errors: list[VocabularyError] = []
+    for side in (text.source, text.target):
+        try:
+            learned.append(train_tokenizer(config, side))
+        except VocabularyError as error:
+            errors.append(error)
+    if errors:  # the size that fits one side only would be refused for the other
+        raise min(errors, key=lambda error: error.fits)
+    return learned[0], learned[1]

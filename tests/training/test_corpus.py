@@ -35,7 +35,7 @@ def test_what_is_held_out_is_not_trained_on(folder: Path) -> None:
     assert corpus.source_tokenizer.decode(source) == corpus.kept.text.source[0]
     assert corpus.target_tokenizer.decode(target) == corpus.kept.text.target[0]
     data = recipe(folder).data
-    assert corpus.validation(data) == "2 pairs held out of the training files"
+    assert corpus.validation(data) == "2 pairs held out of the training files (held-out.tsv)"
 
 
 def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:

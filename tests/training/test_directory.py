@@ -105,7 +105,8 @@ def test_what_the_new_run_reads_is_not_removed_with_the_old_one(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other").symlink_to(run)
-    for path in (run / "left-out.tsv", run, Path("run/log.jsonl"), tmp_path / "other/README.md"):
+    assert "--force would replace the run that --from starts" in refusal(run, run, force=True)
+    for path in (run / "left-out.tsv", Path("run/log.jsonl"), tmp_path / "other/README.md"):
         said = refusal(run, tmp_path / "elsewhere", path, force=True)
         assert said.startswith(f"{path}: --force would remove it")
     assert "would remove it" in refusal(run, kept_beside(run) / "config.json", force=True)

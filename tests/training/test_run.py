@@ -86,10 +86,21 @@ def test_the_resolved_recipe_can_be_run_again(finished: Path, text: Path, tmp_pa
     assert digest(tmp_path / "again/model.safetensors") == digest(finished / "model.safetensors")
 
 
+def test_what_is_held_out_is_listed(finished: Path, text: Path) -> None:
+    head, *rows = (finished / "held-out.tsv").read_text().splitlines()
+    assert head == "file\tline"
+    sources = (text / "en").read_text().split("\n")
+    assert 9 <= len(rows) <= 12
+    for row in rows:
+        name, line = row.split("\t")
+        assert name == str(text / "en") and sources[int(line) - 1].strip()
+
+
 def test_validation_files_are_named_in_the_card(text: Path, tmp_path: Path) -> None:
     valid = [f"valid_source={text / 'valid.en'}", f"valid_target={text / 'valid.de'}"]
     train(recipe_for(text, "max_updates=1", *valid), tmp_path / "run")
     card = (tmp_path / "run/README.md").read_text()
+    assert not (tmp_path / "run/held-out.tsv").exists()
     assert "2 pairs of" in card
     assert str(text / "valid.en") in card and str(text / "valid.de") in card
 

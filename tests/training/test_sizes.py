@@ -128,6 +128,16 @@ def test_two_vocabularies_that_cannot_have_one_size_are_refused() -> None:
         learn_tokenizers(TokenizerConfig(joint=False), text)
 
 
+def test_of_two_sides_the_size_that_fits_both_is_advised() -> None:
+    text = parallel(sentences(400), ["ab ba"] * 400)
+    config = TokenizerConfig(joint=False, vocab_size=5000)
+    with pytest.raises(VocabularyError) as caught:
+        learn_tokenizers(config, text)
+    fits = config.model_copy(update={"vocab_size": caught.value.fits})
+    _, source, target = learn_tokenizers(fits, text)
+    assert source.vocab_size == target.vocab_size == caught.value.fits
+
+
 def test_a_stated_size_that_does_not_fit_is_refused() -> None:
     text = parallel(["ab ba ab"] * 40, ["ba ab"] * 40)
     with pytest.raises(VocabularyError, match="vocab_size=400 is larger"):

@@ -35,7 +35,7 @@ def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None
     recipe, corpus = run
     text, sizes, machine = opening_lines(recipe, corpus, MACHINE, 1_230_000)
     assert text.startswith("19 pairs to train on (left out: 1 empty side; see left-out.tsv); ")
-    assert text.endswith("validation: 1 pair held out of the training files")
+    assert text.endswith("validation: 1 pair held out of the training files (held-out.tsv)")
     assert sizes == (
         f"1.23 M parameters, vocabulary {corpus.source_tokenizer.vocab_size}, batches of 4,096 "
         "tokens, warm-up of 200 updates, validation every 200 updates"

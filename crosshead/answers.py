@@ -1,0 +1,196 @@
+"""What `translate` and `score` print: lines answered in order, as they come."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from crosshead.config import validate
+from crosshead.decoding.search import DecodeConfig
+from crosshead.errors import ConfigError, UserError
+from crosshead.pipelines import ScoredTranslation, Translation, Translator
+from crosshead.pipes import count_lines, read_groups
+from crosshead.terminal import json_line, note, open_output, watched
+from crosshead.training.log import Bar, Messages
+
+SCORED_AT_ONCE = 1024
+"""Pairs that `score` answers together."""
+
+
+def search_settings(
+    bundle_says: DecodeConfig, sample: bool, flags: Mapping[str, Any], n_best: int | None
+) -> DecodeConfig:
+    """How to search: as the bundle says, but for the flags that are given (not None).
+
+    Samples keep no beam, so `sample` without a beam is a beam of 1. Raises `ConfigError`.
+    """
+    values = bundle_says.model_dump()
+    if sample:
+        values |= {"sample": True, "beam": 1}
+    for key in ("temperature", "top_k", "top_p", "seed"):
+        if flags.get(key) is not None and not values["sample"]:
+            raise ConfigError(f"{_flag(key)} acts on samples only: give --sample")
+    values |= {key: value for key, value in flags.items() if value is not None}
+    typed = {key: _flag(key) for key, value in flags.items() if value is not None}
+    decode = validate(DecodeConfig, values, typed=typed)
+    if n_best is not None and n_best > decode.beam and not decode.sample:
+        raise ConfigError(
+            f"--n-best {n_best} needs a beam of as many, found {decode.beam}: give --beam {n_best}"
+        )
+    return decode
+
+
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def check_not_input(output: Path | None, file: str) -> None:
+    """Raise `UserError` where what is read would be written over."""
+    if output is None or file == "-":
+        return
+    if output.is_file() and Path(file).is_file() and output.samefile(file):
+        raise UserError(f"{output}: is the input, which stays as it is; name another --output")
+
+
+def answer(
+    translator: Translator,
+    file: str,
+    output: Path | None,
+    decode: DecodeConfig,
+    n_best: int | None,
+    scores: bool,
+    jsonl: bool,
+) -> None:
+    """Translate the lines of a file (`-`: standard input), a group of them after the other.
+
+    The answers go to `output`, or where it is None to standard output.
+    """
+    before = 0
+    total = count_lines(file) if watched(output) else None
+    with open_output(output) as write, answering(total) as advance:
+        for lines in read_groups(file):
+            progress = partial(advance, before, len(lines))
+            found = translator.translate(
+                lines, decode=decode, n_best=n_best or 1, first=before, progress=progress
+            )
+            first, listed = before + 1, n_best is not None  # people count lines from 1
+            write(answers(lines, found, first, listed, scores, jsonl).encode())
+            progress(1.0, split_warnings(found, first))
+            before += len(lines)
+
+
+def answers(
+    lines: Sequence[str],
+    found: Sequence[Sequence[Translation]],
+    first: int,
+    listed: bool,
+    scores: bool,
+    jsonl: bool,
+) -> str:
+    """What `translate` prints for lines, the first of which has the number `first`.
+
+    For each its best translation or, `listed`, all that were found.
+    """
+    return "".join(
+        _answer(number, line, best, listed, scores, jsonl)
+        for number, (line, best) in enumerate(zip(lines, found, strict=True), first)
+    )
+
+
+def split_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[str]:
+    """What there is to say of lines that were translated in parts."""
+    return [
+        f"warning: line {number} is longer than the model's reach: it was split "
+        + (
+            "inside a sentence and translated in parts"
+            if best[0].sentence_was_cut
+            else "at ends of sentences and translated in parts"
+        )
+        for number, best in enumerate(found, first)
+        if best[0].was_split
+    ]
+
+
+@contextlib.contextmanager
+def answering(total: int | None) -> Iterator[Callable[..., None]]:
+    """What to call as lines are answered.
+
+    It takes the number of lines answered before a group, that of the group, the share of it that is
+    done, and what there is to say of it. Of `total` lines a progress bar shows how many are done;
+    of None or 0 nothing is shown.
+    """
+
+    def say(before: int, lines: int, share: float, said: Sequence[str] = ()) -> None:
+        for line in said:
+            note(line)
+
+    if not total:
+        yield say
+        return
+    display = Bar(Messages(lambda: None))
+    began = time.monotonic()
+
+    def advance(before: int, lines: int, share: float, said: Sequence[str] = ()) -> None:
+        for line in said:
+            display.say(f"crosshead: {line}")
+        done = before + share * lines
+        speed = done / max(time.monotonic() - began, 1e-3)
+        display.advance(done / total, f"{int(done):,} of {total:,} lines, {speed:,.0f} lines/s")
+
+    try:
+        advance(0, 0, 0.0)
+        yield advance
+    finally:
+        display.close()
+
+
+def scored(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str], jsonl: bool
+) -> Iterator[str]:
+    """What `score` prints, a group of pairs after the other."""
+    for first in range(0, len(sources), SCORED_AT_ONCE):
+        rows = slice(first, first + SCORED_AT_ONCE)
+        found = translator.score(sources[rows], targets[rows], first=first)
+        pairs = zip(sources[rows], targets[rows], found, strict=True)
+        yield "".join(
+            _scored(number, source, target, each, jsonl)
+            for number, (source, target, each) in enumerate(pairs, first + 1)
+        )
+
+
+def _scored(number: int, source: str, target: str, found: ScoredTranslation, jsonl: bool) -> str:
+    if not jsonl:
+        return f"{found.log_prob:.4f}\n"
+    return json_line(
+        {
+            "line": number,
+            "source": source,
+            "target": target,
+            "log_prob": found.log_prob,
+            "pieces": found.pieces,
+            "piece_log_probs": found.piece_log_probs,
+        }
+    )
+
+
+def _answer(
+    number: int, line: str, best: Sequence[Translation], listed: bool, scores: bool, jsonl: bool
+) -> str:
+    if jsonl:
+        head: dict[str, Any] = {"line": number, "source": line}
+        if listed:
+            head["translations"] = [_translation_values(each) for each in best]
+        else:
+            head |= _translation_values(best[0])
+        return json_line(head)
+    if listed:
+        return "".join(f"{number} ||| {each.text} ||| {each.score:.4f}\n" for each in best)
+    return f"{best[0].text}\t{best[0].score:.4f}\n" if scores else f"{best[0].text}\n"
+
+
+def _translation_values(translation: Translation) -> dict[str, Any]:
+    values = dataclasses.asdict(translation)
+    return {"translation": values.pop("text"), **values}
