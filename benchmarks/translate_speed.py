@@ -35,10 +35,11 @@ from harness import (
     take_turns,
 )
 
+from crosshead.batched_search import search_all
 from crosshead.bundle import Bundle, load_bundle
 from crosshead.data.corpora import DataConfig, read_pairs
 from crosshead.data.tokenizers import token_ids
-from crosshead.decoding.search import DecodeConfig, search
+from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import UserError
 from crosshead.evaluation import bleu
 from crosshead.pipelines import Translator
@@ -238,18 +239,11 @@ def _text(bundle: Bundle, settings: Settings, lines: list[str], memory: PeakMemo
 
 def _crosshead(bundle: Bundle, settings: Settings) -> Translate:
     model = bundle.model.to(getattr(torch, settings["precision"]))
-    specials = bundle.specials
     decode = _decode_config(settings)
 
     def translate(sources: Ids) -> Ids:
-        outputs: dict[int, list[int]] = {}
-        for rows, source in _batches(sources, settings["budget"]):
-            longest = torch.tensor([len(sources[row]) + MAX_EXTRA for row in rows])
-            with torch.inference_mode():
-                found = search(model, source, longest, specials, decode)
-            for row, (best, *_) in zip(rows, found, strict=True):
-                outputs[row] = [*best.tokens, EOS] if best.finished else best.tokens
-        return [outputs[row] for row in range(len(sources))]
+        found = search_all(model, [row[:-1] for row in sources], bundle.specials, decode)
+        return [[*best.tokens, EOS] if best.finished else best.tokens for [best] in found]
 
     return translate
 

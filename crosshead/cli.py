@@ -228,6 +228,9 @@ def translate(
     ] = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
+    precision: Annotated[
+        str, typer.Option(metavar="P", help="float32, or bfloat16: faster where it has units.")
+    ] = "float32",
 ) -> None:
     """Translate lines of text.
 
@@ -239,7 +242,7 @@ def translate(
     from crosshead.pipelines import load
 
     answers.check_not_input(output, file)
-    translator = load(bundle, device, threads)
+    translator = load(bundle, device, threads, precision)
     flags = {
         "beam": beam,
         "length_penalty": length_penalty,

@@ -95,8 +95,8 @@ def test_cached_logits_are_those_of_the_whole_forward(
     state = translator.model.start(written.source)
     steps = []
     for t in range(written.target_input.shape[1]):
-        logits, state = translator.model.step(state, written.target_input[:, t : t + 1])
-        steps.append(logits)
+        features, state = translator.model.step(state, written.target_input[:, t : t + 1])
+        steps.append(translator.model.logits(features))
     there = written.target_output != PAD
     torch.testing.assert_close(
         torch.stack(steps, dim=1)[there], expected[there], rtol=1e-4, atol=1e-4

@@ -27,4 +27,8 @@ class ScaledDot:
         """Every query's score with every key."""
         scale = 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
         # The queries are scaled instead of the scores: there are fewer of them.
-        return (query * scale) @ key.transpose(-2, -1)
+        query = query * scale
+        if query.shape[-2] == 1 and query.device.type == "cpu":
+            # One query each, in decoding: a batch of such small products would copy its operands.
+            return (query * key).sum(dim=-1).unsqueeze(-2)
+        return query @ key.transpose(-2, -1)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from crosshead.decoding.candidates import (
     Hypothesis,
-    LogProbs,
+    NextTokens,
     Specials,
     best_first,
     check_lengths,
@@ -92,13 +92,18 @@ def beam_search(
     results: list[list[Hypothesis]] = [[] for _ in range(len(source))]
     if not results:
         return results
-    normalise = LogProbs(specials, source.device)
+    following = NextTokens(model, specials)
     state = model.start(source)
+
+    def best(log_probs: Float[Tensor, "N V"], rows: slice) -> tuple[Tensor, Tensor]:
+        # One of a row's continuations at most ends in eos: `beam` of these do not.
+        return top_values(log_probs, beam + 1)
+
     beams = _first_beams(max_lengths.to(source.device), alpha, n_best)
     last = torch.full((len(source), 1), specials.start, device=source.device)
     while True:
-        logits, state = model.step(state, last)
-        candidates = _candidates(normalise(logits), beams.log_probs, beam)
+        features, state = model.step(state, last)
+        candidates = _candidates(*following.choose(features, best), beams.log_probs, beam)
         ended = (candidates.tokens == specials.eos) & (candidates.log_probs > -math.inf)
         ended[:, beam:] = False
         _collect(results, beams, candidates, ended, specials, alpha)
@@ -109,7 +114,7 @@ def beam_search(
             beams, rows = _drop(beams, rows, done)
             if not len(rows):
                 break
-        if not _is_identity(rows, len(logits)):
+        if not _is_identity(rows, len(features)):
             state = state.select(rows)
         last = beams.tokens[:, -1:]
     if not all(results):
@@ -134,15 +139,17 @@ def _first_beams(limits: Int[Tensor, " B"], alpha: float, n_best: int) -> Beams:
 
 
 def _candidates(
-    log_probs: Float[Tensor, "N V"], so_far: Float[Tensor, "B R"], beam: int
+    values: Float[Tensor, "N W"],
+    tokens: Int[Tensor, "N W"],
+    so_far: Float[Tensor, "B R"],
+    beam: int,
 ) -> Candidates:
-    """The 2 `beam` best continuations of each sentence.
+    """The 2 `beam` best continuations of each sentence, out of the `W` best of each row.
 
     At most one continuation of a row ends in eos, so `beam` + 1 of each row hold `beam` that do
     not, and so do 2 `beam` of each sentence.
     """
     count, rows = so_far.shape
-    values, tokens = top_values(log_probs, beam + 1)
     width = values.shape[1] * rows
     totals = (so_far.view(-1, 1) + values).view(count, width)
     if width < 2 * beam:  # a vocabulary smaller than the beam

@@ -1,22 +1,31 @@
 """What every search shares: special tokens, hypotheses, and the way from logits to candidates.
 
-A row of logits is thousands wide and a search wants a handful of them: `LogProbs` normalises into
-memory that is kept from step to step, and `top_values` looks for the largest in two stages, so that
-no sort ever sees the whole row.
+A row of logits is thousands wide and a search wants a handful of them: `NextTokens` makes them a
+few rows at a time, and `top_values` looks for the largest in two stages, so that no sort ever sees
+the whole row.
 
-Axes: `B` sentences, `N` rows that are being decoded, `V` vocabulary, `C` candidates of a row.
+Axes: `B` sentences, `N` rows that are being decoded, `D` width of the model, `V` vocabulary, `C`
+candidates of a row.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from crosshead.decoding.protocol import Decodable
 from crosshead.errors import BundleError
 
-CHUNK = 64  # values in a block of the two-stage top-k
+CHUNK = 64  # values in a chunk of the two-stage top-k
+BLOCK = 128  # rows whose logits are held at a time on a CPU
+
+Chooser = Callable[[Tensor, slice], tuple[Tensor, Tensor]]
+"""Log-probabilities `N V` of some rows, and which of all rows these are, to the log-probabilities
+`N C` and ids `N C` of the tokens it picks."""
 
 
 @dataclass(frozen=True)
@@ -98,29 +107,46 @@ def check_lengths(max_lengths: Int[Tensor, " B"]) -> None:
         raise ValueError(f"a maximum length below 1: {max_lengths.tolist()}")
 
 
-class LogProbs:
-    """Turns logits into log-probabilities, in memory that is kept from one step to the next.
+class NextTokens:
+    """Chooses the tokens that follow, from what a model's last layer says of some rows.
 
-    Fresh memory of this size costs more than the softmax that fills it (every step asks the system
-    for new pages), so each call overwrites the result of the one before.
+    On a CPU a block of rows is projected, normalised and searched before the next: a block stays in
+    the processor's cache, where all logits at once would be written to fresh memory, page by page,
+    and read again three times.
     """
 
-    def __init__(self, specials: Specials, device: torch.device) -> None:
-        self.forbidden = torch.tensor(specials.forbidden, dtype=torch.long, device=device)
-        self.memory = torch.empty(0, device=device)
+    def __init__(self, model: Decodable[Any], specials: Specials) -> None:
+        self._logits = model.logits
+        self._forbidden = torch.tensor(specials.forbidden, dtype=torch.long)
+        self._memory = torch.empty(0)
 
-    def __call__(self, logits: Float[Tensor, "N V"]) -> Float[Tensor, "N V"]:
+    def choose(
+        self, features: Float[Tensor, "N D"], chooser: Chooser
+    ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"]]:
+        """What `chooser` picks, `C` tokens a row: their log-probabilities and their ids."""
+        count = len(features)
+        size = BLOCK if features.device.type == "cpu" else count
+        found = [
+            chooser(self._log_probs(features[first : first + size]), slice(first, first + size))
+            for first in range(0, count, size)
+        ]
+        values, tokens = zip(*found, strict=True)
+        return torch.cat(values), torch.cat(tokens)
+
+    def _log_probs(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
         """The model's whole distribution, but minus infinity at the forbidden ids.
 
         What the forbidden ids have is not shared out among the others. Half precision is raised to
-        float32 first. Valid until the next call.
+        float32 first. Valid until the next call, which writes to the same memory.
         """
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        if self.memory.dtype != dtype or self.memory.numel() < logits.numel():
-            self.memory = torch.empty(logits.numel(), dtype=dtype, device=logits.device)
-        log_probs = self.memory[: logits.numel()].view(logits.shape)
-        torch.log_softmax(logits.to(dtype), dim=-1, out=log_probs)
-        return log_probs.index_fill_(1, self.forbidden, -math.inf)
+        logits = self._logits(features)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        if self._memory.numel() < logits.numel() or self._memory.dtype != logits.dtype:
+            self._memory = torch.empty_like(logits).flatten()
+            self._forbidden = self._forbidden.to(logits.device)
+        log_probs = self._memory[: logits.numel()].view(logits.shape)
+        torch.log_softmax(logits, dim=-1, out=log_probs)
+        return log_probs.index_fill_(1, self._forbidden, -math.inf)
 
 
 def top_values(

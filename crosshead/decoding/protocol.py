@@ -4,7 +4,8 @@ A model starts from a source, steps with the last tokens of every row, and keeps
 in a state that search can expand, reorder and thin out. Models import nothing from here: the
 protocol is structural.
 
-Axes: `B` sentences, `N` rows (hypotheses) that are being decoded, `T` tokens, `V` vocabulary.
+Axes: `B` sentences, `N` rows (hypotheses) that are being decoded, `T` tokens, `D` width,
+`V` vocabulary.
 """
 
 from typing import Protocol, Self, TypeVar
@@ -36,11 +37,15 @@ class Decodable(Protocol[State]):
         """The state before the first token: one row a sentence of a padded source."""
         ...
 
-    def step(self, state: State, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N V"], State]:
-        """Feed each row its next tokens; return the logits of the token after them.
+    def step(self, state: State, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N D"], State]:
+        """Feed each row its next tokens; return what `logits` makes the token after them of.
 
         The first call gives the start token. Several tokens at once (a forced prefix) count as if
         they had been fed one by one. `state` is used up: caches are extended in place, so go on
         with the state returned, and `select` first where one state is to go on two ways.
         """
+        ...
+
+    def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
+        """The logits of the next token. Search asks for a few rows at a time."""
         ...

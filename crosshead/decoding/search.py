@@ -5,6 +5,7 @@ being decoded, `V` vocabulary, `C` the ids that may be chosen, `K` the most prob
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from crosshead.config import Config
 from crosshead.decoding.beam import beam_search
 from crosshead.decoding.candidates import (
     Hypothesis,
-    LogProbs,
+    NextTokens,
     Specials,
     best_first,
     check_lengths,
@@ -113,9 +114,9 @@ def greedy_search(
     """One hypothesis for each sentence: the most probable token at every step."""
 
     def most_probable(
-        log_probs: Float[Tensor, "N V"], sentences: Int[Tensor, " B"], position: int
-    ) -> Int[Tensor, " N"]:
-        return top_values(log_probs, 1)[1][:, 0]
+        log_probs: Float[Tensor, "N V"], rows: Int[Tensor, " N"], position: int
+    ) -> tuple[Float[Tensor, "N 1"], Int[Tensor, "N 1"]]:
+        return top_values(log_probs, 1)
 
     return _walk(model, source, max_lengths, specials, alpha, 1, most_probable)
 
@@ -150,10 +151,12 @@ def sample(
     )
 
     def draw(
-        log_probs: Float[Tensor, "N V"], sentences: Int[Tensor, " B"], position: int
-    ) -> Int[Tensor, " N"]:
+        log_probs: Float[Tensor, "N V"], rows: Int[Tensor, " N"], position: int
+    ) -> tuple[Float[Tensor, "N 1"], Int[Tensor, "N 1"]]:
         ids, probabilities = _sampled_from(log_probs, specials, config)
-        return ids[_inverse_cdf(probabilities, uniforms[sentences, :, position].flatten())]
+        places = _inverse_cdf(probabilities, uniforms.flatten(0, 1)[rows, position])
+        tokens = ids[places][:, None]
+        return log_probs.gather(1, tokens), tokens
 
     return _walk(model, source, max_lengths, specials, config.length_penalty, count, draw)
 
@@ -166,43 +169,48 @@ def _walk(
     specials: Specials,
     alpha: float,
     rows: int,
-    choose: Callable[[Tensor, Tensor, int], Tensor],
+    pick: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]],
 ) -> list[list[Hypothesis]]:
-    """Extend `rows` rows of each sentence, each by itself, with the token that `choose` picks.
+    """Extend `rows` rows of each sentence, each by itself, with the token that `pick` picks.
 
-    `choose` is given log-probabilities (N V), the sentences that are left (their places in the
-    batch) and the position, and returns N tokens. A sentence leaves the batch when all its rows
-    have ended or it has reached its maximum length; until then all its rows are fed, so that every
-    sentence has as many.
+    `pick` is given log-probabilities (N V) of some rows, their numbers (of all `B` times `rows`)
+    and the position, and returns the log-probabilities and the ids of their tokens (N 1). A
+    sentence leaves the batch when all its rows have ended or it has reached its maximum length;
+    until then all its rows are fed, so that every sentence has as many.
     """
     check_lengths(max_lengths)
     device = source.device
     results: list[list[Hypothesis]] = [[] for _ in range(len(source))]
     if not results:
         return results
-    normalise = LogProbs(specials, device)
+    following = NextTokens(model, specials)
+
+    def picked(
+        numbers: Tensor, position: int, log_probs: Tensor, block: slice
+    ) -> tuple[Tensor, Tensor]:
+        return pick(log_probs, numbers[block], position)
+
     state = model.start(source)
     if rows > 1:
         state = state.select(torch.arange(len(source), device=device).repeat_interleave(rows))
-    sentences = torch.arange(len(source), device=device)
+    numbers = torch.arange(len(source) * rows, device=device)
     limits = max_lengths.to(device)
     last = torch.full((len(source) * rows, 1), specials.start, device=device)
     tokens = last[:, :0]
     token_log_probs = torch.empty(tokens.shape, device=device)
     ended = torch.zeros(len(last), dtype=torch.bool, device=device)
     while True:
-        logits, state = model.step(state, last)
-        log_probs = normalise(logits)
-        last = choose(log_probs, sentences, tokens.shape[1])[:, None]
+        features, state = model.step(state, last)
+        log_probs, last = following.choose(features, partial(picked, numbers, tokens.shape[1]))
         tokens = torch.cat([tokens, last], dim=1)
-        token_log_probs = torch.cat([token_log_probs, log_probs.gather(1, last)], dim=1)
+        token_log_probs = torch.cat([token_log_probs, log_probs], dim=1)
         ended = ended | (last[:, 0] == specials.eos)
         done = ended.view(-1, rows).all(1) | (limits <= tokens.shape[1])
         if not done.any():
             continue
         done_rows = done.repeat_interleave(rows)
         histories = zip(
-            sentences[done].repeat_interleave(rows).tolist(),
+            (numbers[done_rows] // rows).tolist(),
             tokens[done_rows].tolist(),
             token_log_probs[done_rows].tolist(),
             strict=True,
@@ -213,7 +221,7 @@ def _walk(
         if not len(kept):
             return [best_first(found) for found in results]
         state = state.select(kept)
-        sentences, limits = sentences[~done], limits[~done]
+        numbers, limits = numbers[kept], limits[~done]
         last, tokens, token_log_probs = last[kept], tokens[kept], token_log_probs[kept]
         ended = ended[kept]
 

@@ -63,7 +63,9 @@ class Decoder(nn.Module):
 
     def project_memory(self, memory: Float[Tensor, "B S D"]) -> list[KeyValues]:
         """The keys and values that each layer's cross-attention sees, computed once a source."""
-        return [layer.cross_attention.project(memory) for layer in self.layers]
+        projected = [layer.cross_attention.project(memory) for layer in self.layers]
+        # As matrix products want them: otherwise every step of decoding would copy them.
+        return [KeyValues(keys.contiguous(), values.contiguous()) for keys, values in projected]
 
     def forward(
         self,

@@ -27,10 +27,11 @@ class SinusoidalPositions(nn.Module):
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
         """The vectors of positions `start` to `start + length - 1`."""
         end = start + length
-        if end > self.table.shape[0]:
-            longer = sinusoidal(2 * end, self.d_model, layout=self.layout)
-            self.table = longer.to(self.table)
-        return self.table[start:end]
+        table = self.table
+        if end > table.shape[0]:  # another thread may be doing the same
+            table = sinusoidal(2 * end, self.d_model, layout=self.layout).to(table)
+            self.table = table
+        return table[start:end]
 
 
 class LearnedPositions(nn.Module):

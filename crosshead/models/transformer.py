@@ -198,8 +198,8 @@ class Transformer(nn.Module):
 
     def step(
         self, state: TransformerState, tokens: Int[Tensor, "N T"]
-    ) -> tuple[Float[Tensor, "N V"], TransformerState]:
-        """Feed each row its next tokens; the logits of what follows them, and the state after.
+    ) -> tuple[Float[Tensor, "N D"], TransformerState]:
+        """Feed each row its next tokens; what the last layer says after them, and the state then.
 
         `state` is used up: its caches are extended in place, and the state after is the same one.
         """
@@ -214,7 +214,11 @@ class Transformer(nn.Module):
             mask,
             state.memory_mask,
         )
-        return self.projection(features[:, -1]), state
+        return features[:, -1], state
+
+    def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
+        """The logits of the token that follows each of `features`."""
+        return self.projection(features)
 
 
 def _positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions:

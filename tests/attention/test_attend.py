@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from crosshead.attention import attend as attend_module
-from crosshead.attention.attend import Backend, attend, explicit, sdpa, weighted_sum
+from crosshead.attention.attend import VECTOR, Backend, attend, explicit, sdpa, weighted_sum
 from crosshead.attention.masks import Mask, causal
 from crosshead.attention.scores import ScaledDot
 
@@ -435,3 +435,43 @@ def test_the_fused_kernel_is_for_what_it_computes_on_other_devices_than_cpus(
     x = inputs(0)
     attend(*(part.to(device) for part in (x.query, x.key, x.value)), **more)
     assert chosen == [expected]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("keys", [1, 3, VECTOR - 1, VECTOR, 40])
+def test_few_keys_and_many_have_the_softmax_that_pytorch_has_in_float32(
+    keys: int, dtype: torch.dtype
+) -> None:
+    """Over the first axis, as it is for few keys, and without raising bfloat16 first."""
+    generator = torch.Generator().manual_seed(keys)
+    scores = (8 * torch.randn(5, 2, 7, keys, generator=generator)).to(dtype)
+    scores[..., 1:] = scores[..., 1:].masked_fill(scores[..., 1:] > 6, -math.inf)
+    grad = torch.randn(scores.shape, generator=generator).to(dtype)
+    found, plain = scores.clone().requires_grad_(), scores.double().requires_grad_()
+    weights, expected = attend_module._softmax(found), plain.softmax(-1)
+    weights.backward(grad)
+    expected.backward(grad.double())
+    assert weights.is_contiguous() and weights.dtype == dtype
+    assert found.grad is not None and plain.grad is not None
+    step = torch.finfo(dtype).eps
+    torch.testing.assert_close(weights.double(), expected, rtol=2 * step, atol=1e-9)
+    torch.testing.assert_close(found.grad.double(), plain.grad, rtol=0, atol=8 * step)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("keys", [1, 5, 20])
+def test_one_query_is_one_of_several(keys: int, dtype: torch.dtype) -> None:
+    """Decoding asks one query at a time, which is computed in a form of its own."""
+    x = inputs(keys, queries=3, keys=keys, width=8, dtype=dtype)
+    together = x.leaves()
+    alone = x.leaves()
+    expected = attend(*together)
+    found = torch.cat([attend(q, *alone[1:]) for q in alone[0].split(1, dim=2)], dim=2)
+    tolerance = (
+        {"rtol": 1e-5, "atol": 1e-6} if dtype == torch.float32 else {"rtol": 0.03, "atol": 0.03}
+    )
+    torch.testing.assert_close(found, expected, **tolerance)
+    expected.sum().backward()
+    found.sum().backward()
+    for a, b in zip(alone, together, strict=True):
+        torch.testing.assert_close(a.grad, b.grad, **tolerance)

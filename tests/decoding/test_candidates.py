@@ -4,9 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from crosshead.decoding.candidates import (
-    LogProbs,
+    BLOCK,
+    NextTokens,
     Specials,
     best_first,
     length_penalty,
@@ -14,6 +16,7 @@ from crosshead.decoding.candidates import (
     top_values,
 )
 from crosshead.errors import BundleError
+from tests.decoding.toy import random_toy
 
 SPECIALS = Specials(start=1, eos=0, forbidden=(1, 2))
 
@@ -45,23 +48,38 @@ def test_the_remainder_that_fills_no_chunk_is_searched() -> None:
     assert top_values(values, 1)[1].tolist() == [[1299], [1281]]
 
 
+def everything(log_probs: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+    """Chooses all tokens."""
+    return log_probs.clone(), torch.arange(log_probs.shape[1]).expand_as(log_probs)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_log_probs_are_of_the_whole_distribution(dtype: torch.dtype) -> None:
-    logits = torch.randn(7, 11, dtype=dtype)
+    logits = torch.randn(2 * BLOCK + 7, 11, dtype=dtype)
     before = logits.clone()
-    normalise = LogProbs(SPECIALS, logits.device)
+    following = NextTokens(random_toy(1), SPECIALS)
     expected = logits.to(torch.promote_types(dtype, torch.float32)).log_softmax(-1)
     expected[:, [1, 2]] = -math.inf
-    normalise(torch.randn(9, 11))  # what an earlier, larger call left behind
-    assert torch.equal(normalise(logits), expected)
-    assert torch.equal(normalise(logits[:3]), expected[:3])
+    following.choose(torch.randn(BLOCK, 13), everything)  # leaves a larger block behind
+    for count in (len(logits), 3, BLOCK):
+        found, ids = following.choose(logits[:count], everything)
+        assert torch.equal(found, expected[:count])
+        assert torch.equal(ids, torch.arange(11).expand(count, -1))
     assert torch.equal(logits, before)
 
 
-def test_nothing_forbidden() -> None:
-    logits = torch.randn(2, 5)
-    normalise = LogProbs(Specials(start=1, eos=0), logits.device)
-    assert torch.equal(normalise(logits), logits.log_softmax(-1))
+def test_every_block_is_chosen_from_with_its_own_rows() -> None:
+    logits = torch.randn(3 * BLOCK - 1, 5)
+    wanted = torch.arange(len(logits))[:, None] % 5
+
+    def own(log_probs: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+        assert len(log_probs) <= BLOCK
+        return log_probs.gather(1, wanted[rows]), wanted[rows]
+
+    nothing_forbidden = Specials(start=1, eos=0)
+    found, ids = NextTokens(random_toy(1), nothing_forbidden).choose(logits, own)
+    assert torch.equal(ids, wanted)
+    assert torch.equal(found, logits.log_softmax(-1).gather(1, wanted))
 
 
 def test_eos_cannot_be_forbidden() -> None:

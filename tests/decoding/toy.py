@@ -51,6 +51,9 @@ class Toy:
         logits = self.table[state.sentences, position, sums]
         return logits, ToyState(state.sentences, sums, position + 1)
 
+    def logits(self, features: Float[Tensor, "N V"]) -> Float[Tensor, "N V"]:
+        return features
+
 
 def random_toy(
     seed: int, sentences: int = 4, positions: int = 6, vocabulary: int = 6, spread: float = 2.0

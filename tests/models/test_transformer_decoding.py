@@ -12,6 +12,14 @@ from crosshead.models.transformer import Transformer, TransformerState
 from tests.models.small_transformers import TINY, VARIANTS, model_of, padded, shifted, tokens
 
 
+def next_logits(
+    model: Transformer, state: TransformerState, fed: Tensor
+) -> tuple[Tensor, TransformerState]:
+    """What `step` and `logits` say of the token after those that are fed, and the state then."""
+    features, state = model.step(state, fed)
+    return model.logits(features), state
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_cached_step_is_the_uncached_forward_at_every_position(name: str) -> None:
     model = model_of(VARIANTS[name])
@@ -20,7 +28,7 @@ def test_a_cached_step_is_the_uncached_forward_at_every_position(name: str) -> N
     expected = model(source, target)
     state = model.start(source)
     for t in range(40):
-        logits, state = model.step(state, target[:, t : t + 1])
+        logits, state = next_logits(model, state, target[:, t : t + 1])
         torch.testing.assert_close(logits, expected[:, t])
 
 
@@ -32,7 +40,7 @@ def test_several_tokens_at_once_count_as_one_by_one(name: str, lengths: tuple[in
     expected = model(source, target)
     state, end = model.start(source), 0
     for length in lengths:
-        logits, state = model.step(state, target[:, end : end + length])
+        logits, state = next_logits(model, state, target[:, end : end + length])
         end += length
         torch.testing.assert_close(logits, expected[:, end - 1])
 
@@ -65,7 +73,7 @@ def test_selected_rows_go_on_as_if_they_had_been_alone(moves: list[tuple[str, li
     rows = [(sentence, torch.empty(0, dtype=torch.long)) for sentence in range(3)]
     for number, (kind, numbers) in enumerate(moves):
         fed = tokens(len(rows), 1 + number % 2, seed=number)
-        logits, state = model.step(state, fed)
+        logits, state = next_logits(model, state, fed)
         rows = [(s, torch.cat((prefix, new))) for (s, prefix), new in zip(rows, fed, strict=True)]
         torch.testing.assert_close(logits, uncached(model, rows))
         if kind == "expand":
@@ -78,7 +86,7 @@ def test_selected_rows_go_on_as_if_they_had_been_alone(moves: list[tuple[str, li
         rows = [rows[row] for row in chosen]
         state = state.select(torch.tensor(chosen))
     fed = tokens(len(rows), 1, seed=99)
-    logits, _ = model.step(state, fed)
+    logits, _ = next_logits(model, state, fed)
     rows = [(s, torch.cat((prefix, new))) for (s, prefix), new in zip(rows, fed, strict=True)]
     torch.testing.assert_close(logits, uncached(model, rows))
 
@@ -104,7 +112,7 @@ def test_a_selected_state_leaves_the_first_as_it_was() -> None:
     _, state = model.step(model.start(source), target[:, :3])
     other = state.select(torch.tensor([1, 0]))
     model.step(other, tokens(2, 1, seed=9))
-    logits, _ = model.step(state, target[:, 3:])
+    logits, _ = next_logits(model, state, target[:, 3:])
     torch.testing.assert_close(logits, expected[:, 3])
 
 
