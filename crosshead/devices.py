@@ -1,4 +1,4 @@
-"""Where a model runs: devices by name, threads, the cores there are."""
+"""Where a model runs: devices by name, threads, the cores there are, kernels that are kept."""
 
 import os
 
@@ -62,3 +62,14 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def hold_kernels() -> None:
+    """Bound the compiled kernels that are kept, in a process that has computed nothing yet.
+
+    oneDNN, and PyTorch's layer above it, each keep those of a thousand shapes; those of bfloat16
+    products take gigabytes, and the shapes of sentence batches hardly recur. Both read this at
+    their first product.
+    """
+    for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(cache, "64")

@@ -16,7 +16,7 @@ from crosshead.data.batching import Batch, Example, collate, example_lengths, pl
 from crosshead.data.tokenizers import token_ids
 from crosshead.decoding.candidates import length_penalty
 from crosshead.decoding.search import DecodeConfig, Hypothesis
-from crosshead.devices import choose_device, choose_threads
+from crosshead.devices import choose_device, choose_threads, hold_kernels
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.transformer import Transformer
 from crosshead.sentences import join_parts, longest_stretch, split_long, split_sentences
@@ -90,6 +90,7 @@ def load(
         raise ConfigError(f"no precision {precision!r} here; {nearest(precision, PRECISIONS)}")
     if threads is not None:
         choose_threads(threads)
+    hold_kernels()
     bundle = load_bundle(path, place)
     bundle.model.to(getattr(torch, precision))
     return Translator(bundle)

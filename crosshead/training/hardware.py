@@ -1,13 +1,12 @@
 """What this machine is and does best: device, threads, precision, and how fast it multiplies."""
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from crosshead.devices import available_cores, choose_threads
+from crosshead.devices import available_cores, choose_threads, hold_kernels
 from crosshead.errors import ConfigError
 from crosshead.training.log import counted
 from crosshead.training.recipe import TrainConfig
@@ -60,11 +59,7 @@ def choose_machine(config: TrainConfig, device: torch.device) -> Machine:
             f"train.threads is {config.threads}, but this process may use "
             f"{counted(available_cores(), 'core')}; --threads 0 takes all"
         )
-    # oneDNN, and PyTorch's layer above it, each keep compiled kernels of a thousand shapes; those
-    # of bfloat16 products take gigabytes, and the shapes of sentence batches hardly recur. Both
-    # read this at their first product.
-    for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(cache, "64")
+    hold_kernels()
     threads = choose_threads(config.threads)
     dtype, why = choose_precision(config.precision, device)
     return Machine(device, threads, dtype, why)

@@ -39,8 +39,9 @@ def fused_cross_entropy(
 
     The logits are `features @ weight.T + bias`, and eps is `smoothing`: 0.1 in Vaswani et al. 2017,
     section 5.4. They are made, used and forgotten a few hundred rows at a time, never `N V` at
-    once, and the gradients are computed on the way, while the block is at hand. The softmax and the
-    sums are in float32 at least.
+    once, and the gradients are computed on the way, while the block is at hand. The softmax sums in
+    float32 at least, and so do all other sums; its values are rounded to the type of the features
+    for the products with them.
     """
     with_gradients = torch.is_grad_enabled()  # always false inside the function's forward
     loss, nll = _FusedCrossEntropy.apply(features, weight, bias, target, smoothing, with_gradients)
@@ -89,14 +90,13 @@ class _FusedCrossEntropy(torch.autograd.Function):
         for start in range(0, h.shape[0], CHUNK):
             block = slice(start, start + CHUNK)
             logits = F.linear(h[block], w, bias)
-            probabilities = logits.softmax(dim=-1, dtype=wide)
-            p_target[block] = probabilities.gather(1, target[block, None]).squeeze(1)
+            p = logits.softmax(dim=-1)
+            p_target[block] = p.gather(1, target[block, None]).squeeze(1)
             if gradients is not None:
-                p = probabilities.to(w.dtype)
                 torch.mm(p, w, out=gradients.features[block])
                 gradients.weight.add_(p.T @ h[block])
                 if gradients.bias is not None:
-                    gradients.bias.add_(probabilities.sum(dim=0))
+                    gradients.bias.add_(p.sum(dim=0, dtype=wide))
         if gradients is not None:
             _subtract_targets(gradients, h, w, target, smoothing, mean_weight)
             ctx.save_for_backward(

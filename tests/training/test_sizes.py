@@ -129,7 +129,7 @@ def test_two_vocabularies_that_cannot_have_one_size_are_refused() -> None:
 
 
 def test_of_two_sides_the_size_that_fits_both_is_advised() -> None:
-    text = parallel(sentences(400), ["ab ba"] * 400)
+    text = parallel(sentences(400), [*sentences(1), *["ab ba"] * 399])
     config = TokenizerConfig(joint=False, vocab_size=5000)
     with pytest.raises(VocabularyError) as caught:
         learn_tokenizers(config, text)
