@@ -9,8 +9,10 @@ import torch
 
 torch.set_num_threads(1)
 
-# A shell starts its background jobs deaf to SIGINT, and so would be the programs started here.
+# A shell starts its background jobs deaf to SIGINT, nohup to SIGHUP, and so would be the programs
+# that are started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = Path(__file__).parent.parent
 
