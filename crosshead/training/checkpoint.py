@@ -2,7 +2,7 @@
 
     checkpoints/update-00001200/
         weights.safetensors     float32 weights
-        optimizer.safetensors   Adam's moments, and the states of the random generators
+        optimizer.safetensors   Adam's moments
         state.json              where the run stands, and the checksums of the two files
     checkpoints/best.safetensors    the weights that validated best so far
 
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import safetensors.torch
-import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
@@ -28,7 +27,6 @@ from crosshead.training.optimizer import Optimizer
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 BEST = "best.safetensors"
-_RANDOM = "random."
 
 
 @dataclass
@@ -90,9 +88,7 @@ def save_checkpoint(
         beside.mkdir(parents=True)
     contents = {
         WEIGHTS: safetensors.torch.save(_on_cpu(optimizer.weights())),
-        OPTIMIZER: safetensors.torch.save(
-            _on_cpu(optimizer.state() | _random_states(optimizer.device))
-        ),
+        OPTIMIZER: safetensors.torch.save(_on_cpu(optimizer.state())),
     }
     state = {
         "progress": dataclasses.asdict(progress),
@@ -122,8 +118,9 @@ def list_checkpoints(directory: Path) -> list[Path]:
 
 
 def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
-    """Put weights, moments and random states back, and return where the run stood.
+    """Put weights and moments back, and return where the run stood.
 
+    Random states are no part of it: what is drawn is a function of seed and update.
     Raises `BundleError` naming the file that is missing, damaged or of another model.
     """
     progress, weights = _read_state(place), load_weights(place)
@@ -137,8 +134,7 @@ def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
                 f"model {tuple(master.shape)}"
             )
     optimizer.set_weights(weights)
-    optimizer.set_state({k: v for k, v in state.items() if not k.startswith(_RANDOM)})
-    _set_random_states(state, optimizer.device)
+    optimizer.set_state(state)
     return progress
 
 
@@ -204,25 +200,3 @@ def _read_tensors(place: Path, name: str) -> dict[str, Tensor]:
 
 def _on_cpu(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.to("cpu").contiguous() for name, tensor in tensors.items()}
-
-
-def _random_states(device: torch.device) -> dict[str, Tensor]:
-    """Of the generators that a run on `device` draws from: the CPU's and the device's own."""
-    states = {f"{_RANDOM}cpu": torch.get_rng_state()}
-    if device.type != "cpu":
-        module = torch.get_device_module(device)
-        states[_RANDOM + device.type] = module.get_rng_state(*_which(device))
-    return states
-
-
-def _set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
-    """Put back what `_random_states` gave, as far as a run on another kind of device had it."""
-    torch.set_rng_state(states[f"{_RANDOM}cpu"])
-    state = states.get(_RANDOM + device.type)
-    if device.type != "cpu" and state is not None:
-        torch.get_device_module(device).set_rng_state(state, *_which(device))
-
-
-def _which(device: torch.device) -> list[torch.device]:
-    """How PyTorch is told which device of a kind is meant: Metal has one, and asks for none."""
-    return [] if device.type == "mps" else [device]

@@ -33,9 +33,7 @@ class Judge:
             source_language=recipe.data.source_language,
             target_language=recipe.data.target_language,
         )
-        # Initialising draws random numbers, which are the training's.
-        with torch.random.fork_rng(devices=[]):
-            model = build_model(recipe.model, source.vocab_size, target.vocab_size).eval()
+        model = build_model(recipe.model, source.vocab_size, target.vocab_size).eval()
         self.bundle = Bundle(config, model.to(device), source, target)
 
     def bundle_of(self, weights: dict[str, Tensor]) -> Bundle:

@@ -83,6 +83,7 @@ def fit(training: Training) -> str:
         return reason
     for batch in _batches(training):
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
+        torch.manual_seed(update_seed(config.seed, progress.update))
         sums = batch_loss(training.model.train(), batch, config.label_smoothing)
         (sums.loss / sums.count).backward()
         norm = training.optimizer.step(rate)
@@ -102,6 +103,11 @@ def fit(training: Training) -> str:
             break
     training.display.close()
     return reason
+
+
+def update_seed(seed: int, update: int) -> int:
+    """The seed of what an update draws (dropout), so that a resumed run draws the same."""
+    return int(np.random.SeedSequence([seed, update]).generate_state(1, np.uint64)[0])
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
@@ -199,7 +205,7 @@ def _batches(training: Training) -> Iterator[Batch]:
     """The batches from where the run stands, epoch after epoch.
 
     Which batch comes when is a function of (seed, epoch) alone: a run that goes on does not read
-    what it has used. The random generator that dropout draws from runs on by itself.
+    what it has used.
     """
     config, progress, model = training.config, training.progress, training.model
     device = next(model.parameters()).device

@@ -181,7 +181,7 @@ def test_white_space_around_lines_is_seen_neither_in_training_nor_afterwards(
         spaced = "".join(f"\t{line}  \n" for line in lines)
         (tmp_path / name).write_text(spaced, encoding="utf-8")
     valid = [f"valid_source={tmp_path / 'valid.en'}", f"valid_target={tmp_path / 'valid.de'}"]
-    train(recipe_for(tmp_path, *valid, "max_updates=60", "average=0"), out)
+    train(recipe_for(tmp_path, *valid, "max_updates=150", "average=0"), out)
     translator = crosshead.load(out, "cpu")
     sources, targets = (
         (tmp_path / name).read_text(encoding="utf-8").splitlines() for name in names[2:]
