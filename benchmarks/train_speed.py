@@ -46,10 +46,10 @@ from crosshead.data.tokenizers import train_tokenizer
 from crosshead.devices import hold_kernels
 from crosshead.models.transformer import Transformer
 from crosshead.training.hardware import choose_precision
-from crosshead.training.loop import batch_loss
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import Recipe, compose
 from crosshead.training.schedule import learning_rate
+from crosshead.training.updater import batch_loss
 from crosshead.vocabulary import PAD
 
 CALIBRATION = 8

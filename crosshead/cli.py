@@ -191,6 +191,8 @@ def train(
             display=choose_display(lambda: request.ask(signal.SIGPIPE)),
             should_stop=request,
         )
+    if summary.rank:  # of several processes the first one speaks
+        raise typer.Exit(request.exit_code if summary.interrupted else 0)
     if summary.interrupted:
         note(reports.how_to_resume(summary))
         raise typer.Exit(request.exit_code)

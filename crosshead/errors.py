@@ -39,3 +39,14 @@ def why_unreadable(error: OSError) -> str:
     if isinstance(error, IsADirectoryError):
         return "is a directory; expected a file"
     return f"cannot be read ({error.strerror}); make it readable, or name another"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory does not suffice, the processor's or a GPU's."""
+    # PyTorch has a class of its own for a GPU's memory and a plain RuntimeError for the CPU's.
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "allocate memory" in str(error)
+        or "Storage size calculation overflowed" in str(error)
+    )

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 import typer
 
-from crosshead.errors import UserError
+from crosshead.errors import UserError, is_out_of_memory
 from crosshead.files import Write, atomic_file
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -55,7 +55,7 @@ def guarded(work: Callable[[], None]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}")
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         return _fail(
             "not enough memory; a smaller batch takes less (translate --batch-tokens, train --set "
@@ -213,16 +213,6 @@ def _fail(message: str) -> int:
 def _printable(text: str) -> str:
     """The text on one line, without control characters: it may hold any file's name."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    # PyTorch has a class of its own for a GPU's memory and a plain RuntimeError for the CPU's.
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or "allocate memory" in str(error)
-        or "Storage size calculation overflowed" in str(error)
-    )
 
 
 def _open_standard_error() -> None:

@@ -14,7 +14,7 @@ from crosshead.data.batching import collate
 from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.training.loop import batch_loss
+from crosshead.training.updater import batch_loss
 from crosshead.vocabulary import BOS, EOS, PAD
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"

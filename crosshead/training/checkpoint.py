@@ -43,6 +43,7 @@ class Progress:
     seconds: float = 0.0
     """Time spent in training, over all the runs it took."""
     target_tokens: int = 0
+    parts: int = 1
     skipped: int = 0
     """Updates left out because a gradient was not finite."""
     best_update: int = 0

@@ -147,6 +147,12 @@ def kept_beside(out: Path) -> Path:
     return real.with_name(f".{real.name}.replaced")
 
 
+def failed_batch(out: Path) -> Path:
+    """Where the batch is kept that ended the run in `out`, which may leave nothing else."""
+    real = out.resolve()
+    return real.with_name(f"{real.name}.failed-batch.jsonl")
+
+
 def drop_replaced(out: Path) -> None:
     """Remove the run that stood in `out` before, if it is still kept."""
     kept = kept_beside(out)

@@ -49,9 +49,10 @@ class Machine:
         return str(self.dtype).removeprefix("torch.")
 
 
-def choose_machine(config: TrainConfig, device: torch.device) -> Machine:
+def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1) -> Machine:
     """Set the number of threads and choose the precision that `config` asks for.
 
+    So many `processes` share the cores where `config` leaves the number of threads open.
     Raises `ConfigError` for more threads than cores: they would only wait for each other.
     """
     if config.threads > available_cores():
@@ -60,7 +61,7 @@ def choose_machine(config: TrainConfig, device: torch.device) -> Machine:
             f"{counted(available_cores(), 'core')}; --threads 0 takes all"
         )
     hold_kernels()
-    threads = choose_threads(config.threads)
+    threads = choose_threads(config.threads or max(1, available_cores() // processes))
     dtype, why = choose_precision(config.precision, device)
     return Machine(device, threads, dtype, why)
 

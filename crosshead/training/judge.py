@@ -9,8 +9,9 @@ from crosshead.decoding.search import DecodeConfig
 from crosshead.evaluation import bleu, corpus_scores
 from crosshead.pipelines import Translator
 from crosshead.training.corpus import Corpus
-from crosshead.training.loop import Validation, batch_loss
+from crosshead.training.loop import Validation
 from crosshead.training.recipe import Recipe
+from crosshead.training.updater import batch_loss
 
 GREEDY = DecodeConfig(beam=1)
 

@@ -61,6 +61,23 @@ class RunLog:
             self._events.close()
 
 
+class NoLog(RunLog):
+    """The log of a process that keeps none, since another one does."""
+
+    def __init__(self) -> None:
+        pass
+
+    def write(self, kind: str, update: int, **values: Any) -> None:
+        """Nothing is written."""
+
+    def tell(self) -> int:
+        """The length of nothing."""
+        return 0
+
+    def close(self) -> None:
+        """Nothing was open."""
+
+
 def _tensorboard(directory: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crosshead.data.batching import Batch, Example, collate, example_lengths, plan_batches
+from crosshead.data.batching import Example, example_lengths, plan_batches
 from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
+from crosshead.training.distributed import ALONE, World
 from crosshead.training.log import Display, RunLog, counted
-from crosshead.training.loss import LossSums, fused_cross_entropy
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.schedule import learning_rate
-from crosshead.vocabulary import PAD
+from crosshead.training.updater import Outcome, Updater
 
 MAX_SKIPPED = 10
 """So many updates in a row without finite gradients end a run."""
@@ -64,6 +64,20 @@ class Training:
     progress: Progress
     should_stop: Callable[[], bool] = lambda: False
     """Whether somebody asked the run to end (a signal)."""
+    world: World = ALONE
+    """The processes that train together. All come here; the first one decides and writes."""
+    keep_batch: Callable[[list[Example]], str] = lambda batch: ""
+    """Writes a batch down for replay, and says where, in a clause."""
+
+    def diverged(self, examples: Sequence[Example], rows: np.ndarray) -> UserError:
+        """The error that ends a run whose gradients stay infinite, its last batch written down."""
+        kept = ""
+        if self.world.is_first:
+            kept = self.keep_batch([examples[row] for row in rows.tolist()])
+        return UserError(
+            f"the gradients of {MAX_SKIPPED} updates in a row, up to update "
+            f"{self.progress.update + 1}, were not finite; lower train.learning_rate{kept}"
+        )
 
 
 def fit(training: Training) -> str:
@@ -74,6 +88,9 @@ def fit(training: Training) -> str:
     """
     config, progress = training.config, training.progress
     meter = Meter(progress)
+    updater = Updater(
+        training.model, training.optimizer, config, progress, training.display.say, training.world
+    )
     reason = _reason_to_end(training, 0.0)
     if _owes_validation(training, reason):
         _validate(training, meter)
@@ -81,13 +98,11 @@ def fit(training: Training) -> str:
         reason = reason or _reason_to_end(training, 0.0)
     if reason:
         return reason
-    for batch in _batches(training):
+    for examples, rows in _batches(training):
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
-        torch.manual_seed(update_seed(config.seed, progress.update))
-        sums = batch_loss(training.model.train(), batch, config.label_smoothing)
-        (sums.loss / sums.count).backward()
-        norm = training.optimizer.step(rate)
-        meter.add(sums, norm, rate)
+        outcome = updater.take(examples, rows, rate)
+        if not meter.add(outcome, rate):
+            raise training.diverged(examples, rows)
         progress.update += 1
         reason = _reason_to_end(training, meter.elapsed())
         if progress.update % config.log_every == 0 or reason:
@@ -105,24 +120,6 @@ def fit(training: Training) -> str:
     return reason
 
 
-def update_seed(seed: int, update: int) -> int:
-    """The seed of what an update draws (dropout), so that a resumed run draws the same."""
-    return int(np.random.SeedSequence([seed, update]).generate_state(1, np.uint64)[0])
-
-
-def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
-    """The loss of a batch as sums over its target tokens; padding is left out."""
-    features = model.features(batch.source, batch.target_input)
-    tokens = batch.target_output != PAD
-    return fused_cross_entropy(
-        features[tokens],
-        model.projection.weight,
-        model.projection.bias,
-        batch.target_output[tokens],
-        smoothing,
-    )
-
-
 class Meter:
     """Sums and training time since the last line of the log, and time since the last restart."""
 
@@ -134,25 +131,21 @@ class Meter:
         self.tokens = self.counted = 0
         self._since = self._began
 
-    def add(self, sums: LossSums, norm: float | None, rate: float) -> None:
-        """Count an update; `norm` is None where its gradients were not finite and not applied."""
-        self._progress.target_tokens += sums.count
-        self.tokens += sums.count
+    def add(self, outcome: Outcome, rate: float) -> bool:
+        """Count an update; whether to go on: not after `MAX_SKIPPED` in a row that were skipped."""
+        self._progress.target_tokens += outcome.tokens
+        self.tokens += outcome.tokens
         self.rate = rate
-        if norm is None:
+        if outcome.norm is None:
             self._progress.skipped += 1
             self._skipped_in_a_row += 1
-            if self._skipped_in_a_row == MAX_SKIPPED:
-                raise UserError(
-                    f"the gradients of {MAX_SKIPPED} updates in a row, up to update "
-                    f"{self._progress.update + 1}, were not finite; lower train.learning_rate"
-                )
-            return
+            return self._skipped_in_a_row < MAX_SKIPPED
         self._skipped_in_a_row = 0
-        self.norm = norm
-        self.counted += sums.count
-        self.loss += float(sums.loss.detach())
-        self.nll += float(sums.nll)
+        self.norm = outcome.norm
+        self.counted += outcome.tokens
+        self.loss += outcome.loss
+        self.nll += outcome.nll
+        return True
 
     def elapsed(self) -> float:
         """Seconds since the last restart."""
@@ -201,27 +194,25 @@ def peak_memory(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def _batches(training: Training) -> Iterator[Batch]:
-    """The batches from where the run stands, epoch after epoch.
+def _batches(training: Training) -> Iterator[tuple[Sequence[Example], np.ndarray]]:
+    """The examples of an epoch and the rows of a batch, from where the run stands, on and on.
 
     Which batch comes when is a function of (seed, epoch) alone: a run that goes on does not read
     what it has used.
     """
-    config, progress, model = training.config, training.progress, training.model
-    device = next(model.parameters()).device
+    config, progress = training.config, training.progress
     while True:
         examples = training.examples(progress.epoch)
         lengths = example_lengths(examples)
         plan = plan_batches(lengths, config.batch_tokens, config.seed, progress.epoch)
         progress.batches = len(plan)
         while progress.batch < len(plan):
-            rows: np.ndarray = plan[progress.batch]
-            batch = collate(examples, rows.tolist(), model.config.start_token)
+            rows = plan[progress.batch]
             progress.batch += 1
             last = progress.batch == len(plan)
             if last:
                 progress.epoch, progress.batch = progress.epoch + 1, 0
-            yield batch.to(device)
+            yield examples, rows
             if last:
                 break
 
@@ -232,7 +223,15 @@ def _is_due(update: int, every: int) -> bool:
 
 
 def _reason_to_end(training: Training, since: float) -> str:
-    """Why the run should end now, `since` seconds after its time was last taken; or nothing."""
+    """Why the run should end now, `since` seconds after its time was last taken; or nothing.
+
+    The first of several processes decides for all.
+    """
+    reason = _own_reason(training, since) if training.world.is_first else ""
+    return training.world.agreed(reason, training.optimizer.device)
+
+
+def _own_reason(training: Training, since: float) -> str:
     config, progress = training.config, training.progress
     if training.should_stop():
         return STOPPED
@@ -261,6 +260,8 @@ def _fraction(training: Training, since: float) -> float:
 
 
 def _report(training: Training, meter: Meter) -> None:
+    if not training.world.is_first:
+        return
     progress, values = training.progress, meter.values()
     device = next(training.model.parameters()).device
     elapsed = meter.elapsed()
@@ -291,6 +292,8 @@ def _owes_validation(training: Training, reason: str) -> bool:
 
 def _validate(training: Training, meter: Meter) -> None:
     """Judge the present weights, and keep them as the best if they are."""
+    if not training.world.is_first:
+        return
     progress, config = training.progress, training.config
     began = time.perf_counter()
     found = training.validate(training.optimizer.weights())
@@ -325,6 +328,8 @@ def _checkpoint(training: Training, meter: Meter, *, due: bool) -> None:
 
     So a run that was stopped and resumed leaves, and averages, the checkpoints of one that was not.
     """
+    if not training.world.is_first:
+        return
     progress = training.progress
     began = time.perf_counter()
     progress.seconds += meter.restart()

@@ -6,12 +6,20 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from crosshead.training.recipe import TrainConfig
 
+_SCALING = "loss_scale"
+
+FIRST_SCALE, GROWTH = 2.0**13, 1000
+"""The factor of losses in float16 at the beginning, and finite updates until it is doubled."""
+
 
 class Optimizer:
     """Adam (Kingma & Ba 2015; betas 0.9, 0.98 and eps 1e-9 in Vaswani et al. 2017, section 5.3).
 
     A model in bfloat16 keeps float32 masters here: an update is often smaller than bfloat16 can
-    add to a weight. A model in float32 or float64 is its own master.
+    add to a weight. A model in float32 or float64 is its own master. In float16, whose smallest
+    gradients would be zero, losses are multiplied by `scale` and gradients divided by it: halved
+    where gradients overflow, doubled after `GROWTH` updates without (Micikevicius et al. 2018,
+    section 3.2).
     """
 
     def __init__(self, model: nn.Module, config: TrainConfig) -> None:
@@ -20,12 +28,24 @@ class Optimizer:
             name: _master(parameter) for name, parameter in self.parameters.items()
         }
         self.clip_norm = config.clip_norm
+        narrow = any(parameter.dtype == torch.float16 for parameter in self.parameters.values())
+        self.scale = FIRST_SCALE if narrow else 1.0
+        self._finite_in_a_row = 0
         self.adam = torch.optim.Adam(
             list(self.masters.values()),
             betas=(config.adam_beta1, config.adam_beta2),
             eps=config.adam_eps,
             fused=True,
         )
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradients of a loss to those that are there."""
+        (loss if self.scale == 1.0 else loss * self.scale).backward()
+
+    def drop_gradients(self) -> None:
+        """Forget the gradients that are there."""
+        for tensor in (*self.parameters.values(), *self.masters.values()):
+            tensor.grad = None
 
     def step(self, learning_rate: float) -> float | None:
         """Apply the gradients and drop them; the norm they had, or None where it was not finite.
@@ -34,7 +54,8 @@ class Optimizer:
         """
         for name, parameter in self.parameters.items():
             assert parameter.grad is not None, f"{name} has no gradient"
-            self.masters[name].grad = parameter.grad.to(self.masters[name].dtype)
+            gradient = parameter.grad.to(self.masters[name].dtype)
+            self.masters[name].grad = gradient if self.scale == 1.0 else gradient / self.scale
         gradients = [master.grad for master in self.masters.values() if master.grad is not None]
         total = get_total_norm(gradients)
         norm = float(total)
@@ -45,8 +66,9 @@ class Optimizer:
             self.adam.param_groups[0]["lr"] = learning_rate
             self.adam.step()
             self._copy_to_model()
-        for tensor in (*self.parameters.values(), *self.masters.values()):
-            tensor.grad = None
+        self.drop_gradients()
+        if self.scale != 1.0:
+            self._rescale(finite)
         return norm if finite else None
 
     @property
@@ -70,15 +92,19 @@ class Optimizer:
         self._copy_to_model()
 
     def state(self) -> dict[str, Tensor]:
-        """Adam's moments and step counts by parameter: `NAME.exp_avg` and so on."""
-        return {
+        """Adam's moments and step counts by parameter: `NAME.exp_avg` and so on; the scale."""
+        moments = {
             f"{name}.{key}": value
             for name, master in self.masters.items()
             for key, value in self.adam.state[master].items()
         }
+        scaling = torch.tensor([self.scale, float(self._finite_in_a_row)])
+        return moments if self.scale == 1.0 else {**moments, _SCALING: scaling}
 
     def set_state(self, state: dict[str, Tensor]) -> None:
-        """Continue from the moments that `state` gave."""
+        """Continue from what `state` gave."""
+        if _SCALING in state:
+            self.scale, self._finite_in_a_row = float(state[_SCALING][0]), int(state[_SCALING][1])
         for name, master in self.masters.items():
             prefix = f"{name}."
             self.adam.state[master] = {
@@ -86,6 +112,13 @@ class Optimizer:
                 for key, value in state.items()
                 if key.startswith(prefix) and "." not in key.removeprefix(prefix)
             }
+
+    def _rescale(self, finite: bool) -> None:
+        self._finite_in_a_row = self._finite_in_a_row + 1 if finite else 0
+        if not finite:
+            self.scale = max(2.0, self.scale / 2)
+        elif self._finite_in_a_row == GROWTH:
+            self.scale, self._finite_in_a_row = self.scale * 2, 0
 
     def _copy_to_model(self) -> None:
         with torch.no_grad():

@@ -28,6 +28,14 @@ class TrainConfig(Config):
     batch_tokens: int = Field(4096, ge=1)
     """The budget of a batch: sentences times the longer of source and target, padding counted."""
 
+    accumulate: int = Field(1, ge=1)
+    """The parts that a batch is computed in, one after the other, to take less memory; the update
+    is that of the whole batch."""
+
+    recompute: bool = False
+    """Keep of each layer its inputs only, and compute the rest again for the gradients: less
+    memory, and about a third more time."""
+
     max_updates: int | None = Field(None, ge=1)
     max_epochs: int | None = Field(None, ge=1)
     max_minutes: float | None = Field(None, gt=0)
@@ -53,9 +61,10 @@ class TrainConfig(Config):
     seed: int = Field(1, ge=0)
     """Of all random choices of the run."""
 
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """`bfloat16` computes with 16-bit weights beside float32 masters; `auto` takes it where this
-    machine multiplies matrices faster with it."""
+    machine multiplies matrices faster with it. `float16`, for GPUs without bfloat16, scales the
+    loss besides."""
 
     device: str = "auto"
     threads: int = Field(0, ge=0)

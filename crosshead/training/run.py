@@ -2,9 +2,11 @@
 
 import contextlib
 import dataclasses
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -21,9 +23,9 @@ from crosshead.bundle import (
     weights_of,
 )
 from crosshead.card import model_card
+from crosshead.data.batching import Example
 from crosshead.data.filters import write_held_out, write_left_out
 from crosshead.data.tokenizers import save_tokenizers
-from crosshead.devices import choose_device
 from crosshead.errors import UserError
 from crosshead.files import atomic_write
 from crosshead.models.transformer import Transformer
@@ -45,14 +47,17 @@ from crosshead.training.directory import (
     check_directory,
     check_utf8,
     drop_replaced,
+    failed_batch,
     held_directory,
     kept_beside,
     run_directory,
 )
+from crosshead.training.distributed import World, joined
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.judge import Judge
-from crosshead.training.log import LOG, Display, RunLog, Silent
-from crosshead.training.loop import Training, fit
+from crosshead.training.log import LOG, Display, NoLog, RunLog, Silent
+from crosshead.training.loop import STOPPED, Training, Validation, fit
+from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import Recipe, to_toml
 from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
@@ -76,6 +81,8 @@ class Summary:
     scores: list[BundleScore]
     search: str = ""
     """How the translations that were scored came about."""
+    rank: int = 0
+    """Which of several processes this was; the first, 0, has more to say than the others."""
 
 
 @dataclass
@@ -88,6 +95,7 @@ class Setup:
     model: Transformer
     optimizer: Optimizer
     progress: Progress
+    world: World
 
 
 def train(
@@ -113,30 +121,65 @@ def train(
     check_utf8("--out", out.resolve().name)
     check_utf8("the command", command)
     inputs = [Path(name) for name in recipe.data.files()] + ([start] if start else [])
-    with held_directory(out):
-        check_directory(out, resume=resume, force=force, inputs=inputs)
-        setup = _resumed(recipe, out, display) if resume else _begun(recipe, start)
-        setup.progress.commands.append(command)
-        with (
-            run_directory(out, resume=resume),
-            _under_way(setup, out, display, should_stop) as (training, judge),
-        ):
-            reason = fit(training)
-            if should_stop():
-                size = setup.optimizer.size()
-                return Summary(out, reason, True, setup.progress, size, "", [])
-            return _finish(setup, out, judge, training, reason)
+    with joined() as world:
+        if not world.is_first:
+            return _follow(world, out, start, resume)
+        with held_directory(out):
+            check_directory(out, resume=resume, force=force, inputs=inputs)
+            if resume:
+                setup = _resumed(recipe, out, display, world)
+            else:
+                setup = _begun(recipe, start, world)
+            setup.progress.commands.append(command)
+            with (
+                run_directory(out, resume=resume),
+                _under_way(setup, out, display, should_stop) as (training, judge),
+            ):
+                reason = fit(training)
+                if reason == STOPPED or should_stop():
+                    size = setup.optimizer.size()
+                    return Summary(out, reason, True, setup.progress, size, "", [])
+                return _finish(setup, out, judge, training, reason)
 
 
-def _begun(recipe: Recipe, start: Path | None) -> Setup:
+def _follow(world: World, out: Path, start: Path | None, resume: bool) -> Summary:
+    """Train beside the first process, which has written all that there is to know."""
+    world.wait()
+    recipe = stored_recipe(out)
+    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
+    setup = _set_up(recipe, machine, read_corpus(recipe, None, out), world)
+    if resume:
+        newest = list_checkpoints(out / CHECKPOINTS)[-1]
+        setup.progress = load_checkpoint(newest, setup.optimizer)
+    elif start is not None:
+        setup.optimizer.set_weights(weights_of(load_bundle(start).model))
+    reason = fit(
+        Training(
+            setup.model,
+            setup.optimizer,
+            recipe.train,
+            epoch_examples(recipe, setup.corpus),
+            _never,
+            out / CHECKPOINTS,
+            NoLog(),
+            Silent(),
+            setup.progress,
+            world=world,
+        )
+    )
+    size, stopped = setup.optimizer.size(), reason == STOPPED
+    return Summary(out, reason, stopped, setup.progress, size, "", [], rank=world.rank)
+
+
+def _begun(recipe: Recipe, start: Path | None, world: World) -> Setup:
     """A new run, of a new model or of that of the bundle `start`."""
     base = load_bundle(start) if start else None
     if base is not None and start is not None:
         check_fine_tuned(sections_of(base.config, base.source_tokenizer), recipe, start)
-    machine = choose_machine(recipe.train, choose_device(recipe.train.device))
+    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
     corpus = read_corpus(recipe, base, None)
     recipe = with_sizes(_on_machine(recipe, machine), corpus.tokenizer, corpus.kept.examples)
-    setup = _set_up(recipe, machine, corpus)
+    setup = _set_up(recipe, machine, corpus, world)
     if base is not None:
         setup.optimizer.set_weights(weights_of(base.model))
     progress = setup.progress
@@ -148,13 +191,13 @@ def _begun(recipe: Recipe, start: Path | None) -> Setup:
     return setup
 
 
-def _resumed(recipe: Recipe, out: Path, display: Display) -> Setup:
+def _resumed(recipe: Recipe, out: Path, display: Display, world: World) -> Setup:
     """The run in `out`, where its newest checkpoint stands."""
     began = _absolute(stored_recipe(out))
     recipe = check_resumed(began, _absolute(recipe), out)
-    machine = choose_machine(recipe.train, choose_device(recipe.train.device))
+    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
     corpus = read_corpus(recipe, None, out)
-    setup = _set_up(_on_machine(recipe, machine), machine, corpus)
+    setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
     progress = load_checkpoint(list_checkpoints(out / CHECKPOINTS)[-1], setup.optimizer)
     _check_text(progress, corpus, out)
     display.say(f"going on from update {progress.update} in {out}")
@@ -167,12 +210,15 @@ def _resumed(recipe: Recipe, out: Path, display: Display) -> Setup:
     return setup
 
 
-def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus) -> Setup:
+def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> Setup:
     torch.manual_seed(recipe.train.seed)
     model = build_model(
         recipe.model, corpus.source_tokenizer.vocab_size, corpus.target_tokenizer.vocab_size
     ).to(machine.device, machine.dtype)
-    return Setup(recipe, machine, corpus, model, Optimizer(model, recipe.train), Progress())
+    if recipe.train.recompute:
+        recompute_activations(model)
+    progress = Progress(parts=recipe.train.accumulate)
+    return Setup(recipe, machine, corpus, model, Optimizer(model, recipe.train), progress, world)
 
 
 def _check_text(progress: Progress, corpus: Corpus, out: Path) -> None:
@@ -206,7 +252,9 @@ def _under_way(
     log = RunLog(out, keep=progress.log_bytes)
     try:
         _write_text_files(out, recipe, corpus)
-        for line in opening_lines(recipe, corpus, machine, setup.optimizer.size()):
+        setup.world.wait()  # from here on the others can read what they need
+        size, processes = setup.optimizer.size(), setup.world.size
+        for line in opening_lines(recipe, corpus, machine, size, processes):
             display.say(line)
         training = Training(
             setup.model,
@@ -219,6 +267,8 @@ def _under_way(
             display,
             progress,
             should_stop,
+            setup.world,
+            partial(_keep_batch, failed_batch(out), corpus),
         )
         yield training, judge
     finally:
@@ -233,6 +283,19 @@ def _write_text_files(out: Path, recipe: Recipe, corpus: Corpus) -> None:
     write_left_out(out / LEFT_OUT, corpus.kept.left_out)
     if corpus.held_out:
         write_held_out(out / HELD_OUT, corpus.valid)
+
+
+def _never(weights: dict[str, Tensor]) -> Validation:
+    raise AssertionError("the first process alone validates")
+
+
+def _keep_batch(path: Path, corpus: Corpus, batch: Sequence[Example]) -> str:
+    """Write the texts of a batch to `path`, for replay; the clause that says where they are."""
+    tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
+    texts = [[t.decode(ids) for t, ids in zip(tokenizers, sides, strict=True)] for sides in batch]
+    lines = [json.dumps({"source": source, "target": target}) for source, target in texts]
+    atomic_write(path, ("\n".join(lines) + "\n").encode())
+    return f"; the last batch is in {path} (--pairs, with --fields source,target)"
 
 
 def _finish(setup: Setup, out: Path, judge: Judge, training: Training, reason: str) -> Summary:

@@ -10,8 +10,8 @@ from crosshead.evaluation import bleu
 from crosshead.pipelines import Translator
 from crosshead.training.corpus import read_corpus
 from crosshead.training.judge import GREEDY, Judge
-from crosshead.training.loop import batch_loss
 from crosshead.training.recipe import compose
+from crosshead.training.updater import batch_loss
 
 CPU = torch.device("cpu")
 

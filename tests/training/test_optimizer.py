@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosshead.training.optimizer import Optimizer
+from crosshead.training.optimizer import FIRST_SCALE, Optimizer
 from crosshead.training.recipe import TrainConfig
 
 UNCLIPPED = TrainConfig(max_updates=1, learning_rate=0.1, clip_norm=0.0)
@@ -133,3 +133,44 @@ def test_another_optimizer_goes_on_from_weights_and_state(dtype: torch.dtype) ->
         optimizer.step(0.01)
     assert_equal(second.weights(), first.weights())
     assert_equal(second.state(), first.state())
+
+
+def test_float16_scales_the_loss_and_halves_the_scale_where_gradients_overflow() -> None:
+    model = small_model(torch.float16)
+    optimizer = Optimizer(model, UNCLIPPED)
+    features = torch.full((2, 4), 1e-4, dtype=torch.float16)
+    plain = copy.deepcopy(model).float()
+    plain(features.float()).square().sum().mul(1e-4).backward()
+    optimizer.backward(model(features).square().sum() * 1e-4)
+    assert total_norm(model) == pytest.approx(FIRST_SCALE * total_norm(plain), rel=0.02)
+    assert optimizer.step(0.01) == pytest.approx(total_norm(plain), rel=0.02)
+    assert {weight.dtype for weight in optimizer.weights().values()} == {torch.float32}
+
+    before = copies(optimizer.weights())
+    optimizer.backward(model(features).sum() * 1e30)
+    assert optimizer.step(0.01) is None
+    assert optimizer.scale == FIRST_SCALE / 2
+    assert_equal(optimizer.weights(), before)
+
+
+def test_the_scale_of_float16_grows_and_is_part_of_the_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("crosshead.training.optimizer.GROWTH", 3)
+    optimizer = Optimizer(small_model(torch.float16), UNCLIPPED)
+    scales = []
+    for _ in range(5):
+        for parameter in optimizer.parameters.values():
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step(0.01)
+        scales.append(optimizer.scale / FIRST_SCALE)
+    assert scales == [1, 1, 2, 2, 2]
+    again = Optimizer(small_model(torch.float16), UNCLIPPED)
+    again.set_state(optimizer.state())
+    assert again.scale == 2 * FIRST_SCALE
+    for each in (again, optimizer):
+        for parameter in each.parameters.values():
+            parameter.grad = torch.ones_like(parameter)
+        each.step(0.01)
+        assert each.scale == 4 * FIRST_SCALE
+    assert "loss_scale" not in Optimizer(small_model(), UNCLIPPED).state()

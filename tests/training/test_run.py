@@ -1,5 +1,6 @@
 """Runs from a recipe to a bundle; resuming, tuning and the directory have files of their own."""
 
+import json
 import math
 import re
 import tomllib
@@ -16,7 +17,7 @@ from crosshead.training import run as run_module
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.recipe import compose
 from crosshead.training.run import train
-from tests.training.runs import Remembering, digest, logged, recipe_for, tuning_recipe
+from tests.training.runs import SMALL, Remembering, digest, logged, recipe_for, tuning_recipe
 
 
 def test_the_directory_of_a_run(finished: Path) -> None:
@@ -193,3 +194,37 @@ def test_white_space_around_lines_is_seen_neither_in_training_nor_afterwards(
     assert found == pytest.approx(best["nll"], rel=1e-5)
     bare = translator("one two")
     assert bare and translator("\t one two ") == f"\t {bare} "
+
+
+def test_a_run_that_diverges_leaves_its_last_batch_for_replay(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    diverging = ["learning_rate=1e30", "clip_norm=0", "max_updates=60", "valid_every=50"]
+    with pytest.raises(UserError) as caught:
+        train(recipe_for(text, *diverging), out)
+    kept = tmp_path / "run.failed-batch.jsonl"
+    assert str(caught.value).endswith(f"is in {kept} (--pairs, with --fields source,target)")
+    rows = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
+    sources = {line.strip() for line in (text / "en").read_text().splitlines()}
+    assert rows and all(set(row) == {"source", "target"} for row in rows)
+    assert {row["source"] for row in rows} <= sources
+    again = compose(
+        flags={"data": {"pairs": str(kept), "fields": ["source", "target"]}},
+        assignments=[*SMALL, "max_updates=2", "valid_size=1"],
+    )
+    assert train(again, tmp_path / "again").progress.update == 2
+
+
+@pytest.mark.parametrize("change", ["accumulate=3", "recompute=true"])
+def test_a_run_in_parts_or_with_recomputed_activations_learns_the_same(
+    change: str, text: Path, tmp_path: Path
+) -> None:
+    settings = ["dropout=0", "max_updates=20", "average=0"]
+    for name, more in (("plain", []), ("other", [change])):
+        train(recipe_for(text, *settings, *more), tmp_path / name)
+    plain, other = (logged(tmp_path / name)[-1] for name in ("plain", "other"))
+    assert plain["target_tokens"] == other["target_tokens"]
+    losses = [
+        [line["loss"] for line in logged(tmp_path / name) if line["kind"] == "valid"]
+        for name in ("plain", "other")
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)

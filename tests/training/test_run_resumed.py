@@ -118,7 +118,7 @@ def test_other_threads_are_warned_of_and_kept(
 
 def machine_with(threads: int) -> Callable[..., Machine]:
     """A choice of machine that leaves PyTorch's threads as they are."""
-    return lambda config, device: Machine(device, threads, torch.float32, "for a test")
+    return lambda config, device, processes: Machine(device, threads, torch.float32, "for a test")
 
 
 def test_the_sizes_of_a_run_follow_its_text_and_are_kept(text: Path, tmp_path: Path) -> None:

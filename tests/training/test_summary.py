@@ -1,6 +1,3 @@
-import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +9,7 @@ from crosshead.training.corpus import Corpus, read_corpus
 from crosshead.training.hardware import Machine
 from crosshead.training.recipe import Recipe, compose
 from crosshead.training.sizes import with_sizes
-from crosshead.training.summary import card_facts, memory_estimate, opening_lines, search_name
+from crosshead.training.summary import card_facts, opening_lines, search_name
 
 CPU = torch.device("cpu")
 MACHINE = Machine(CPU, 1, torch.float32, "as asked")
@@ -33,7 +30,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus
 
 def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
-    text, sizes, machine = opening_lines(recipe, corpus, MACHINE, 1_230_000)
+    text, sizes, machine = opening_lines(recipe, corpus, MACHINE, 1_230_000, 1)
     assert text.startswith("19 pairs to train on (left out: 1 empty side; see left-out.tsv); ")
     assert text.endswith("validation: 1 pair held out of the training files (held-out.tsv)")
     assert sizes == (
@@ -63,44 +60,3 @@ def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> 
 )
 def test_a_search_has_a_name(decode: DecodeConfig, name: str) -> None:
     assert search_name(decode) == name
-
-
-RUN = """
-import sys
-from pathlib import Path
-import torch
-from crosshead.training.loop import peak_memory
-from crosshead.training.recipe import compose
-from crosshead.training.run import train
-data = {"source": "en", "target": "de"}
-summary = train(compose("tiny", flags={"data": data}, assignments=sys.argv[1:]), Path("out"))
-print(summary.parameters, peak_memory(torch.device("cpu")))
-"""
-
-
-@pytest.mark.usefixtures("short_run")
-def test_the_estimate_is_near_the_memory_that_a_run_takes() -> None:
-    """Most of it is the batch's: 0.63 GB of the estimate, against 0.53 of all the rest."""
-    settings = [
-        "tokenizer.kind=words", "train.batch_tokens=4096", "max_updates=4", "precision=float32",
-        "threads=1", "average=0", "valid_size=2", "decode.beam=1", "max_extra=0",
-    ]  # fmt: skip
-    # Behind a shell: a program begins with the peak of the one that starts it, which is large here.
-    command = ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", RUN, *settings]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    parameters, peak = map(int, done.stdout.split())
-    estimate = memory_estimate(compose("tiny").model, 4096, parameters, MACHINE)
-    assert peak == pytest.approx(estimate, rel=0.3)
-
-
-@pytest.fixture
-def short_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The working directory of a run, with long sentences to learn."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    rng = random.Random(1)
-    words = [consonant + vowel for consonant in "bcdfghjklmnp" for vowel in "aeiou"]
-    lines = [" ".join(rng.choices(words, k=rng.randint(60, 66))) for _ in range(300)]
-    for name in ("en", "de"):
-        (tmp_path / name).write_text("\n".join(lines) + "\n")

@@ -1,0 +1,159 @@
+"""One update: a batch in parts, the gradients of all of them, and the step that these make.
+
+An update is the same however many parts its batch is computed in, and by however many processes,
+but for rounding: losses are sums, divided by the tokens of the whole batch, and what dropout draws
+is a function of (seed, update, part).
+"""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from crosshead.data.batching import Batch, Example, collate
+from crosshead.errors import is_out_of_memory
+from crosshead.models.transformer import Transformer
+from crosshead.training.checkpoint import Progress
+from crosshead.training.distributed import World
+from crosshead.training.loss import LossSums, fused_cross_entropy
+from crosshead.training.optimizer import Optimizer
+from crosshead.training.recipe import TrainConfig
+from crosshead.vocabulary import PAD
+
+
+class Outcome(NamedTuple):
+    """What an update was made of: sums over the target tokens of its batch, in nats."""
+
+    loss: float
+    nll: float
+    tokens: int
+    norm: float | None
+    """Of the gradients; None where they were not finite and not applied."""
+
+
+class Part(NamedTuple):
+    """A part of a batch: which of all it is, and how much it counts (not at all where empty)."""
+
+    number: int
+    batch: Batch
+    weight: int
+
+
+class Updater:
+    """Makes the updates of a run, one after the other.
+
+    Of several processes (`world`) each computes its share of the parts of a batch.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        optimizer: Optimizer,
+        config: TrainConfig,
+        progress: Progress,
+        say: Callable[[str], None],
+        world: World,
+    ) -> None:
+        self.model, self.optimizer, self.config = model.train(), optimizer, config
+        self.progress, self.say, self.world = progress, say, world
+        self._loss: Callable[[Batch], LossSums] = lambda batch: batch_loss(
+            model, batch, config.label_smoothing
+        )
+        self._all_but_last: Callable[[], contextlib.AbstractContextManager[object]] = (
+            contextlib.nullcontext
+        )
+        if world.size > 1:
+            # The only buffers are sinusoids, which each process computes as far as it needs them.
+            replica = DistributedDataParallel(
+                _BatchLoss(model, config.label_smoothing), broadcast_buffers=False
+            )
+            self._loss, self._all_but_last = replica, replica.no_sync
+
+    def take(self, examples: Sequence[Example], rows: np.ndarray, rate: float) -> Outcome:
+        """Make the next update out of the examples `rows`, at the learning rate `rate`.
+
+        Where memory does not suffice, the batch is computed in twice as many parts, and so are all
+        that follow. Raises what PyTorch raises where a single pair is too large, or in one of
+        several processes.
+        """
+        try:
+            parts = self._parts(examples, rows)
+            sums = torch.zeros(3, dtype=torch.float64, device=self.optimizer.device)
+            sums[2] = sum(part.weight * part.batch.target_tokens for part in parts)
+            tokens = int(self.world.total(sums[2:].clone()))
+            for part in parts:
+                torch.manual_seed(draw_seed(self.config.seed, self.progress.update, part.number))
+                with contextlib.nullcontext() if part is parts[-1] else self._all_but_last():
+                    found = self._loss(part.batch)
+                    # The mean over the processes is taken of their gradients.
+                    share = part.weight * self.world.size / tokens
+                    self.optimizer.backward(found.loss * share)
+                sums[:2] += part.weight * torch.stack([found.loss.detach(), found.nll])
+            loss, nll = self.world.total(sums)[:2].tolist()
+            return Outcome(loss, nll, tokens, self.optimizer.step(rate))
+        except (MemoryError, RuntimeError) as error:
+            splits = self.world.size == 1 and self.progress.parts < len(rows)
+            if not is_out_of_memory(error) or not splits:
+                raise
+        self._split_further()  # here, where what the failed attempt held is free again
+        return self.take(examples, rows, rate)
+
+    def _parts(self, examples: Sequence[Example], rows: np.ndarray) -> list[Part]:
+        """The parts of the batch for this process; one that counts nothing where there is none."""
+        split = np.array_split(rows, self.progress.parts * self.world.size)
+        start, device = self.model.config.start_token, self.optimizer.device
+        parts = [
+            Part(number, collate(examples, some.tolist(), start).to(device), 1)
+            for number, some in enumerate(split)
+            if number % self.world.size == self.world.rank and len(some)
+        ]
+        if parts:
+            return parts
+        nothing = collate(examples, rows[:1].tolist(), start).to(device)
+        return [Part(self.world.rank, nothing, 0)]
+
+    def _split_further(self) -> None:
+        self.optimizer.drop_gradients()
+        if self.optimizer.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.progress.parts *= 2
+        self.say(
+            f"not enough memory for update {self.progress.update + 1}: batches are computed in "
+            f"{self.progress.parts} parts from here on"
+        )
+
+
+class _BatchLoss(nn.Module):
+    """`batch_loss` as a module, which is what PyTorch replicates."""
+
+    def __init__(self, model: Transformer, smoothing: float) -> None:
+        super().__init__()
+        self.model, self.smoothing = model, smoothing
+
+    def forward(self, batch: Batch) -> LossSums:
+        return batch_loss(self.model, batch, self.smoothing)
+
+
+def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
+    """The loss of a batch as sums over its target tokens; padding is left out."""
+    features = model.features(batch.source, batch.target_input)
+    tokens = batch.target_output != PAD
+    return fused_cross_entropy(
+        features[tokens],
+        model.projection.weight,
+        model.projection.bias,
+        batch.target_output[tokens],
+        smoothing,
+    )
+
+
+def draw_seed(seed: int, update: int, part: int) -> int:
+    """The seed of what a part of an update draws (dropout).
+
+    A function of where it stands: a run that goes on draws what it would have drawn.
+    """
+    return int(np.random.SeedSequence([seed, update, part]).generate_state(1, np.uint64)[0])

@@ -1,0 +1,182 @@
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from crosshead.data.batching import collate
+from crosshead.data.synthetic import copy_task
+from crosshead.layers.dropout import Dropout
+from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.training import updater as module
+from crosshead.training.checkpoint import Progress
+from crosshead.training.distributed import ALONE
+from crosshead.training.loss import LossSums
+from crosshead.training.memory import recompute_activations
+from crosshead.training.optimizer import Optimizer
+from crosshead.training.recipe import TrainConfig
+from crosshead.training.updater import Outcome, Updater, batch_loss, draw_seed
+from crosshead.vocabulary import PAD
+
+SHAPE = TransformerConfig(
+    encoder_layers=1, decoder_layers=2, d_model=16, d_ff=32, heads=2, dropout=0.2
+)
+VOCABULARY = 20
+PAIRS = copy_task(40, VOCABULARY, 12, seed=1)
+ROWS = np.arange(30)
+
+
+def updater(
+    *, parts: int = 1, dropout: bool = False, dtype: torch.dtype = torch.float64, seed: int = 1
+) -> Updater:
+    torch.manual_seed(0)
+    model = Transformer(SHAPE, VOCABULARY, VOCABULARY).to(dtype)
+    if not dropout:
+        for part in model.modules():
+            if isinstance(part, Dropout):
+                part.p = 0.0
+    config = TrainConfig(max_updates=9, learning_rate=0.01, clip_norm=0.0, seed=seed)
+    return Updater(model, Optimizer(model, config), config, Progress(parts=parts), print, ALONE)
+
+
+def gradients(made: Updater, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, dict[str, Tensor]]:
+    """What an update says of itself, and the gradients it would apply."""
+    found: dict[str, Tensor] = {}
+
+    def step(rate: float) -> float:
+        found.update(
+            (name, p.grad) for name, p in made.optimizer.parameters.items() if p.grad is not None
+        )
+        return 1.0
+
+    monkeypatch.setattr(made.optimizer, "step", step)
+    return made.take(PAIRS, ROWS, 0.01), found
+
+
+def assert_alike(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float) -> None:
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("parts", [2, 3, 7, 30, 99])
+def test_parts_add_up_to_the_whole_batch(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, expected = gradients(updater(), monkeypatch)
+    found, split = gradients(updater(parts=parts), monkeypatch)
+    assert found.tokens == whole.tokens == sum(len(PAIRS[row][1]) + 1 for row in ROWS)
+    assert found.loss == pytest.approx(whole.loss, rel=1e-12)
+    assert found.nll == pytest.approx(whole.nll, rel=1e-12)
+    assert_alike(split, expected, 1e-12)
+
+
+def test_parts_add_up_in_float32_to_a_millionth(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, expected = gradients(updater(dtype=torch.float32), monkeypatch)
+    _, found = gradients(updater(dtype=torch.float32, parts=4), monkeypatch)
+    assert_alike(found, expected, 1e-6)
+
+
+def test_recomputed_activations_give_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With dropout, which draws the same again."""
+    _, expected = gradients(updater(dropout=True), monkeypatch)
+    again = updater(dropout=True)
+    recompute_activations(again.model)
+    _, found = gradients(again, monkeypatch)
+    assert_alike(found, expected, 1e-12)
+
+
+def test_what_is_drawn_is_a_function_of_seed_update_and_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, _expected = gradients(updater(dropout=True, parts=2), monkeypatch)
+    torch.manual_seed(99)
+    assert gradients(updater(dropout=True, parts=2), monkeypatch)[0] == first
+    others = updater(dropout=True, parts=2), updater(dropout=True, parts=2, seed=2)
+    others[0].progress.update = 1
+    assert len({first.loss, *(gradients(each, monkeypatch)[0].loss for each in others)}) == 3
+    seeds = {
+        draw_seed(seed, number, part) for seed in (0, 1) for number in (0, 1) for part in (0, 1)
+    }
+    assert len(seeds) == 8
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Memory for batches of 8 pairs, and the sizes of those that were asked for."""
+    asked: list[int] = []
+
+    def limited(model: Transformer, batch: module.Batch, smoothing: float) -> LossSums:
+        asked.append(len(batch.source))
+        if len(batch.source) > 8:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+        return batch_loss(model, batch, smoothing)
+
+    monkeypatch.setattr(module, "batch_loss", limited)
+    return asked
+
+
+def test_a_batch_that_memory_does_not_hold_is_split_and_the_run_goes_on(
+    little_memory: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = updater()
+    found, split = gradients(made, monkeypatch)
+    assert little_memory == [30, 15, 8, 8, 7, 7]
+    assert made.progress.parts == 4
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1] == (
+        "not enough memory for update 1: batches are computed in 4 parts from here on"
+    )
+    monkeypatch.setattr(module, "batch_loss", batch_loss)
+    whole, expected = gradients(updater(), monkeypatch)
+    assert found.loss == pytest.approx(whole.loss)
+    assert_alike(split, expected, 1e-12)
+
+
+def test_memory_that_ends_on_the_way_back_leaves_no_half_of_a_gradient(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = updater(parts=2)
+    backward, calls = made.optimizer.backward, []
+
+    def failing(loss: Tensor) -> None:
+        backward(loss)
+        calls.append(loss)
+        if len(calls) == 2:
+            raise MemoryError
+
+    monkeypatch.setattr(made.optimizer, "backward", failing)
+    _, found = gradients(made, monkeypatch)
+    assert len(calls) == 2 + 4
+    _, expected = gradients(updater(), monkeypatch)
+    assert_alike(found, expected, 1e-12)
+
+
+def test_other_errors_and_single_pairs_are_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for error in (RuntimeError("something else"), MemoryError()):
+
+        def broken(*arguments: object, error: Exception = error) -> LossSums:
+            raise error
+
+        monkeypatch.setattr(module, "batch_loss", broken)
+        made = updater()
+        with pytest.raises(type(error)):
+            made.take(PAIRS, ROWS[:4], 0.01)
+        assert made.progress.parts == (1 if isinstance(error, RuntimeError) else 4)
+
+
+def test_a_batch_counts_its_target_tokens_and_leaves_padding_out() -> None:
+    torch.manual_seed(0)
+    model = Transformer(SHAPE, VOCABULARY, VOCABULARY).eval()
+    batch = collate(PAIRS, [0, 1, 2, 3])
+    assert (batch.target_output == PAD).any()
+    sums = batch_loss(model, batch, 0.1)
+    logits = model(batch.source, batch.target_input)
+    expected = F.cross_entropy(
+        logits.flatten(0, 1), batch.target_output.flatten(), ignore_index=PAD, label_smoothing=0.1,
+        reduction="sum",
+    )  # fmt: skip
+    torch.testing.assert_close(sums.loss, expected)
+    assert sums.count == sum(len(PAIRS[row][1]) + 1 for row in range(4))
