@@ -26,7 +26,13 @@ from crosshead.config import Config, validate
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
 from crosshead.decoding.search import DecodeConfig, Specials
 from crosshead.errors import BundleError, ConfigError, DamagedBundle
-from crosshead.files import atomic_write_all, make_directory, open_stored, read_metadata
+from crosshead.files import (
+    LARGEST_HEADER,
+    atomic_write_all,
+    make_directory,
+    open_stored,
+    read_metadata,
+)
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
@@ -212,7 +218,9 @@ def _what_else(directory: Path) -> str:
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
-        with open_stored(path):
+        with open_stored(path) as file:
+            if int.from_bytes(file.read(8), "little") > LARGEST_HEADER:
+                raise DamagedBundle(path, "truncated or damaged: its header is too long")
             return safetensors.torch.load_file(path)
     except SafetensorError:
         raise DamagedBundle(path, "truncated or damaged: no whole safetensors file") from None

@@ -14,6 +14,10 @@ from typing import Any, BinaryIO, Self
 
 from crosshead.errors import BundleError, DamagedBundle, UserError
 
+LARGEST_HEADER = 1 << 20
+"""Bytes of names and shapes in a safetensors file: ten thousand tensors. More would take long to
+refuse."""
+
 Write = Callable[[bytes], None]
 """Appends to a file that is being written."""
 

@@ -3,8 +3,9 @@
     checkpoints/update-00001200/
         weights.safetensors     float32 weights
         optimizer.safetensors   Adam's moments
-        state.json              where the run stands, and the checksums of the two files
-    checkpoints/best.safetensors    the weights that validated best so far
+        state.json              where the run stands, and the checksums of all three files
+    checkpoints/best.safetensors    the weights that validated best so far, with their checksum
+    checkpoints/.update-*.tmp       what is not finished, or not yet removed; no checkpoint
 
 A checkpoint is written beside its place, synchronised and renamed: it is there as a whole or not at
 all. No pickle is read or written.
@@ -14,19 +15,42 @@ import dataclasses
 import hashlib
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
+import torch
+from pydantic import TypeAdapter
 from safetensors import SafetensorError
 from torch import Tensor
 
 from crosshead.errors import BundleError
-from crosshead.files import atomic_write, explained, make_directory, synchronise
+from crosshead.files import (
+    LARGEST_HEADER,
+    atomic_write,
+    atomic_write_all,
+    explained,
+    make_directory,
+    synchronise,
+)
 from crosshead.training.optimizer import Optimizer
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 BEST = "best.safetensors"
+
+_SHA256 = "sha256"
+_NOT_TENSORS = (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, OverflowError)
+"""What safetensors and PyTorch raise where bytes are not the tensors they claim to be."""
+
+
+class DamagedCheckpoint(BundleError):
+    """A checkpoint whose file `path` is missing or is not what was written: `found` says how."""
+
+    def __init__(self, path: Path, found: str) -> None:
+        super().__init__(f"{path}: {found}; remove {path.parent} to go on without it")
+        self.path, self.found = path, found
 
 
 @dataclass
@@ -44,6 +68,7 @@ class Progress:
     """Time spent in training, over all the runs it took."""
     target_tokens: int = 0
     parts: int = 1
+    """The parts that a batch is computed in: more than the recipe says after memory ran out."""
     skipped: int = 0
     """Updates left out because a gradient was not finite."""
     best_update: int = 0
@@ -74,6 +99,9 @@ class Progress:
         return self.epoch + (self.batch / self.batches if self.batches else 0.0)
 
 
+_PROGRESS = TypeAdapter(Progress)
+
+
 def save_checkpoint(
     directory: Path, optimizer: Optimizer, progress: Progress, keep: int, replaced: int = 0
 ) -> Path:
@@ -83,49 +111,77 @@ def save_checkpoint(
     where the disk is full or cannot be written; earlier checkpoints stay whole.
     """
     place = _place(directory, progress.update)
-    beside = place.with_name(f".{place.name}.tmp")
-    with explained(beside):
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
     contents = {
         WEIGHTS: safetensors.torch.save(_on_cpu(optimizer.weights())),
         OPTIMIZER: safetensors.torch.save(_on_cpu(optimizer.state())),
     }
-    state = {
-        "progress": dataclasses.asdict(progress),
-        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
-    }
-    contents[STATE] = (json.dumps(state, indent=2) + "\n").encode()
-    try:
-        for name, data in contents.items():
-            atomic_write(beside / name, data)
-        with explained(place):
-            shutil.rmtree(place, ignore_errors=True)
-            beside.rename(place)
-            synchronise(directory)
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise
-    if replaced and replaced != progress.update:
-        shutil.rmtree(_place(directory, replaced), ignore_errors=True)
-    for old in list_checkpoints(directory)[:-keep]:
-        shutil.rmtree(old)
+    contents[STATE] = _state(
+        dataclasses.asdict(progress),
+        {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
+    )
+    with explained(directory):
+        for unfinished in directory.glob(".update-*.tmp"):
+            shutil.rmtree(unfinished)
+    if place.is_dir():
+        # The same update has the same tensors: a kill between two of these moves does no harm.
+        atomic_write_all(place, contents)
+    else:
+        _write_beside(place, contents)
+    with explained(directory):
+        if replaced and replaced != progress.update:
+            _remove(_place(directory, replaced))
+        for old in list_checkpoints(directory)[:-keep]:
+            _remove(old)
     return place
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
-    """The complete checkpoints of a run, oldest first."""
-    return sorted(place for place in directory.glob("update-*") if (place / STATE).is_file())
+    """The checkpoints of a run, oldest first, damaged ones among them."""
+    return sorted(place for place in directory.glob("update-*") if place.is_dir())
+
+
+def load_newest(directory: Path, optimizer: Optimizer) -> tuple[Progress, list[str]]:
+    """Load the newest checkpoint of `directory` that is whole; where the run stood comes back.
+
+    With it comes a line for each newer one that is damaged, naming the file. Those are set aside
+    under the name of an unfinished checkpoint, since they must neither be averaged nor push good
+    ones out: the next checkpoint that is saved removes them. So goes an older one that was to give
+    way to the one loaded. Raises `BundleError` naming the newest damaged file where none is whole,
+    and leaves everything in its place.
+    """
+    damaged: list[DamagedCheckpoint] = []
+    places = list_checkpoints(directory)
+    while places:
+        place = places.pop()
+        try:
+            progress = load_checkpoint(place, optimizer)
+        except DamagedCheckpoint as error:
+            damaged.append(error)
+            continue
+        with explained(directory):
+            for each in damaged:
+                _set_aside(each.path.parent)
+            if places and _gives_way(places[-1]):
+                _remove(places[-1])
+        return progress, [f"{each.path}: {each.found}; passed over" for each in damaged]
+    if not damaged:
+        raise BundleError(f"{directory}: holds no checkpoint; begin again with --force")
+    raise BundleError(
+        f"{damaged[0].path}: {damaged[0].found}, and no earlier checkpoint is whole; copy one "
+        "back, or begin again with --force"
+    )
 
 
 def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
     """Put weights and moments back, and return where the run stood.
 
     Random states are no part of it: what is drawn is a function of seed and update.
-    Raises `BundleError` naming the file that is missing, damaged or of another model.
+    Raises `DamagedCheckpoint` naming the file that is missing or damaged, and `BundleError` where
+    it is of another model; the optimiser is then as it was.
     """
-    progress, weights = _read_state(place), load_weights(place)
-    state = _read_tensors(place, OPTIMIZER)
+    progress, sums = _read_state(place)
+    weights = _read_tensors(place / WEIGHTS, sums[WEIGHTS])
+    state = _read_tensors(place / OPTIMIZER, sums[OPTIMIZER])
     if weights.keys() != optimizer.masters.keys():
         raise BundleError(f"{place / WEIGHTS}: its tensors are not those of the recipe's model")
     for name, master in optimizer.masters.items():
@@ -134,6 +190,11 @@ def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
                 f"{place / WEIGHTS}: {name} has shape {tuple(weights[name].shape)}, the recipe's "
                 f"model {tuple(master.shape)}"
             )
+        if weights[name].dtype != master.dtype:
+            raise DamagedCheckpoint(
+                place / WEIGHTS, f"{name} is {weights[name].dtype}, expected {master.dtype}"
+            )
+    _check_moments(state, optimizer, place / OPTIMIZER)
     optimizer.set_weights(weights)
     optimizer.set_state(state)
     return progress
@@ -142,18 +203,24 @@ def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
 def save_best(directory: Path, weights: dict[str, Tensor]) -> None:
     """Keep the weights that validated best so far, in place of the earlier ones."""
     make_directory(directory)
-    atomic_write(directory / BEST, safetensors.torch.save(_on_cpu(weights)))
+    tensors = _on_cpu(weights)
+    metadata = {_SHA256: _tensors_sha256(tensors)}
+    atomic_write(directory / BEST, safetensors.torch.save(tensors, metadata))
 
 
 def load_best(directory: Path) -> dict[str, Tensor]:
     """The weights that validated best; raises `BundleError` where they are missing or damaged."""
     path = directory / BEST
     try:
-        return safetensors.torch.load(path.read_bytes())
+        data = path.read_bytes()
+        weights = _tensors(data)
+        if _metadata(data).get(_SHA256) == _tensors_sha256(weights):
+            return weights
+        reason = "damaged (its checksum differs)"
     except OSError as error:
         reason = f"cannot be read ({error.strerror})"
-    except SafetensorError as error:
-        reason = f"damaged ({error})"
+    except _NOT_TENSORS:
+        reason = "damaged (no whole safetensors file)"
     raise BundleError(
         f"{path}: {reason}; the best weights so far are lost with it: copy it back, or begin again "
         "with --force"
@@ -161,8 +228,9 @@ def load_best(directory: Path) -> dict[str, Tensor]:
 
 
 def load_weights(place: Path) -> dict[str, Tensor]:
-    """The weights of a checkpoint; raises `BundleError` where they are missing or damaged."""
-    return _read_tensors(place, WEIGHTS)
+    """The weights of a checkpoint; raises `DamagedCheckpoint`."""
+    _, sums = _read_state(place)
+    return _read_tensors(place / WEIGHTS, sums[WEIGHTS])
 
 
 def average_weights(several: list[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -177,26 +245,126 @@ def _place(directory: Path, update: int) -> Path:
     return directory / f"update-{update:08d}"
 
 
-def _read_state(place: Path) -> Progress:
-    try:
-        return Progress(**json.loads((place / STATE).read_bytes())["progress"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"{place / STATE}: cannot be read ({error}); remove {place}") from None
+def _beside(place: Path) -> Path:
+    """Where a checkpoint stands while it is none: before it is finished, or to be removed."""
+    return place.with_name(f".{place.name}.tmp")
 
 
-def _read_tensors(place: Path, name: str) -> dict[str, Tensor]:
-    path = place / name
+def _write_beside(place: Path, contents: dict[str, bytes]) -> None:
+    beside = _beside(place)
+    with explained(beside):
+        beside.mkdir(parents=True)
     try:
-        expected = json.loads((place / STATE).read_bytes())["sha256"][name]
-        data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest() != expected:
-            raise BundleError(
-                f"{path}: damaged (its checksum differs); remove {place} to go on from the "
-                "checkpoint before it"
-            )
-        return safetensors.torch.load(data)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise BundleError(f"{path}: cannot be read ({error}); remove {place}") from None
+        atomic_write_all(beside, contents)
+        with explained(place):
+            beside.rename(place)
+            synchronise(place.parent)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+
+
+def _set_aside(place: Path) -> None:
+    shutil.rmtree(_beside(place), ignore_errors=True)
+    place.rename(_beside(place))
+
+
+def _remove(place: Path) -> None:
+    """Remove a checkpoint if it is there: at once, so that a kill leaves no part of it."""
+    if place.is_dir():
+        _set_aside(place)
+        shutil.rmtree(_beside(place))
+
+
+def _gives_way(place: Path) -> bool:
+    """Whether a checkpoint is one that the next was to replace."""
+    try:
+        progress, _ = _read_state(place)
+    except DamagedCheckpoint:
+        return False
+    return progress.interim == progress.update
+
+
+def _state(progress: dict[str, Any], sums: dict[str, str]) -> bytes:
+    """The bytes of state.json: the checksum of all that it says stands in it too."""
+    values = {"progress": progress, _SHA256: sums}
+    own = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return (json.dumps({**values, "state_sha256": own}, indent=2) + "\n").encode()
+
+
+def _read_state(place: Path) -> tuple[Progress, dict[str, str]]:
+    """Where the run stood, and the checksums of the other files; raises `DamagedCheckpoint`."""
+    path = place / STATE
+    data = _read(path)
+    try:
+        found = json.loads(data)
+        values, sums = found["progress"], dict(found[_SHA256])
+        # Written again it is the same to the byte: nothing was added, lost or changed.
+        if data != _state(values, sums):
+            raise DamagedCheckpoint(path, "its checksum differs")
+        progress = _PROGRESS.validate_json(json.dumps(values), strict=True)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise DamagedCheckpoint(path, "is not the state of a run") from None
+    if sums.keys() != {WEIGHTS, OPTIMIZER} or place != _place(place.parent, progress.update):
+        raise DamagedCheckpoint(path, "is of another checkpoint")
+    return progress, sums
+
+
+def _read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
+    data = _read(path)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise DamagedCheckpoint(path, "its checksum differs")
+    try:
+        return _tensors(data)
+    except _NOT_TENSORS:
+        raise DamagedCheckpoint(path, "no whole safetensors file") from None
+
+
+def _tensors(data: bytes) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; raises one of `_NOT_TENSORS`."""
+    if int.from_bytes(data[:8], "little") > LARGEST_HEADER:
+        raise ValueError("the header is too long")
+    return safetensors.torch.load(data)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DamagedCheckpoint(path, f"cannot be read ({error.strerror})") from None
+
+
+def _check_moments(state: Mapping[str, Tensor], optimizer: Optimizer, path: Path) -> None:
+    """Raise `DamagedCheckpoint` unless `state` is what Adam keeps of such weights."""
+    begun = any(name.endswith(".step") for name in state)  # there are none before its first step
+    expected = dict(optimizer.state())
+    for name, master in optimizer.masters.items():
+        for key in ("step", "exp_avg", "exp_avg_sq"):
+            expected.pop(f"{name}.{key}", None)
+            if begun:
+                expected[f"{name}.{key}"] = torch.zeros(()) if key == "step" else master
+    if state.keys() != expected.keys():
+        raise DamagedCheckpoint(path, "its tensors are not those that Adam keeps of the model")
+    for name, tensor in expected.items():
+        if (state[name].shape, state[name].dtype) != (tensor.shape, tensor.dtype):
+            found = f"{tuple(state[name].shape)} in {state[name].dtype}"
+            raise DamagedCheckpoint(path, f"{name} has shape {found}, which Adam does not keep")
+
+
+def _metadata(data: bytes) -> dict[str, str]:
+    """The named texts that stand in the header of a safetensors file."""
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return dict(header.get("__metadata__", {}))
+
+
+def _tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
+    """The checksum of tensors: names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _on_cpu(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -36,6 +36,7 @@ from crosshead.training.checkpoint import (
     list_checkpoints,
     load_best,
     load_checkpoint,
+    load_newest,
     load_weights,
 )
 from crosshead.training.corpus import Corpus, epoch_examples, read_corpus
@@ -198,8 +199,10 @@ def _resumed(recipe: Recipe, out: Path, display: Display, world: World) -> Setup
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
     corpus = read_corpus(recipe, None, out)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
-    progress = load_checkpoint(list_checkpoints(out / CHECKPOINTS)[-1], setup.optimizer)
+    progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_text(progress, corpus, out)
+    for line in passed_over:
+        display.say(line)
     display.say(f"going on from update {progress.update} in {out}")
     if machine.threads != began.train.threads:
         display.say(

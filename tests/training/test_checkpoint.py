@@ -20,6 +20,7 @@ from crosshead.training.checkpoint import (
     list_checkpoints,
     load_best,
     load_checkpoint,
+    load_newest,
     load_weights,
     save_best,
     save_checkpoint,
@@ -65,7 +66,11 @@ def contents(directory: Path) -> dict[str, bytes]:
 def test_all_comes_back_to_the_bit(tmp_path: Path, dtype: torch.dtype) -> None:
     optimizer = new_optimizer(dtype=dtype)
     take_steps(optimizer, 3)
-    progress = Progress(3, 1, 2, 1.25, 300, 1, 2, -0.1, 1, 3, 3, 999)
+    progress = Progress(
+        update=3, epoch=1, batch=2, batches=7, seconds=1.25, target_tokens=300, skipped=1,
+        best_update=2, best_score=[-0.1, 3.5], since_best=1, validated=3, log_bytes=999,
+        commands=["crosshead train --out höhe"], names=["a", "b"],
+    )  # fmt: skip
     place = save_checkpoint(tmp_path, optimizer, progress, keep=5)
     weights, state = copies(optimizer.weights()), copies(optimizer.state())
     take_steps(optimizer, 2)
@@ -169,13 +174,90 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
         load_checkpoint(place, other)
 
 
-def test_a_directory_without_its_state_is_no_checkpoint(tmp_path: Path) -> None:
+def _three(directory: Path) -> list[Path]:
+    """Checkpoints of updates 1, 2 and 3."""
     optimizer = new_optimizer()
-    first = save_checkpoint(tmp_path, optimizer, Progress(1), keep=5)
-    second = save_checkpoint(tmp_path, optimizer, Progress(2), keep=5)
+    places = []
+    for update in (1, 2, 3):
+        take_steps(optimizer, 1)
+        places.append(save_checkpoint(directory, optimizer, Progress(update), keep=5))
+    return places
+
+
+def test_the_newest_that_is_whole_is_loaded_and_what_is_passed_over_is_said(tmp_path: Path) -> None:
+    first, second, third = _three(tmp_path)
     (second / STATE).unlink()
+    _flip(third / OPTIMIZER)
+    expected, found = new_optimizer(seed=3), new_optimizer(seed=4)
+    load_checkpoint(first, expected)
+    progress, lines = load_newest(tmp_path, found)
+    assert progress.update == 1
+    assert_equal(found.weights(), expected.weights())
+    assert_equal(found.state(), expected.state())
+    assert [line.split(": ")[0] for line in lines] == [str(third / OPTIMIZER), str(second / STATE)]
     assert list_checkpoints(tmp_path) == [first]
-    assert list_checkpoints(tmp_path / "absent") == []
+
+    # Where the damaged ones stood they would have pushed the good ones out.
+    place = save_checkpoint(tmp_path, found, Progress(2), keep=1)
+    assert list(tmp_path.iterdir()) == [place]
+    assert load_newest(tmp_path, found) == (Progress(2), [])
+
+
+def test_where_none_is_whole_the_newest_is_named_and_all_stay(tmp_path: Path) -> None:
+    places = _three(tmp_path)
+    for place in places:
+        _truncate(place / WEIGHTS)
+    before = contents(tmp_path)
+    with pytest.raises(BundleError, match="no earlier checkpoint is whole") as caught:
+        load_newest(tmp_path, new_optimizer())
+    assert str(caught.value).startswith(f"{places[-1] / WEIGHTS}: ")
+    assert contents(tmp_path) == before
+    with pytest.raises(BundleError, match="no checkpoint"):
+        load_newest(tmp_path / "absent", new_optimizer())
+
+
+def test_a_checkpoint_of_another_model_is_not_passed_over(tmp_path: Path) -> None:
+    _three(tmp_path)
+    with pytest.raises(BundleError, match="has shape"):
+        load_newest(tmp_path, new_optimizer(width=6))
+    assert len(list_checkpoints(tmp_path)) == 3
+
+
+def test_what_was_to_be_replaced_goes_after_a_kill(tmp_path: Path) -> None:
+    """Between the rename of a checkpoint and the removal of the one that it replaces."""
+    optimizer = new_optimizer()
+    for update, interim in ((4, 0), (6, 6), (8, 0)):
+        save_checkpoint(tmp_path, optimizer, Progress(update, interim=interim), keep=5)
+    assert load_newest(tmp_path, optimizer)[0].update == 8
+    assert [place.name[-1] for place in list_checkpoints(tmp_path)] == ["4", "8"]
+
+
+def test_what_a_kill_left_unfinished_goes_with_the_next(tmp_path: Path) -> None:
+    optimizer = new_optimizer()
+    left = tmp_path / ".update-00000007.tmp"
+    left.mkdir()
+    (left / WEIGHTS).write_bytes(b"half")
+    place = save_checkpoint(tmp_path, optimizer, Progress(1), keep=1)
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_every_digit_of_the_state_is_covered_by_its_checksum(tmp_path: Path) -> None:
+    place = save_checkpoint(tmp_path, new_optimizer(), Progress(1, commands=["a"]), keep=1)
+    whole = (place / STATE).read_bytes()
+    for at in range(len(whole)):
+        for bit in range(8):
+            changed = bytearray(whole)
+            changed[at] ^= 1 << bit
+            (place / STATE).write_bytes(bytes(changed))
+            with pytest.raises(BundleError, match=r"state\.json: (its checksum|is not the state)"):
+                load_weights(place)
+
+
+def test_a_checkpoint_under_another_name_is_refused(tmp_path: Path) -> None:
+    place = save_checkpoint(tmp_path, new_optimizer(), Progress(1), keep=1)
+    moved = place.rename(place.with_name("update-00000002"))
+    with pytest.raises(BundleError, match="of another checkpoint"):
+        load_checkpoint(moved, new_optimizer())
 
 
 @pytest.mark.parametrize("failing", [1, 2, 3])
@@ -242,6 +324,13 @@ def test_the_best_weights_are_kept_beside(tmp_path: Path) -> None:
     save_best(directory, second.weights())
     assert_equal(load_best(directory), second.weights())
     assert list_checkpoints(directory) == []
+    whole = (directory / BEST).read_bytes()
+    for at in range(0, len(whole), 7):
+        changed = bytearray(whole)
+        changed[at] ^= 4
+        (directory / BEST).write_bytes(bytes(changed))
+        with pytest.raises(BundleError, match=BEST):
+            load_best(directory)
     (directory / BEST).write_bytes(b"no tensors")
     with pytest.raises(BundleError, match=BEST):
         load_best(directory)

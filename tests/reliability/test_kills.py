@@ -1,0 +1,213 @@
+"""Kills lose at most one interval, and a resumed run ends in the weights of an unbroken one."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from crosshead.training.checkpoint import Progress, load_newest, save_checkpoint
+from tests.reliability.tools import (
+    PROGRAM,
+    SEED,
+    counts,
+    environment,
+    fresh_copy,
+    program,
+    small_optimizer,
+    train_flags,
+    tree,
+    write_corpus,
+)
+
+Record = Callable[[str], None]
+
+
+def save_for_ever(directory: Path, update: int, interim: int, pipe: int) -> None:
+    """Save checkpoint after checkpoint, saying before and after each which it is.
+
+    The weights of a checkpoint are its number. Every third gives way to the next, and every fifth
+    is written twice.
+    """
+    optimizer = small_optimizer(width=64)
+    while True:
+        update += 1
+        for parameter in optimizer.parameters.values():
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step(0.01)
+        optimizer.set_weights(
+            {name: torch.full_like(each, update) for name, each in optimizer.weights().items()}
+        )
+        replaced, interim = interim, update if update % 3 == 0 else 0
+        progress = Progress(update, interim=interim)
+        os.write(pipe, b"begin %d\n" % update)
+        for _ in range(2 if update % 5 == 0 else 1):
+            save_checkpoint(directory, optimizer, progress, keep=2, replaced=replaced)
+        os.write(pipe, b"end %d\n" % update)
+
+
+def killed_saver(directory: Path, update: int, interim: int, seconds: float) -> list[str]:
+    """What a process that saves said until it was killed, so long after its first save began."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.close(reader)
+            save_for_ever(directory, update, interim, writer)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader) as said:
+        lines = [said.readline().strip()]
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+        lines += [line.strip() for line in said if line.endswith("\n")]
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    return lines
+
+
+@counts(quick=8, full=200)
+def test_a_kill_while_checkpoints_are_saved(count: int, tmp_path: Path, record: Record) -> None:
+    rng = random.Random(SEED)
+    optimizer = small_optimizer(width=64)
+    update = interim = inside = saved = 0
+    for _ in range(count):
+        lines = killed_saver(tmp_path, update, interim, rng.uniform(0, 0.2))
+        ended = [int(line.split()[1]) for line in lines if line.startswith("end")]
+        begun = [int(line.split()[1]) for line in lines if line.startswith("begin")]
+        if not ended and not any(tmp_path.glob("update-*")):
+            continue  # killed in the first save of all: there is nothing to lose yet
+        progress, damaged = load_newest(tmp_path, optimizer)
+        assert not damaged
+        assert max([update, *ended]) <= progress.update <= max(begun)
+        for weights in optimizer.weights().values():
+            assert torch.equal(weights, torch.full_like(weights, progress.update))
+        kept = sorted(int(place.name[-8:]) for place in tmp_path.glob("update-*"))
+        assert kept[-1] == progress.update
+        assert all(other % 3 for other in kept[:-1])  # those that were to give way did
+        saved += len(ended)
+        inside += len(begun) > len(ended)
+        update, interim = progress.update, progress.interim
+    assert inside
+    record(
+        f"{count} of {count} kills of a save loop left a whole checkpoint, none lost one that was "
+        f"reported as saved ({inside} kills fell inside a save, {saved} saves in all)"
+    )
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    write_corpus(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def unbroken(corpus: Path) -> dict[str, str]:
+    """The files of a run that nothing happened to."""
+    out = corpus / "unbroken"
+    done = program("train", *train_flags(corpus, out))
+    assert done.returncode == 0, done.stderr
+    assert "the average of 3 checkpoints, updates 24 to 30" in done.stdout  # it is what was kept
+    return results(out)
+
+
+def results(out: Path) -> dict[str, str]:
+    """The checksums of what a run found: its weights and tokenizer, its best, its checkpoints'."""
+    wanted = ("model.safetensors", "tokenizer.model", "best.safetensors")
+    found = tree(out)
+    return {
+        name: found[name]
+        for name in found
+        if name.endswith(wanted) or (name.startswith("checkpoints/") and "state" not in name)
+    }
+
+
+def interrupted(command: list[str], update: int, pause: float, number: int) -> tuple[int, float]:
+    """Send a signal to a run a moment after that update; its exit code, and how long it took."""
+    started = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE)
+    with started as process:
+        assert process.stderr
+        while f"update {update} ".encode() not in process.stderr.readline():
+            assert process.poll() is None
+        time.sleep(pause)
+        process.send_signal(number)
+        sent = time.monotonic()
+        process.stderr.read()
+        code = process.wait(timeout=60)
+    return code, time.monotonic() - sent
+
+
+def resume(corpus: Path, out: Path) -> None:
+    """Bring a run that was killed to its end, as a user does."""
+    goes_on = any((out / "checkpoints").glob("update-*"))
+    flags = ["--out", str(out), "--resume"] if goes_on else [*train_flags(corpus, out), "--force"]
+    done = program("train", *flags)
+    assert done.returncode == 0, done.stderr
+
+
+@counts(quick=1, full=20)
+def test_a_killed_run_ends_in_the_same_weights(
+    count: int, corpus: Path, unbroken: dict[str, str], tmp_path: Path, record: Record
+) -> None:
+    rng = random.Random(SEED)
+    updates = []
+    for number in range(count):
+        out = tmp_path / f"run-{number}"
+        updates.append(rng.randint(1, 30))
+        command = [*PROGRAM, "train", *train_flags(corpus, out)]
+        code, _ = interrupted(command, updates[-1], rng.uniform(0, 0.03), signal.SIGKILL)
+        assert code == -signal.SIGKILL
+        resume(corpus, out)
+        assert results(out) == unbroken
+    record(
+        f"{count} of {count} runs, killed after updates {sorted(updates)} of 30 and resumed, ended "
+        f"in the weights, the best and the checkpoints of the unbroken run (sha256)"
+    )
+
+
+def test_resume_takes_the_newest_that_is_whole_and_says_so(
+    corpus: Path, unbroken: dict[str, str], tmp_path: Path
+) -> None:
+    out = fresh_copy(corpus / "unbroken", tmp_path / "run")
+    damaged = out / "checkpoints/update-00000030/weights.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    done = program("train", "--out", out, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert f"{damaged}: its checksum differs; passed over" in done.stderr
+    assert f"going on from update 27 in {out}" in done.stderr
+    assert results(out) == unbroken
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_stopped_run_ends_in_the_same_weights(
+    number: int,
+    code: int,
+    corpus: Path,
+    unbroken: dict[str, str],
+    tmp_path: Path,
+    record: Record,
+) -> None:
+    rng = random.Random(SEED)
+    longest = 0.0
+    for update in (2, 9, 10, 17, 24):
+        out = tmp_path / f"run-{update}"
+        command = [*PROGRAM, "train", *train_flags(corpus, out)]
+        found, seconds = interrupted(command, update, rng.uniform(0, 0.03), number)
+        assert found == code
+        assert seconds < 10
+        assert not (out / "config.json").exists()
+        longest = max(longest, seconds)
+        resume(corpus, out)
+        assert results(out) == unbroken
+    record(
+        f"5 of 5 runs that {signal.Signals(number).name} stopped left a checkpoint and ended "
+        f"within {longest:.1f} s; resumed, each ended in the weights of the unbroken run (sha256)"
+    )
