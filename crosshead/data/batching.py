@@ -17,11 +17,20 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from crosshead.data.examples import Example, Measured
 from crosshead.errors import DataError
 from crosshead.vocabulary import BOS, EOS, PAD
 
-Example = tuple[Sequence[int], Sequence[int]]
-"""Source ids and target ids, without begin and end."""
+__all__ = [
+    "Batch",
+    "Example",
+    "Plan",
+    "collate",
+    "example_lengths",
+    "padding_share",
+    "plan_batches",
+    "plan_in_order",
+]
 
 Plan = list[np.ndarray]
 """The row numbers of each batch."""
@@ -61,6 +70,8 @@ _JITTER = 2.0
 
 def example_lengths(examples: Sequence[Example]) -> np.ndarray:
     """The (source, target) lengths of examples, an `n 2` array, with what `collate` adds."""
+    if isinstance(examples, Measured):
+        return examples.lengths + 1
     flat = chain.from_iterable((len(source), len(target)) for source, target in examples)
     return np.fromiter(flat, np.int64, 2 * len(examples)).reshape(-1, 2) + 1
 
@@ -94,10 +105,9 @@ def plan_in_order(lengths: np.ndarray, max_tokens: int) -> Plan:
 
 def collate(examples: Sequence[Example], rows: Sequence[int], start: int = BOS) -> Batch:
     """The examples `rows` as one padded batch; `start` is the token the target begins with."""
-    sources = [examples[row][0] for row in rows]
-    targets = [examples[row][1] for row in rows]
-    source = _padded(sources)
-    target_output = _padded(targets)
+    chosen = [examples[row] for row in rows]  # once each: it may be drawn when it is asked for
+    source = _padded([pair[0] for pair in chosen])
+    target_output = _padded([pair[1] for pair in chosen])
     target_input = np.empty_like(target_output)
     target_input[:, 0] = start
     target_input[:, 1:] = target_output[:, :-1]

@@ -7,17 +7,20 @@ order mark at the beginning of a file is removed. Nothing else is changed, dropp
 
 import gzip
 import hashlib
-import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, BinaryIO, Self
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from crosshead.config import Config
+from crosshead.data.tables import has_header, is_jsonl, table_pairs
+from crosshead.data.text import CHUNK, Origin, ParallelText, Sides
 from crosshead.errors import DataError, why_unreadable
 
 
@@ -76,6 +79,10 @@ class DataConfig(Config):
     drop_duplicates: bool = False
     """Leave pairs out of training that repeat an earlier one, but for white space around it."""
 
+    weights: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=list)
+    """How often an epoch goes through each corpus (each file of `source`, then each of `pairs`):
+    2 gives each pair twice, 0.5 a half of them, drawn anew in each epoch. Unset: once."""
+
     source_language: str | None = Field(default=None, pattern=_LANGUAGE)
     target_language: str | None = Field(default=None, pattern=_LANGUAGE)
     """Language codes, such as `en`, for the bundle and its card."""
@@ -99,78 +106,132 @@ class DataConfig(Config):
             raise ValueError(
                 f"fields names the source's and the target's field, found {self.fields}"
             )
+        corpora = len(self.source) + len(self.pairs)
+        if self.weights and len(self.weights) != corpora:
+            raise ValueError(
+                f"weights has {len(self.weights)} numbers for {corpora} corpora; give one for each "
+                "file of source, then one for each of pairs"
+            )
         for name in [*self.pairs, *self.valid_pairs]:
-            if _is_jsonl(Path(name)) and not self.fields:
+            if is_jsonl(Path(name)) and not self.fields:
                 raise ValueError(f"{name} is JSON Lines: name two fields, as fields = ['en', 'de']")
         return self
 
 
-class Origin(NamedTuple):
-    """Where a pair was read: the file of its source side and the line, counted from 1."""
-
-    file: str
-    line: int
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
-class ParallelText:
-    """Pairs of texts in the order they were read, and where each was read."""
+class Part:
+    """A corpus: two files that belong together line by line, or one with both sides."""
 
-    source: list[str]
-    target: list[str]
-    files: list[str]
-    """The names of the files that `file_numbers` counts."""
+    files: tuple[str, ...]
+    fields: Sequence[str]
+    """For a file with both sides: which fields they are."""
 
-    file_numbers: np.ndarray
-    line_numbers: np.ndarray
+    @property
+    def first_line(self) -> int:
+        """The line of the first pair."""
+        return 2 if len(self.files) == 1 and has_header(Path(self.files[0]), self.fields) else 1
+
+    def chunks(self) -> Iterator[Sides]:
+        """Its pairs, at most `CHUNK` at a time; raises `DataError` for what cannot be read."""
+        paths = [Path(name) for name in self.files]
+        if len(paths) == 2:
+            yield from _aligned_chunks(paths[0], paths[1])
+            return
+        pairs = table_pairs(paths[0], iter_lines(paths[0]), self.fields)
+        empty = True
+        while chunk := list(islice(pairs, CHUNK)):
+            yield [pair[0] for pair in chunk], [pair[1] for pair in chunk]
+            empty = False
+        if empty:
+            raise DataError(f"{paths[0]}: empty; expected a pair on every line")
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """The pairs of files, which stay there: what is asked for is read anew."""
+
+    parts: Sequence[Part]
+    counts: Sequence[int]
+    """How many pairs each part has."""
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """The row of the first pair of each part, and how many there are in all."""
+        return np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
 
     def __len__(self) -> int:
-        return len(self.source)
+        return int(self.starts[-1])
+
+    def chunks(self) -> Iterator[Sides]:
+        """All sources and targets, at most `CHUNK` of each at a time."""
+        for part in self.parts:
+            yield from part.chunks()
 
     def origin(self, row: int) -> Origin:
-        """Where pair `row` was read."""
-        return Origin(self.files[self.file_numbers[row]], int(self.line_numbers[row]))
+        """Where pair `row` is read."""
+        number = int(np.searchsorted(self.starts, row, side="right")) - 1
+        part = self.parts[number]
+        return Origin(part.files[0], row - int(self.starts[number]) + part.first_line)
 
-    def select(self, rows: Sequence[int] | np.ndarray) -> "ParallelText":
-        """The pairs `rows`, in that order."""
-        indices = np.asarray(rows, dtype=np.int64)
-        return ParallelText(
-            [self.source[row] for row in indices],
-            [self.target[row] for row in indices],
-            self.files,
-            self.file_numbers[indices],
-            self.line_numbers[indices],
-        )
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """A corpus split into what is trained on and what is validated on."""
-
-    train: ParallelText
-    valid: ParallelText
-    repeats: list[Origin]
-    """Where the pairs stood that left training because they repeat a held-out pair."""
+    def read(self) -> ParallelText:
+        """All pairs, in memory."""
+        source: list[str] = []
+        target: list[str] = []
+        for left, right in self.chunks():
+            source += left
+            target += right
+        return ParallelText(source, target, [self.origin(row) for row in range(len(self))])
 
 
-def read_pairs(config: DataConfig) -> ParallelText:
-    """The training pairs: those of `source` and `target` first, then those of `pairs`.
+def training_parts(config: DataConfig) -> list[Part]:
+    """The corpora of training: those of `source` and `target` first, then those of `pairs`.
 
-    Raises `DataError` where there are none, and for whatever cannot be read as it is.
+    Raises `DataError` where there are none.
     """
     if not config.source and not config.pairs:
         raise DataError(
             "no training data: give two line-aligned files (data.source and data.target) "
             "or files with both sides (data.pairs)"
         )
-    return _read_all(config.source, config.target, config.pairs, config.fields)
+    return _parts(config.source, config.target, config.pairs, config.fields)
+
+
+def survey(parts: Sequence[Part]) -> Corpora:
+    """Read parts through once, count their pairs, and hold nothing of them.
+
+    Raises `DataError` for whatever cannot be read as it is, and where no pair has two sides.
+    """
+    counts = []
+    has_text = False
+    for part in parts:
+        count = 0
+        for left, right in part.chunks():
+            count += len(left)
+            has_text = has_text or any(
+                each.strip() and other.strip() for each, other in zip(left, right, strict=True)
+            )
+        counts.append(count)
+    if not has_text:
+        # The files of all sources first, as in the recipe.
+        files = [name for side in (0, 1) for part in parts for name in part.files[side : side + 1]]
+        raise DataError(f"{', '.join(files)}: no pair has text on both sides")
+    return Corpora(parts, counts)
+
+
+def read_pairs(config: DataConfig) -> ParallelText:
+    """The training pairs, all in memory; raises what `training_parts` and `survey` raise."""
+    return survey(training_parts(config)).read()
 
 
 def read_valid_pairs(config: DataConfig) -> ParallelText | None:
     """The validation pairs, or None where no file for them is given."""
     if not config.valid_source and not config.valid_pairs:
         return None
-    return _read_all(config.valid_source, config.valid_target, config.valid_pairs, config.fields)
+    parts = _parts(config.valid_source, config.valid_target, config.valid_pairs, config.fields)
+    return survey(parts).read()
 
 
 def read_lines(path: Path) -> list[str]:
@@ -178,7 +239,12 @@ def read_lines(path: Path) -> list[str]:
 
     Raises `DataError` for a file that is missing, unreadable, damaged or not UTF-8.
     """
-    return split_lines(_read_bytes(path), str(path))
+    return list(iter_lines(path))
+
+
+def iter_lines(path: Path) -> Iterator[str]:
+    """The lines of `read_lines`, of which few are held at a time."""
+    return chain.from_iterable(_line_blocks(path))
 
 
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
@@ -186,15 +252,11 @@ def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
 
     Raises `DataError` where one has more lines than the other, or where both are empty.
     """
-    source_lines, target_lines = read_lines(source), read_lines(target)
-    if len(source_lines) != len(target_lines):
-        raise DataError(
-            f"{source} has {len(source_lines)} lines but {target} has {len(target_lines)}; "
-            "line n of one must be the translation of line n of the other"
-        )
-    if not source_lines:
-        raise DataError(f"{source} and {target} are empty; expected a sentence on every line")
-    return source_lines, target_lines
+    sides: Sides = [], []
+    for left, right in _aligned_chunks(source, target):
+        sides[0].extend(left)
+        sides[1].extend(right)
+    return sides
 
 
 def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
@@ -220,41 +282,6 @@ def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
-def hold_out(text: ParallelText, config: DataConfig, seed: int) -> HeldOut:
-    """Take about `valid_size` pairs, from one to a tenth of all, out of the text for validation.
-
-    The text is cut into as many spans of equal length and one pair is drawn from each, so that
-    they are spread over all corpora. Pairs that training would leave out are not drawn (an empty
-    side, or too many characters), nor the same pair twice, and what repeats a drawn pair, but for
-    white space around it, leaves training too. A function of text, configuration and seed alone.
-
-    Raises `DataError` where too little remains on either side.
-    """
-    size = min(config.valid_size, max(1, len(text) // 10))
-    rng = np.random.default_rng(seed)
-    held: dict[tuple[str, str], int] = {}
-    for span in np.array_split(np.arange(len(text)), size) if len(text) else []:
-        row = int(rng.choice(span))
-        pair = text.source[row].strip(), text.target[row].strip()
-        if all(side and len(side) <= 4 * config.max_length for side in pair):
-            held.setdefault(pair, row)
-    valid = sorted(held.values())
-    train: list[int] = []
-    repeats: list[Origin] = []
-    for row, sides in enumerate(zip(text.source, text.target, strict=True)):
-        pair = sides[0].strip(), sides[1].strip()
-        if pair not in held:
-            train.append(row)
-        elif row != held[pair]:
-            repeats.append(text.origin(row))
-    if not valid or not train:
-        raise DataError(
-            f"the training pairs ({len(text)}) are too few, or too much alike, to hold some out "
-            "for validation; give validation files (data.valid_source and data.valid_target)"
-        )
-    return HeldOut(text.select(train), text.select(valid), repeats)
-
-
 def file_sha256(path: Path) -> str:
     """The SHA-256 of a file; raises `DataError` where it cannot be read."""
     try:
@@ -264,127 +291,71 @@ def file_sha256(path: Path) -> str:
         raise _unreadable(path, error) from None
 
 
-def _read_all(
+def _parts(
     source: Sequence[str], target: Sequence[str], pairs: Sequence[str], fields: Sequence[str]
-) -> ParallelText:
-    """All corpora one after the other; `source` and `target` are as long as each other."""
-    names: list[str] = []
-    sources: list[str] = []
-    targets: list[str] = []
-    line_numbers: list[np.ndarray] = []
-    for source_name, target_name in zip(source, target, strict=True):
-        left, right = read_aligned(Path(source_name), Path(target_name))
-        names.append(source_name)
-        line_numbers.append(np.arange(1, len(left) + 1))
-        sources += left
-        targets += right
-    for name in pairs:
-        left, right, first_line = _read_pairs_file(Path(name), fields)
-        names.append(name)
-        line_numbers.append(np.arange(first_line, first_line + len(left)))
-        sources += left
-        targets += right
-    both = zip(sources, targets, strict=True)
-    if not any(left.strip() and right.strip() for left, right in both):
-        raise DataError(f"{', '.join([*source, *target, *pairs])}: no pair has text on both sides")
-    counts = [len(numbers) for numbers in line_numbers]
-    file_numbers = np.repeat(np.arange(len(names), dtype=np.int32), counts)
-    return ParallelText(sources, targets, names, file_numbers, np.concatenate(line_numbers))
+) -> list[Part]:
+    """`source` and `target` are as long as each other."""
+    aligned = [Part(names, []) for names in zip(source, target, strict=True)]
+    return [*aligned, *(Part((name,), fields) for name in pairs)]
 
 
-def _read_pairs_file(path: Path, fields: Sequence[str]) -> tuple[list[str], list[str], int]:
-    """Sources, targets, and the number of the line where they begin."""
-    lines = read_lines(path)
-    first = 1
-    if _is_jsonl(path):
-        rows = [_jsonl_pair(f"{path}:{n}", line, fields) for n, line in enumerate(lines, 1)]
-    elif not fields:
-        rows = [_two_columns(f"{path}:{n}", line) for n, line in enumerate(lines, 1)]
-    else:
-        columns, first = _chosen_columns(path, lines, fields)
-        body = enumerate(lines[first - 1 :], first)
-        rows = [_columns_of(f"{path}:{n}", line, columns) for n, line in body]
-    if not rows:
-        raise DataError(f"{path}: empty; expected a pair on every line")
-    return [row[0] for row in rows], [row[1] for row in rows], first
-
-
-def _jsonl_pair(where: str, line: str, fields: Sequence[str]) -> tuple[str, str]:
-    """The two fields of a line of JSON."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not JSON ({error}); expected an object on every line") from None
-    if not isinstance(row, dict):
-        raise DataError(f"{where}: expected an object with {_names(fields)}, found {line[:40]!r}")
-    return _jsonl_text(where, row, fields[0]), _jsonl_text(where, row, fields[1])
-
-
-def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
-    if field not in row:
-        raise DataError(f"{where}: no field {field!r}; it has {_names(list(row))}")
-    text = row[field]
-    if not isinstance(text, str):
-        raise DataError(f"{where}: field {field!r} is not a string but {json.dumps(text)[:40]}")
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise DataError(f"{where}: field {field!r} holds a lone surrogate, which is not text")
-    return text
-
-
-def _two_columns(where: str, line: str) -> tuple[str, str]:
-    """The two columns of a line of TSV that has no others."""
-    cells = line.split("\t")
-    if len(cells) != 2:
-        advice = "" if len(cells) < 2 else "; say which two, as data.fields = ['1', '2']"
-        raise DataError(f"{where}: expected 2 columns between tabs, found {len(cells)}{advice}")
-    return cells[0], cells[1]
-
-
-def _chosen_columns(
-    path: Path, lines: Sequence[str], fields: Sequence[str]
-) -> tuple[tuple[int, int], int]:
-    """The columns that `fields` names, from 0, and the number of the first line with text."""
-    if all(field.isdecimal() and int(field) > 0 for field in fields):
-        return (int(fields[0]) - 1, int(fields[1]) - 1), 1
-    header = lines[0].split("\t") if lines else []
-    for field in fields:
-        if field not in header:
+def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
+    """What `read_aligned` reads, at most `CHUNK` lines of each at a time."""
+    left, right = iter_lines(source), iter_lines(target)
+    before = 0
+    while True:
+        chunk = list(islice(left, CHUNK)), list(islice(right, CHUNK))
+        if len(chunk[0]) != len(chunk[1]):
+            counts = [before + len(chunk[0]), before + len(chunk[1])]
+            counts[0] += sum(1 for _ in left)
+            counts[1] += sum(1 for _ in right)
             raise DataError(
-                f"{path}:1: no column {field!r} in the first line, which has {_names(header)}; "
-                "name two of these, or give numbers (1,2) where the first line names no columns"
+                f"{source} has {counts[0]} lines but {target} has {counts[1]}; "
+                "line n of one must be the translation of line n of the other"
             )
-    return (header.index(fields[0]), header.index(fields[1])), 2
+        if not chunk[0]:
+            break
+        yield chunk
+        before += len(chunk[0])
+    if not before:
+        raise DataError(f"{source} and {target} are empty; expected a sentence on every line")
 
 
-def _columns_of(where: str, line: str, columns: tuple[int, int]) -> tuple[str, str]:
-    cells = line.split("\t")
-    if len(cells) <= max(columns):
-        raise DataError(
-            f"{where}: expected at least {max(columns) + 1} columns between tabs, "
-            f"found {len(cells)}"
-        )
-    return cells[columns[0]], cells[columns[1]]
+def _line_blocks(path: Path) -> Iterator[list[str]]:
+    """The lines of a file, those of a block of bytes at a time."""
+    before = 0
+    pieces: list[bytes] = []
+    for block in _byte_blocks(path):
+        head, end, rest = block.rpartition(b"\n")
+        if end:
+            lines = split_lines(b"".join([*pieces, head, end]), str(path), before)
+            yield lines
+            before += len(lines)
+            pieces = []
+        pieces.append(rest)
+    yield split_lines(b"".join(pieces), str(path), before)
 
 
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names[:10]) or "none"
-
-
-def _is_jsonl(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(".jsonl")
-
-
-def _read_bytes(path: Path) -> bytes:
+def _byte_blocks(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, gunzipped where its name ends in `.gz`."""
     try:
-        raw = path.read_bytes()
+        file: BinaryIO = path.open("rb")
     except OSError as error:
         raise _unreadable(path, error) from None
-    if path.suffix != ".gz":
-        return raw
-    try:
-        return gzip.decompress(raw)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: not a whole gzip file ({error}); compress it again") from None
+    with file:
+        if path.suffix != ".gz":
+            try:
+                while block := file.read(_BLOCK):
+                    yield block
+            except OSError as error:
+                raise _unreadable(path, error) from None
+            return
+        try:
+            with gzip.GzipFile(fileobj=file) as unzipped:
+                while block := unzipped.read(_BLOCK):
+                    yield block
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{path}: not a whole gzip file ({error}); compress it again") from None
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:

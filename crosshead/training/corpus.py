@@ -1,31 +1,48 @@
 """The text of a run: read, split, tokenized and filtered."""
 
 import hashlib
-from array import array
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from crosshead.bundle import Bundle
 from crosshead.card import CardFile
-from crosshead.data.batching import Example, example_lengths
 from crosshead.data.corpora import (
+    Corpora,
     DataConfig,
-    ParallelText,
+    Part,
     file_sha256,
-    hold_out,
-    read_pairs,
     read_valid_pairs,
+    survey,
+    training_parts,
 )
-from crosshead.data.filters import Kept, keep_pairs, sample_pairs
+from crosshead.data.examples import (
+    Chosen,
+    Example,
+    Examples,
+    Measured,
+    Sampled,
+    measure_growth,
+    mixture,
+)
+from crosshead.data.filters import Kept, keep_pairs
+from crosshead.data.heldout import NOTHING, HeldOut, Remaining, hold_out
+from crosshead.data.shards import cache_directory, cache_key, open_stored, store
 from crosshead.data.subwords import BpeTokenizer
+from crosshead.data.text import ParallelText
 from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
+from crosshead.devices import available_cores
 from crosshead.training.directory import HELD_OUT
 from crosshead.training.log import counted
 from crosshead.training.recipe import Recipe
 from crosshead.training.sizes import learn_tokenizers
+
+IN_MEMORY = 500_000
+"""A corpus of more pairs is tokenized into files (`crosshead.data.shards`)."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +54,8 @@ class Corpus:
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     kept: Kept
+    starts: Sequence[int]
+    """The row of the text at which each corpus begins, and how many rows there are."""
     valid: ParallelText
     valid_examples: list[Example]
     held_out: bool
@@ -47,17 +66,12 @@ class Corpus:
     @property
     def longest_source(self) -> int:
         """Tokens of the longest source that is trained on."""
-        return max(len(source) for source, _ in self.kept.examples)
+        return int(self.kept.examples.source.lengths.max())
 
     def sha256(self) -> str:
         """The checksum of all that is trained and validated on, as ids and in this order."""
-        digest = hashlib.sha256()
-        for examples in (self.kept.examples, self.valid_examples):
-            digest.update(example_lengths(examples).tobytes())
-            for pair in examples:
-                for side in pair:
-                    digest.update(array("i", side).tobytes())
-        return digest.hexdigest()
+        both = self.kept.sha256 + Examples.of(self.valid_examples).sha256()
+        return hashlib.sha256(both.encode()).hexdigest()
 
     def validation(self, data: DataConfig) -> str:
         """Where the validation set comes from, in a clause; `data` names its files."""
@@ -68,20 +82,42 @@ class Corpus:
         return f"{found} of {', '.join(names)}"
 
 
-def read_corpus(recipe: Recipe, base: Bundle | None, resumed: Path | None) -> Corpus:
+@dataclass(frozen=True)
+class _Reading:
+    """The training text, read as far as is needed."""
+
+    data: DataConfig
+    parts: list[Part]
+    seed: int | None
+    """Of what is held out, or None where nothing is."""
+
+    @cached_property
+    def text(self) -> Corpora:
+        return survey(self.parts)
+
+    @cached_property
+    def held(self) -> HeldOut:
+        return NOTHING if self.seed is None else hold_out(self.text, self.data, self.seed)
+
+
+def read_corpus(
+    recipe: Recipe,
+    base: Bundle | None,
+    resumed: Path | None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Corpus:
     """Read, split, tokenize and filter the text of a recipe.
 
     The tokenizers are those of the bundle `base` or of the run directory `resumed` where training
     goes on from one, with the recipe's strength of sampling, and learned from the training text
-    otherwise. Raises `DataError` for text that cannot be read and `ConfigError` for a stated size
-    of vocabulary that does not fit it.
+    otherwise. A text of more than `IN_MEMORY` pairs is tokenized into a cache, or found there, and
+    `say` gets a line now and then. Raises `DataError` for text that cannot be read and
+    `ConfigError` for a stated size of vocabulary that does not fit it.
     """
-    text, valid = read_pairs(recipe.data), read_valid_pairs(recipe.data)
-    files = _card_files(recipe.data, text)
-    held_out, repeats = valid is None, []
-    if valid is None:
-        split = hold_out(text, recipe.data, recipe.train.seed)
-        text, valid, repeats = split.train, split.valid, split.repeats
+    data, valid = recipe.data, read_valid_pairs(recipe.data)
+    parts = training_parts(data)
+    checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
+    reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
     config = recipe.tokenizer
     if resumed is not None:
         source, target = load_tokenizers(resumed, joint=config.joint)
@@ -89,12 +125,60 @@ def read_corpus(recipe: Recipe, base: Bundle | None, resumed: Path | None) -> Co
         source = _with_sampling(base.source_tokenizer, config.sampling)
         target = _with_sampling(base.target_tokenizer, config.sampling)
     else:
-        config, source, target = learn_tokenizers(config, text)
-    kept = keep_pairs(text, recipe.data, source, target, repeats)
+        config, source, target = learn_tokenizers(config, Remaining(reading.text, reading.held))
+    text, kept, held = _tokenized(reading, (source, target), checksums, say)
+    held_out = valid is None
+    valid = held.valid if valid is None else valid
     valid_examples: list[Example] = list(
         zip(token_ids(source, valid.source), token_ids(target, valid.target), strict=True)
     )
-    return Corpus(config, source, target, kept, valid, valid_examples, held_out, files)
+    files = _card_files(text, checksums)
+    starts = text.starts.tolist()
+    return Corpus(config, source, target, kept, starts, valid, valid_examples, held_out, files)
+
+
+def epoch_examples(recipe: Recipe, corpus: Corpus) -> Callable[[int], Measured]:
+    """The training examples of an epoch, a function of (seed, epoch)."""
+    examples, seed, weights = corpus.kept.examples, recipe.train.seed, recipe.data.weights
+    counts = np.diff(corpus.kept.encoded.rows.searchsorted(corpus.starts)).tolist()
+
+    def chosen(epoch: int) -> Measured:
+        return Chosen(examples, mixture(counts, weights, seed, epoch)) if weights else examples
+
+    if not recipe.tokenizer.sampling:
+        return chosen
+    tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
+    growth = measure_growth(examples, tokenizers, seed)
+
+    def sampled(epoch: int) -> Measured:
+        usual = chosen(epoch)
+        return Sampled(
+            usual, tokenizers, seed, epoch, growth.room(usual.lengths, recipe.data.max_length)
+        )
+
+    return sampled
+
+
+def _tokenized(
+    reading: _Reading,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    checksums: Mapping[str, str],
+    say: Callable[[str], None],
+) -> tuple[Corpora, Kept, HeldOut]:
+    """The pairs that are kept and those that are held out, in memory or in the cache."""
+    data, parts = reading.data, reading.parts
+    files = [[checksums[name] for name in part.files] for part in parts]
+    with tempfile.TemporaryDirectory() as scratch:
+        key = cache_key(files, data, tokenizers, reading.seed, Path(scratch))
+    place = cache_directory() / key
+    stored = open_stored(place, parts, say)
+    if stored is not None:
+        return stored.text, stored.kept, stored.held
+    text, held = reading.text, reading.held
+    if len(text) <= IN_MEMORY:
+        return text, keep_pairs(text, data, *tokenizers, held), held
+    stored = store(place, text, held, data, tokenizers, available_cores(), say)
+    return stored.text, stored.kept, stored.held
 
 
 def _with_sampling(tokenizer: Tokenizer, sampling: float) -> Tokenizer:
@@ -102,30 +186,10 @@ def _with_sampling(tokenizer: Tokenizer, sampling: float) -> Tokenizer:
     return tokenizer.with_sampling(sampling) if isinstance(tokenizer, BpeTokenizer) else tokenizer
 
 
-def epoch_examples(recipe: Recipe, corpus: Corpus) -> Callable[[int], list[Example]]:
-    """The training examples of an epoch, a function of (seed, epoch)."""
-    if not recipe.tokenizer.sampling:
-        return lambda epoch: corpus.kept.examples
-
-    def sampled(epoch: int) -> list[Example]:
-        rng = np.random.default_rng([recipe.train.seed, epoch, 1])
-        tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
-        return sample_pairs(corpus.kept.text, recipe.data, *tokenizers, rng)
-
-    return sampled
-
-
-def _card_files(data: DataConfig, text: ParallelText) -> list[CardFile]:
-    """Every training file with its pairs and checksum."""
-    counts = dict(
-        zip(
-            text.files,
-            np.bincount(text.file_numbers, minlength=len(text.files)).tolist(),
-            strict=True,
-        )
-    )
-    counts |= {
-        target: counts[source] for source, target in zip(data.source, data.target, strict=True)
-    }
-    names = [*data.source, *data.target, *data.pairs]
-    return [CardFile(name, counts[name], file_sha256(Path(name))) for name in names]
+def _card_files(text: Corpora, checksums: Mapping[str, str]) -> list[CardFile]:
+    """Every training file with its pairs and checksum, in the order of the recipe."""
+    counts = {part.files: count for part, count in zip(text.parts, text.counts, strict=True)}
+    aligned = [part for part in text.parts if len(part.files) == 2]
+    names = [(part.files[side], part) for side in (0, 1) for part in aligned]
+    names += [(part.files[0], part) for part in text.parts if len(part.files) == 1]
+    return [CardFile(name, counts[part.files], checksums[name]) for name, part in names]

@@ -53,7 +53,7 @@ class Training:
     model: Transformer
     optimizer: Optimizer
     config: TrainConfig
-    examples: Callable[[int], list[Example]]
+    examples: Callable[[int], Sequence[Example]]
     """The training examples of an epoch: others in each where subwords are sampled."""
     validate: Callable[[dict[str, Tensor]], Validation]
     """Judges float32 weights."""

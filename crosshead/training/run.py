@@ -130,7 +130,7 @@ def train(
             if resume:
                 setup = _resumed(recipe, out, display, world)
             else:
-                setup = _begun(recipe, start, world)
+                setup = _begun(recipe, start, display, world)
             setup.progress.commands.append(command)
             with (
                 run_directory(out, resume=resume),
@@ -172,14 +172,15 @@ def _follow(world: World, out: Path, start: Path | None, resume: bool) -> Summar
     return Summary(out, reason, stopped, setup.progress, size, "", [], rank=world.rank)
 
 
-def _begun(recipe: Recipe, start: Path | None, world: World) -> Setup:
+def _begun(recipe: Recipe, start: Path | None, display: Display, world: World) -> Setup:
     """A new run, of a new model or of that of the bundle `start`."""
     base = load_bundle(start) if start else None
     if base is not None and start is not None:
         check_fine_tuned(sections_of(base.config, base.source_tokenizer), recipe, start)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
-    corpus = read_corpus(recipe, base, None)
-    recipe = with_sizes(_on_machine(recipe, machine), corpus.tokenizer, corpus.kept.examples)
+    corpus = read_corpus(recipe, base, None, display.say)
+    first = epoch_examples(recipe, corpus)(0)
+    recipe = with_sizes(_on_machine(recipe, machine), corpus.tokenizer, first)
     setup = _set_up(recipe, machine, corpus, world)
     if base is not None:
         setup.optimizer.set_weights(weights_of(base.model))
@@ -197,7 +198,7 @@ def _resumed(recipe: Recipe, out: Path, display: Display, world: World) -> Setup
     began = _absolute(stored_recipe(out))
     recipe = check_resumed(began, _absolute(recipe), out)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
-    corpus = read_corpus(recipe, None, out)
+    corpus = read_corpus(recipe, None, out, display.say)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_text(progress, corpus, out)

@@ -4,11 +4,12 @@ What is chosen is written into the recipe of the run as a number, so that resumi
 do the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
 from crosshead.data.batching import Example, example_lengths, plan_batches
-from crosshead.data.corpora import ParallelText
 from crosshead.data.subwords import VocabularyError
+from crosshead.data.text import Readable
 from crosshead.data.tokenizers import (
     MOST_PIECES,
     Tokenizer,
@@ -16,6 +17,10 @@ from crosshead.data.tokenizers import (
     train_tokenizer,
 )
 from crosshead.training.recipe import Recipe, TrainConfig
+
+MOST_PAIRS = 1_000_000
+"""A tokenizer is learned from no more than these, spread over the text: SentencePiece holds all of
+them in memory, and the frequent pieces are the same by then."""
 
 _FEWEST_PIECES = 500
 _WORDS_A_PIECE = 80
@@ -26,10 +31,11 @@ _TRIES = 4
 
 
 def learn_tokenizers(
-    config: TokenizerConfig, text: ParallelText
+    config: TokenizerConfig, text: Readable
 ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
     """Source and target tokenizer, learned from the text, and `config` with the size they have.
 
+    Of a text of more than `MOST_PAIRS` pairs a sample is learned from.
     Raises `VocabularyError` where a size is stated and does not fit, or none fits both sides.
     """
     if config.vocab_size is not None:
@@ -50,10 +56,14 @@ def learn_tokenizers(
     raise AssertionError("the last attempt returns or raises")
 
 
-def vocabulary_size(text: ParallelText, *, joint: bool) -> int:
+def vocabulary_size(text: Readable, *, joint: bool) -> int:
     """Pieces for the words of a vocabulary's text: of both sides, or of one on the average."""
-    lines = [line for side in (text.source, text.target) for line in side]
-    words = sum(min(len(line.split()), _WORDS_A_LINE) for line in lines)
+    words = sum(
+        min(len(line.split()), _WORDS_A_LINE)
+        for sides in text.chunks()
+        for side in sides
+        for line in side
+    )
     pieces = round((words if joint else words / 2) / _WORDS_A_PIECE, -2)
     return int(min(max(pieces, _FEWEST_PIECES), MOST_PIECES))
 
@@ -79,17 +89,23 @@ def warmup_updates(config: TrainConfig, updates: int) -> int:
     return max(1, min(max(10 * updates, 200), 4000, *tenths))
 
 
-def _learned(config: TokenizerConfig, text: ParallelText) -> tuple[Tokenizer, Tokenizer]:
+def _learned(config: TokenizerConfig, text: Readable) -> tuple[Tokenizer, Tokenizer]:
     if config.joint:
-        joint = train_tokenizer(config, [*text.source, *text.target])
+        joint = train_tokenizer(config, chain(_sample(text, 0), _sample(text, 1)))
         return joint, joint
     learned: list[Tokenizer] = []
     errors: list[VocabularyError] = []
-    for side in (text.source, text.target):
+    for side in (0, 1):
         try:
-            learned.append(train_tokenizer(config, side))
+            learned.append(train_tokenizer(config, _sample(text, side)))
         except VocabularyError as error:
             errors.append(error)
     if errors:  # the size that fits one side only would be refused for the other
         raise min(errors, key=lambda error: error.fits)
     return learned[0], learned[1]
+
+
+def _sample(text: Readable, side: int) -> Iterator[str]:
+    """The lines of a side that are learned from, at equal distances where not all are."""
+    lines = chain.from_iterable(sides[side] for sides in text.chunks())
+    return islice(lines, 0, None, max(1, -(-len(text) // MOST_PAIRS)))

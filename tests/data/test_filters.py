@@ -3,10 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosshead.data.corpora import DataConfig, Origin, ParallelText
-from crosshead.data.filters import RATIO_SLACK, REASONS, keep_pairs, sample_pairs, write_left_out
-from crosshead.data.subwords import BpeTokenizer, train_model
+from crosshead.data.corpora import DataConfig
+from crosshead.data.filters import RATIO_SLACK, REASONS, keep_pairs, write_left_out
+from crosshead.data.heldout import HeldOut
 from crosshead.data.symbols import ByteTokenizer, CharacterTokenizer
+from crosshead.data.text import Origin, ParallelText
 from crosshead.errors import DataError
 
 CHARACTERS = CharacterTokenizer.train(["abcdefg "], 20, [])
@@ -15,7 +16,7 @@ CHARACTERS = CharacterTokenizer.train(["abcdefg "], 20, [])
 def corpus(*pairs: tuple[str, str]) -> ParallelText:
     count = len(pairs)
     sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    return ParallelText(sources, targets, ["f"], np.zeros(count, np.int32), np.arange(1, count + 1))
+    return ParallelText(sources, targets, [Origin("f", n) for n in range(1, count + 1)])
 
 
 def test_each_reason_is_counted_and_named_by_line() -> None:
@@ -44,16 +45,18 @@ def test_each_reason_is_counted_and_named_by_line() -> None:
     counts = {"empty side": 2, "too long": 2, "length ratio": 1, "duplicate": 1}
     assert kept.counts() == {"repeats a held-out pair": 0, **counts}
     assert tuple(kept.counts()) == REASONS
-    assert [kept.text.origin(row).line for row in range(len(kept.text))] == [1, 6, 8, 10]
-    for row, (source, target) in enumerate(kept.examples):
-        assert CHARACTERS.decode(source) == kept.text.source[row]
-        assert CHARACTERS.decode(target) == kept.text.target[row]
+    assert (kept.encoded.rows + 1).tolist() == [1, 6, 8, 10]
+    for row, (source, target) in zip(kept.encoded.rows, kept.examples, strict=True):
+        assert CHARACTERS.decode(source) == text.source[row]
+        assert CHARACTERS.decode(target) == text.target[row]
 
 
 def test_repetitions_of_held_out_pairs_are_counted_with_the_rest() -> None:
-    text = corpus(("a", "b"), ("", "b"))
-    kept = keep_pairs(text, DataConfig(), CHARACTERS, CHARACTERS, [Origin("f", 9)])
-    assert kept.left_out == [("f", 9, "repeats a held-out pair"), ("f", 2, "empty side")]
+    text = corpus(("a", "b"), ("", "b"), ("c", "d"), (" c", "d"))
+    held = HeldOut(corpus(("c", "d")), np.array([2]), np.array([3]))
+    kept = keep_pairs(text, DataConfig(), CHARACTERS, CHARACTERS, held)
+    assert kept.left_out == [("f", 2, "empty side"), ("f", 4, "repeats a held-out pair")]
+    assert kept.encoded.rows.tolist() == [0]
     assert kept.counts()["repeats a held-out pair"] == 1
 
 
@@ -85,29 +88,6 @@ def test_nothing_left_is_an_error_that_counts() -> None:
         )
 
 
-def test_sampled_pairs_stay_within_the_length_and_say_the_same() -> None:
-    lines = ["lower newest widest", "newest lower lower"] * 20
-    tokenizer = BpeTokenizer(train_model("bpe", lines, 285, []), [], 0.5)
-    longest = max(map(len, tokenizer.encode_lines(lines))) + 4
-    config = DataConfig(max_length=longest)
-    text = corpus(*zip(lines, lines, strict=True))
-    usual = keep_pairs(text, config, tokenizer, tokenizer).examples
-
-    def draw(seed: int) -> list[tuple[list[int], list[int]]]:
-        rng = np.random.default_rng(seed)
-        sampled = sample_pairs(text, config, tokenizer, tokenizer, rng)
-        return [(list(source), list(target)) for source, target in sampled]
-
-    assert draw(1) == draw(1) != draw(2)
-    lengths = {len(side) for pair in draw(1) for side in pair}
-    assert max(lengths) <= longest and len(lengths) > 2
-    assert [tokenizer.decode(target) for _, target in draw(1)] == lines
-    assert (
-        sum(list(source) == list(now) for (source, _), (now, _) in zip(usual, draw(1), strict=True))
-        < 40
-    )
-
-
 def test_left_out_is_written_with_a_header(tmp_path: Path) -> None:
     kept = keep_pairs(corpus(("ab", "c"), ("", "b")), DataConfig(), ByteTokenizer(), CHARACTERS)
     write_left_out(tmp_path / "left_out.tsv", kept.left_out)
@@ -123,13 +103,3 @@ def test_white_space_around_a_side_is_not_trained_on() -> None:
     assert found == [(ab, c)] * 3 + [(CHARACTERS.encode("a b"), c)]
     once = config.model_copy(update={"drop_duplicates": True})
     assert len(keep_pairs(text, once, CHARACTERS, CHARACTERS).examples) == 2
-
-
-def test_white_space_around_a_side_is_not_sampled() -> None:
-    tokenizer = BpeTokenizer(train_model("bpe", ["lower newest"] * 20, 285, []), [], 0.5)
-    text = corpus(*[("  lower newest\t", " lower ")] * 20)
-    for longest in (50, 1):  # sampled, and where that is too long, the usual one
-        rng, config = np.random.default_rng(1), DataConfig(max_length=longest)
-        sampled = sample_pairs(text, config, tokenizer, tokenizer, rng)
-        assert {tokenizer.decode(source) for source, _ in sampled} == {"lower newest"}
-        assert {tokenizer.decode(target) for _, target in sampled} == {"lower"}

@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.data.batching import example_lengths
 from crosshead.data.tokenizers import load_tokenizer
 from crosshead.errors import DataError
-from crosshead.training.corpus import Corpus, epoch_examples, read_corpus
+from crosshead.training.corpus import epoch_examples, read_corpus
 from crosshead.training.recipe import Recipe, compose
 
 LINES = [f"one {word} two" for word in "abcdefghijklmnopqrst"]
@@ -28,12 +29,14 @@ def test_what_is_held_out_is_not_trained_on(folder: Path) -> None:
     corpus = read_corpus(recipe(folder), None, None)
     assert corpus.held_out
     assert len(corpus.valid) == len(corpus.valid_examples) == 2
-    trained = set(corpus.kept.text.source)
+    sources = [corpus.source_tokenizer.decode(source) for source, _ in corpus.kept.examples]
+    trained = set(sources)
     assert trained | set(corpus.valid.source) == set(LINES)
     assert not trained & set(corpus.valid.source)
     source, target = corpus.kept.examples[0]
-    assert corpus.source_tokenizer.decode(source) == corpus.kept.text.source[0]
-    assert corpus.target_tokenizer.decode(target) == corpus.kept.text.target[0]
+    line = LINES[corpus.kept.encoded.rows[0]]
+    assert corpus.source_tokenizer.decode(source) == line
+    assert corpus.target_tokenizer.decode(target) == line.upper()
     data = recipe(folder).data
     assert corpus.validation(data) == "2 pairs held out of the training files (held-out.tsv)"
 
@@ -42,7 +45,7 @@ def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:
     settings = recipe(folder, f"valid_pairs={folder / 'tsv'}")
     corpus = read_corpus(settings, None, None)
     assert not corpus.held_out
-    assert corpus.kept.text.source == LINES
+    assert corpus.kept.encoded.rows.tolist() == list(range(len(LINES)))
     assert corpus.valid.target == ["X Y", "X"]
     typed = settings.data.renamed(["a", "b", "typed.tsv"])
     assert corpus.validation(typed) == "2 pairs of typed.tsv"
@@ -71,20 +74,13 @@ def test_a_run_that_goes_on_keeps_its_tokenizers(folder: Path) -> None:
     assert load_tokenizer(folder, "target").vocab_size == second.target_tokenizer.vocab_size
 
 
-def changed(corpus: Corpus, **parts: object) -> str:
-    return dataclasses.replace(corpus, **parts).sha256()  # type: ignore[arg-type]
-
-
-def test_the_checksum_is_of_all_ids_and_of_where_pairs_end(folder: Path) -> None:
+def test_the_checksum_is_of_all_ids(folder: Path) -> None:
     corpus = read_corpus(recipe(folder), None, None)
     before = corpus.sha256()
     assert before == read_corpus(recipe(folder), None, None).sha256()
-    (source, target), *rest = corpus.kept.examples
-    split = [([*source, *target[:1]], target[1:]), *rest]
-    for examples in (rest, split, [*rest, (source, target)]):
-        kept = dataclasses.replace(corpus.kept, examples=examples)
-        assert changed(corpus, kept=kept) != before
-    assert changed(corpus, valid_examples=corpus.valid_examples[1:]) != before
+    fewer = dataclasses.replace(corpus, valid_examples=corpus.valid_examples[1:])
+    other = dataclasses.replace(corpus, kept=dataclasses.replace(corpus.kept, sha256="0"))
+    assert len({before, fewer.sha256(), other.sha256()}) == 3
 
 
 def test_sampled_examples_are_others_in_each_epoch_and_the_same_again(folder: Path) -> None:
@@ -96,7 +92,7 @@ def test_sampled_examples_are_others_in_each_epoch_and_the_same_again(folder: Pa
     assert first == again != other
     plain = recipe(folder)
     corpus = read_corpus(plain, None, None)
-    assert epoch_examples(plain, corpus)(3) is corpus.kept.examples
+    assert list(epoch_examples(plain, corpus)(3)) == list(corpus.kept.examples)
 
 
 def test_text_without_a_pair_is_refused_by_its_files(folder: Path) -> None:
@@ -107,3 +103,42 @@ def test_text_without_a_pair_is_refused_by_its_files(folder: Path) -> None:
     (folder / "tsv").write_text(" \tX\n")
     with pytest.raises(DataError, match="tsv: no pair has text"):
         read_corpus(recipe(folder, f"valid_pairs={folder / 'tsv'}"), None, None)
+
+
+def test_a_large_corpus_is_found_in_the_cache(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, said = recipe(folder, f"pairs={folder / 'tsv'}", "data.weights=[1, 2]"), list[str]()
+    small = read_corpus(settings, None, None, said.append)
+    monkeypatch.setattr("crosshead.training.corpus.IN_MEMORY", 10)
+    monkeypatch.setenv("CROSSHEAD_CACHE", str(tmp_path / "cache"))
+    corpora = [read_corpus(settings, None, None, said.append) for _ in range(2)]
+    small.source_tokenizer.save(folder, "tokenizer")
+    # A run that goes on neither reads nor tokenizes the text.
+    monkeypatch.setattr("crosshead.training.corpus.survey", None)
+    monkeypatch.setattr("crosshead.training.corpus.hold_out", None)
+    corpora.append(read_corpus(settings, None, folder, said.append))
+    for corpus in corpora:
+        assert corpus.sha256() == small.sha256()
+        assert corpus.files == small.files and corpus.valid == small.valid
+        assert corpus.kept.left_out == small.kept.left_out
+        for epoch in (0, 1):
+            ours, theirs = (epoch_examples(settings, each)(epoch) for each in (corpus, small))
+            assert list(ours) == list(theirs)
+    assert said == [
+        f"tokenizing 22 pairs into {tmp_path / 'cache'}, where later runs find them",
+        "tokenized 22 of 22 pairs",
+    ]
+    assert len(list((tmp_path / "cache").glob("*/corpus.json"))) == 1
+
+
+def test_a_corpus_with_a_weight_comes_as_often_in_an_epoch(folder: Path) -> None:
+    valid = f"valid_pairs={folder / 'tsv'}"
+    settings = recipe(folder, f"pairs={folder / 'tsv'}", valid, "data.weights=[0.5, 3]")
+    corpus = read_corpus(settings, None, None)
+    draw = epoch_examples(settings, corpus)
+    small = [pair for row, pair in enumerate(corpus.kept.examples) if row >= 20]
+    for epoch in (0, 1):
+        assert len(draw(epoch)) == 16 and len(example_lengths(draw(epoch))) == 16
+        assert sum(pair in small for pair in draw(epoch)) == 6
+    assert list(draw(0)) == list(draw(0)) != list(draw(1))

@@ -1,13 +1,13 @@
 import random
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
 from crosshead.data.batching import Example
-from crosshead.data.corpora import ParallelText
 from crosshead.data.subwords import VocabularyError
-from crosshead.data.tokenizers import MOST_PIECES, TokenizerConfig
+from crosshead.data.text import Origin, ParallelText
+from crosshead.data.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig
+from crosshead.training import sizes
 from crosshead.training.recipe import TrainConfig, compose
 from crosshead.training.sizes import (
     learn_tokenizers,
@@ -18,8 +18,7 @@ from crosshead.training.sizes import (
 
 
 def parallel(source: Sequence[str], target: Sequence[str]) -> ParallelText:
-    rows = np.arange(len(source))
-    return ParallelText(list(source), list(target), ["f"], np.zeros_like(rows), rows + 1)
+    return ParallelText(list(source), list(target), [Origin("f", 1)] * len(source))
 
 
 def sentences(count: int, alphabet: str = "abcdefghijklmnopqrstuvwxyz") -> list[str]:
@@ -150,3 +149,18 @@ def test_other_kinds_have_an_upper_bound(kind: str) -> None:
     chosen, source, _ = learn_tokenizers(config, parallel(["ab ba"], ["ba"]))
     assert chosen.vocab_size == MOST_PIECES
     assert source.vocab_size < 300
+
+
+def test_a_large_text_is_learned_from_by_a_sample_spread_over_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = parallel([f"word{number}" for number in range(100)], ["x"] * 100)
+    monkeypatch.setattr(sizes, "MOST_PAIRS", 40)
+    _, source, target = learn_tokenizers(TokenizerConfig(kind="words"), text)
+    assert source is target
+    known = [number for number in range(100) if "<unk>" not in spoken(source, f"word{number}")]
+    assert known == list(range(0, 100, 3))
+
+
+def spoken(tokenizer: Tokenizer, line: str) -> str:
+    return tokenizer.decode(tokenizer.encode(line))

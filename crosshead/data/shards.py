@@ -1,0 +1,327 @@
+"""Corpora larger than memory: tokenized once, into files that are mapped.
+
+They are kept in a folder whose name is a key of all that they follow from. It is written as
+`KEY.part`, a shard of about a million pairs at a time, and renamed when it is whole, so that what
+was interrupted goes on with the shards that are there. Nothing is removed from the cache: whoever
+needs the space may delete folders that no run has open.
+"""
+
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from crosshead.data.corpora import Corpora, DataConfig, Part, file_sha256
+from crosshead.data.filters import (
+    CHUNKS_A_SHARD,
+    Encoded,
+    Kept,
+    Task,
+    continued,
+    encode,
+    examples_of,
+    require_some,
+    sharded,
+    tasks,
+)
+from crosshead.data.heldout import HeldOut, held_out
+from crosshead.data.tables import is_jsonl
+from crosshead.data.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
+from crosshead.errors import UserError
+from crosshead.files import atomic_file, atomic_write, explained, make_directory
+
+FORMAT = 1
+"""Changes with what is in the files, or with how it follows from the text."""
+
+_CONTENTS = "corpus.json"
+_AHEAD = 3
+"""So many tasks wait for each process, so that none is idle and few are held."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tokenized corpus in the cache."""
+
+    text: Corpora
+    kept: Kept
+    held: HeldOut
+
+
+def cache_directory() -> Path:
+    """Where tokenized corpora are kept: `$CROSSHEAD_CACHE`, or `crosshead` in the user's cache."""
+    if own := os.environ.get("CROSSHEAD_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosshead"
+
+
+def cache_key(
+    files: Sequence[Sequence[str]],
+    config: DataConfig,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    held_out_seed: int | None,
+    scratch: Path,
+) -> str:
+    """The name of a tokenized corpus: a checksum of all that it follows from.
+
+    `files` are the checksums of the files of each part, `held_out_seed` is None where nothing is
+    held out, and `scratch` an empty directory for the files of the tokenizers.
+    """
+    save_tokenizers(scratch, *tokenizers, joint=False)
+    settings = config.model_dump(include={"fields", "max_length", "max_ratio", "drop_duplicates"})
+    content = {
+        "format": FORMAT,
+        "files": [list(part) for part in files],
+        "kinds": ["jsonl" if is_jsonl(Path(name)) else "tsv" for name in config.pairs],
+        "settings": settings,
+        "held_out": None if held_out_seed is None else [held_out_seed, config.valid_size],
+        "tokenizers": {path.name: file_sha256(path) for path in sorted(scratch.iterdir())},
+    }
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
+
+
+def open_stored(place: Path, parts: Sequence[Part], say: Say) -> Stored | None:
+    """The tokenized corpus in `place`, or None where there is none.
+
+    All of it is read once, for its checksums (a second for each gigabyte), and then mapped. One
+    that is damaged is removed; `say` gets a line about it.
+    """
+    if not place.is_dir():
+        return None
+    try:
+        return _opened(place, parts)
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        say(f"the tokenized corpus in {place} is damaged ({error}); it is made again")
+        with explained(place):
+            shutil.rmtree(place)
+        return None
+
+
+def store(
+    place: Path,
+    text: Corpora,
+    held: HeldOut,
+    config: DataConfig,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    workers: int,
+    say: Say,
+) -> Stored:
+    """Tokenize a corpus into `place`, in `workers` processes, and open it.
+
+    What an earlier call has left there is gone on with. Raises `DataError` where no pair is left
+    and `UserError` where files cannot be written or a process dies.
+    """
+    make_directory(place.parent)
+    part = place.with_suffix(".part")
+    with _alone(place.with_suffix(".lock")):
+        if not place.is_dir():
+            make_directory(part)
+            save_tokenizers(part, *tokenizers, joint=False)
+            count = _write_shards(part, text, held, config, workers, say)
+            _join(part, count, text, held)
+            with explained(place):
+                part.rename(place)
+            _remove_shards(place, count)
+    stored = _opened(place, text.parts)
+    require_some(stored.kept)
+    return stored
+
+
+def _opened(place: Path, parts: Sequence[Part]) -> Stored:
+    """Raises what it meets where something is missing or not as it was written."""
+    contents = json.loads(_unsealed(place / _CONTENTS))
+    text = Corpora(parts, contents["counts"])
+    arrays = {name: _mapped(place / name, facts) for name, facts in contents["arrays"].items()}
+    valid = [((source, target), text.origin(row)) for row, source, target in contents["held"]]
+    repeats = [int(row) for row in contents["repeats"]]
+    held = held_out(valid, [row for row, _, _ in contents["held"]], repeats)
+    return Stored(text, Kept(text, Encoded(**arrays), contents["sha256"]), held)
+
+
+def _mapped(path: Path, facts: dict[str, Any]) -> np.ndarray:
+    dtype, length = np.dtype(facts["dtype"]), int(facts["length"])
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != facts["sha256"]:
+        raise ValueError(f"{path.name} has not its checksum")
+    if not length:
+        return np.zeros(0, dtype)  # nothing cannot be mapped
+    # As a plain array, for the sake of its speed; it keeps the mapping open.
+    return np.asarray(np.memmap(path, dtype, "r", shape=(length,)))
+
+
+def _write_shards(
+    part: Path, text: Corpora, held: HeldOut, config: DataConfig, workers: int, say: Say
+) -> int:
+    """Write the shards that are missing; how many there are."""
+    done: list[np.ndarray] = []
+    while (shard := _read_shard(part, len(done))) is not None:
+        done.append(np.array(shard.hashes))
+    if done:
+        say(f"going on with the tokenized corpus in {part}: shards that are there: {len(done)}")
+    else:
+        say(f"tokenizing {len(text):,} pairs into {part.parent}, where later runs find them")
+    rest = islice(tasks(text, held), len(done) * CHUNKS_A_SHARD, None)
+    count = len(done)
+    with contextlib.closing(_in_processes(rest, part, config, workers)) as encoded:
+        for shard in sharded(encoded, config.drop_duplicates, done):
+            _seal(_shard_path(part, count), safetensors.numpy.save(shard._asdict()))
+            count += 1
+            last = max(
+                (int(rows[-1]) for rows in (shard.rows, shard.left_rows) if len(rows)), default=0
+            )
+            say(f"tokenized {last + 1:,} of {len(text):,} pairs")
+    return count
+
+
+def _join(part: Path, count: int, text: Corpora, held: HeldOut) -> None:
+    """Join the shards to one file for each array, with what else there is to know."""
+    facts: dict[str, dict[str, Any]] = {}
+    with contextlib.ExitStack() as stack:
+        files = {
+            name: (stack.enter_context(atomic_file(part / name)), hashlib.sha256())
+            for name in Encoded._fields
+        }
+        for shard in continued(_all_shards(part, count)):
+            for name, array in shard._asdict().items():
+                write, digest = files[name]
+                write(array.tobytes())
+                digest.update(array.tobytes())
+                length = facts.get(name, {"length": 0})["length"] + len(array)
+                facts[name] = {"dtype": array.dtype.str, "length": length}
+    for name, (_, digest) in files.items():
+        facts[name]["sha256"] = digest.hexdigest()
+    encoded = Encoded(**{name: _mapped(part / name, facts[name]) for name in facts})
+    rows = zip(held.rows.tolist(), held.valid.source, held.valid.target, strict=True)
+    contents = {
+        "counts": list(text.counts),
+        "held": [list(row) for row in rows],
+        "repeats": held.repeats.tolist(),
+        "sha256": examples_of(encoded).sha256(),
+        "arrays": facts,
+    }
+    _seal(part / _CONTENTS, json.dumps(contents).encode())
+
+
+def _remove_shards(place: Path, count: int) -> None:
+    for number in range(count):
+        for path in (_shard_path(place, number), _seal_of(_shard_path(place, number))):
+            path.unlink(missing_ok=True)
+
+
+def _all_shards(part: Path, count: int) -> Iterator[Encoded]:
+    for number in range(count):
+        shard = _read_shard(part, number)
+        if shard is None:
+            raise UserError(f"{_shard_path(part, number)}: damaged; begin again")
+        yield shard
+
+
+def _read_shard(part: Path, number: int) -> Encoded | None:
+    """A shard, or None where there is none, or none that is whole."""
+    try:
+        return Encoded(**safetensors.numpy.load(_unsealed(_shard_path(part, number))))
+    except (OSError, ValueError, TypeError, safetensors.SafetensorError):
+        return None
+
+
+def _shard_path(part: Path, number: int) -> Path:
+    return part / f"shard-{number:05}.safetensors"
+
+
+def _seal(path: Path, data: bytes) -> None:
+    """Write a file, and its checksum beside it."""
+    atomic_write(path, data)
+    atomic_write(_seal_of(path), hashlib.sha256(data).hexdigest().encode())
+
+
+def _unsealed(path: Path) -> bytes:
+    """What `_seal` wrote; `OSError` where it is missing, `ValueError` where damaged."""
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest().encode() != _seal_of(path).read_bytes():
+        raise ValueError(f"{path.name} has not its checksum")
+    return data
+
+
+def _seal_of(path: Path) -> Path:
+    return path.with_suffix(".sha256")
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """A block that one process at a time is in: the others wait before it."""
+    with explained(path):
+        file = path.open("wb")
+    with file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except (ImportError, OSError):
+            pass  # a system, or a file system, without locks
+        yield
+
+
+def _in_processes(
+    pending: Iterable[Task], directory: Path, config: DataConfig, workers: int
+) -> Generator[Encoded, None, None]:
+    """`encode` in several processes, with the tokenizers in `directory`, in the order of tasks."""
+    # Started afresh: a process that was forked beside threads may wait for their locks for ever.
+    context = multiprocessing.get_context("spawn")
+    waiting: deque[Future[Encoded]] = deque()
+    with ProcessPoolExecutor(workers, context, initializer=_become_worker) as pool:
+        try:
+            for task in pending:
+                waiting.append(pool.submit(_encode_in_process, directory, config, task))
+                if len(waiting) > _AHEAD * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool:
+            raise UserError(
+                "a process that tokenizes has died, for want of memory perhaps; what is done is "
+                "kept: start the same again"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _encode_in_process(directory: Path, config: DataConfig, task: Task) -> Encoded:
+    return encode(task, config, *_tokenizers(directory))
+
+
+@cache
+def _tokenizers(directory: Path) -> tuple[Tokenizer, Tokenizer]:
+    """Those of a directory, loaded once in each process."""
+    return load_tokenizers(directory, joint=False)
+
+
+def _become_worker() -> None:
+    """Leave an interrupt to the process that began this one, and end when that does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

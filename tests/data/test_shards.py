@@ -1,0 +1,264 @@
+import multiprocessing
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crosshead.data import filters, shards
+from crosshead.data.corpora import Corpora, DataConfig, survey, training_parts
+from crosshead.data.filters import Encoded, Kept, keep_pairs
+from crosshead.data.heldout import HeldOut, hold_out
+from crosshead.data.shards import (
+    Stored,
+    cache_directory,
+    cache_key,
+    open_stored,
+    store,
+)
+from crosshead.data.symbols import WordTokenizer
+from crosshead.errors import DataError, UserError
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
+TOKENIZER = WordTokenizer.train([" ".join(WORDS)], 30, [])
+BOTH = TOKENIZER, TOKENIZER
+PAIRS = 230
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of ten pairs, shards of fifty."""
+    monkeypatch.setattr("crosshead.data.corpora.CHUNK", 10)
+    monkeypatch.setattr(filters, "CHUNKS_A_SHARD", 5)
+    monkeypatch.setattr(shards, "CHUNKS_A_SHARD", 5)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> DataConfig:
+    """Two corpora, with pairs that are left out for every reason, in every shard."""
+    rng = np.random.default_rng(1)
+    lines = [" ".join(rng.choice(WORDS, rng.integers(1, 9))) for _ in range(PAIRS)]
+    others = [line[::-1] for line in lines]
+    for row in range(3, PAIRS, 20):
+        lines[row], others[row + 1] = " ", "one " * 40
+        lines[row + 2], others[row + 2] = lines[1], others[1] + " "
+    (tmp_path / "a").write_text("\n".join(lines[:104]) + "\n")
+    (tmp_path / "b").write_text("\n".join(others[:104]) + "\n")
+    rest = zip(lines[104:], others[104:], strict=True)
+    (tmp_path / "c.tsv").write_text("".join(f"{one}\t{two}\n" for one, two in rest))
+    return DataConfig(
+        source=[str(tmp_path / "a")],
+        target=[str(tmp_path / "b")],
+        pairs=[str(tmp_path / "c.tsv")],
+        max_length=30,
+        drop_duplicates=True,
+        valid_size=10,
+    )
+
+
+def split(config: DataConfig) -> tuple[Corpora, HeldOut]:
+    text = survey(training_parts(config))
+    return text, hold_out(text, config, 1)
+
+
+def stored(config: DataConfig, place: Path, said: list[str], workers: int = 1) -> Stored:
+    return store(place, *split(config), config, BOTH, workers, said.append)
+
+
+def in_memory(config: DataConfig) -> Kept:
+    text, held = split(config)
+    return keep_pairs(text, config, *BOTH, held)
+
+
+def assert_same(one: Kept, two: Kept) -> None:
+    for name, left, right in zip(Encoded._fields, one.encoded, two.encoded, strict=True):
+        assert left.dtype == right.dtype and np.array_equal(left, right), name
+    assert one.sha256 == two.sha256 == one.examples.sha256()
+    assert list(one.examples) == list(two.examples)
+    assert one.left_out == two.left_out
+    assert one.counts() == two.counts()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_mapped_is_what_would_be_in_memory(
+    config: DataConfig, tmp_path: Path, workers: int
+) -> None:
+    place, said = tmp_path / "cache" / "key", list[str]()
+    found = stored(config, place, said, workers)
+    expected = in_memory(config)
+    assert min(expected.counts()[reason] for reason in ("empty side", "too long", "duplicate")) > 4
+    assert_same(found.kept, expected)
+    assert len(said) == 6 and said[-1] == f"tokenized {PAIRS} of {PAIRS} pairs"
+    again = open_stored(place, training_parts(config), said.append)
+    assert again is not None and len(said) == 6
+    assert_same(again.kept, expected)
+    held = split(config)[1]
+    assert again.held.valid == held.valid == found.held.valid
+    assert np.array_equal(again.held.rows, held.rows)
+    assert np.array_equal(again.held.repeats, held.repeats)
+    assert not list(place.glob("shard-*"))
+    assert not place.with_suffix(".part").exists()
+
+
+class Killed(BaseException):
+    """What a test throws in the place of a signal."""
+
+
+@pytest.mark.parametrize("done", [1, 3, 5])
+def test_interrupted_and_continued_is_uninterrupted(
+    config: DataConfig, tmp_path: Path, done: int
+) -> None:
+    place = tmp_path / "key"
+
+    def kill(line: str) -> None:
+        if len(list(place.with_suffix(".part").glob("shard-*.safetensors"))) == done:
+            raise Killed
+
+    with pytest.raises(Killed):
+        store(place, *split(config), config, BOTH, 1, kill)
+    assert not place.exists()
+    said: list[str] = []
+    assert_same(stored(config, place, said).kept, in_memory(config))
+    assert said[0].endswith(f"shards that are there: {done}")
+    assert len(said) == 6 - done
+
+
+def test_a_process_that_dies_ends_it_in_one_line_and_loses_no_shard(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    place = tmp_path / "key"
+
+    def kill(line: str) -> None:
+        for child in multiprocessing.active_children():
+            child.kill()
+
+    with pytest.raises(UserError, match="a process that tokenizes has died") as caught:
+        store(place, *split(config), config, BOTH, 1, kill)
+    assert "\n" not in str(caught.value)
+    said: list[str] = []
+    assert_same(stored(config, place, said).kept, in_memory(config))
+    assert "going on with" in said[0]
+
+
+def test_of_an_interrupted_corpus_a_damaged_shard_is_made_again(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    place = tmp_path / "key"
+
+    def kill(line: str) -> None:
+        if line.startswith("tokenized 144"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        store(place, *split(config), config, BOTH, 1, kill)
+    second = place.with_suffix(".part") / "shard-00001.safetensors"
+    second.write_bytes(second.read_bytes()[:-1] + b"\x07")
+    said: list[str] = []
+    assert_same(stored(config, place, said).kept, in_memory(config))
+    assert said[0].endswith("shards that are there: 1") and len(said) == 5
+
+
+def test_a_damaged_corpus_is_made_again_and_the_line_says_so(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    whole, place, said = tmp_path / "whole", tmp_path / "key", list[str]()
+    stored(config, whole, said)
+    cut = {"cut": lambda data: data[:-1], "flipped": lambda data: data[:-1] + b"\x07", "gone": None}
+    for path in sorted(whole.iterdir()):
+        if path.name.startswith(("source.", "target.")):  # the tokenizers are not read again
+            continue
+        for damage in cut.values():
+            shutil.copytree(whole, place)
+            if damage is None:
+                (place / path.name).unlink()
+            else:
+                (place / path.name).write_bytes(damage(path.read_bytes()))
+            said.clear()
+            assert open_stored(place, training_parts(config), said.append) is None, path
+            [line] = said
+            assert line.startswith(f"the tokenized corpus in {place} is damaged (")
+            assert path.stem in line and "\n" not in line
+            assert not place.exists()
+    assert_same(stored(config, place, said).kept, in_memory(config))
+
+
+def test_nothing_there_is_nothing_to_say(config: DataConfig, tmp_path: Path) -> None:
+    said: list[str] = []
+    assert open_stored(tmp_path / "key", training_parts(config), said.append) is None
+    assert not said
+
+
+def test_what_another_process_has_made_meanwhile_is_taken(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    place, said = tmp_path / "key", list[str]()
+    first = stored(config, place, said)
+    before = (place / "corpus.json").stat()
+    second = stored(config, place, said)
+    assert (place / "corpus.json").stat() == before and len(said) == 6
+    assert_same(second.kept, first.kept)
+
+
+def test_text_that_changes_while_it_is_read_is_refused(config: DataConfig, tmp_path: Path) -> None:
+    text, held = split(config)
+    Path(config.pairs[0]).write_text("one\ttwo\n")
+    with pytest.raises(DataError, match=f"the text had {PAIRS} pairs and now has 105"):
+        store(tmp_path / "key", text, held, config, BOTH, 1, print)
+
+
+def test_nothing_left_is_an_error_that_counts(config: DataConfig, tmp_path: Path) -> None:
+    nothing = config.model_copy(update={"max_length": 1, "max_ratio": 1.0})
+    text, held = split(config)
+    Path(config.source[0]).write_text(" \n" * 104)
+    Path(config.pairs[0]).write_text(" \t \n" * 126)
+    with pytest.raises(DataError, match=r"no pair is left to train on \(.*empty side: "):
+        store(tmp_path / "key", text, held, nothing, BOTH, 1, print)
+
+
+def test_a_place_that_cannot_be_written_is_an_error_of_one_line(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be made a directory"):
+        store(tmp_path / "file" / "key", *split(config), config, BOTH, 1, print)
+
+
+def key(config: DataConfig, folder: Path, seed: int | None = 1, **changes: object) -> str:
+    folder.mkdir()
+    files = [["a", "b"], ["c"]]
+    return cache_key(files, config.model_copy(update=changes), BOTH, seed, folder)
+
+
+def test_a_key_follows_from_all_that_the_corpus_follows_from(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    keys = [
+        key(config, tmp_path / "1"),
+        key(config, tmp_path / "2", max_length=7),
+        key(config, tmp_path / "3", drop_duplicates=False),
+        key(config, tmp_path / "4", fields=["2", "1"]),
+        key(config, tmp_path / "5", seed=2),
+        key(config, tmp_path / "6", seed=None),
+        key(config, tmp_path / "7", pairs=["c.jsonl"]),
+        key(config, tmp_path / "8", valid_size=9),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert key(config, tmp_path / "9", pairs=["elsewhere.tsv"]) == keys[0]
+    assert key(config, tmp_path / "10", weights=[1.0, 2.0]) == keys[0]
+    other = WordTokenizer.train(["one two"], 30, [])
+    (tmp_path / "11").mkdir()
+    files = [["a", "b"], ["c"]]
+    assert cache_key(files, config, (TOKENIZER, other), 1, tmp_path / "11") != keys[0]
+    (tmp_path / "12").mkdir()
+    assert cache_key([["a", "b"], ["d"]], config, BOTH, 1, tmp_path / "12") != keys[0]
+
+
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("CROSSHEAD_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / ".cache" / "crosshead"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache_directory() == Path("/x/crosshead")
+    monkeypatch.setenv("CROSSHEAD_CACHE", "/y")
+    assert cache_directory() == Path("/y")
