@@ -42,6 +42,7 @@ from crosshead.bundle import build_model
 from crosshead.data.batching import Batch, collate, example_lengths, padding_share, plan_batches
 from crosshead.data.corpora import DataConfig, read_pairs
 from crosshead.data.filters import keep_pairs
+from crosshead.data.text import ParallelText
 from crosshead.data.tokenizers import train_tokenizer
 from crosshead.devices import hold_kernels
 from crosshead.models.transformer import Transformer
@@ -177,8 +178,8 @@ def _write_batches(path: Path, pairs: int, vocabulary: int) -> str:
     raw = data_folder() / "multi30k" / "raw"
     data = DataConfig(source=[str(raw / "train.en")], target=[str(raw / "train.de")])
     recipe = compose("tiny", {"tokenizer": {"vocab_size": vocabulary}})
-    text = read_pairs(data)
-    text = text.select(range(min(pairs, len(text))))
+    all_of_them = read_pairs(data)
+    text = ParallelText(all_of_them.source[:pairs], all_of_them.target[:pairs], all_of_them.origins)
     progress("learning the subwords")
     tokenizer = train_tokenizer(recipe.tokenizer, [*text.source, *text.target])
     examples = keep_pairs(text, data, tokenizer, tokenizer).examples
