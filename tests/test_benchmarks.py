@@ -150,7 +150,8 @@ def test_the_training_benchmark_runs(data: Path) -> None:
         "train_speed.py", "--sizes", "tiny", "--rounds", 1, "--updates", 1, "--loss", 1,
         "--pairs", 200, "--vocabulary", 400, "--no-calibration",
     )  # fmt: skip
-    assert "crosshead / Marian, round by round" in printed
+    assert "- crosshead / Marian: **" in printed
+    assert "- crosshead / Marian, bfloat16 weights: **" in printed
     assert "not measured" not in printed
 
 
