@@ -17,6 +17,9 @@ from torch import Tensor
 from crosshead.devices import choose_device
 from crosshead.errors import ConfigError, UserError
 
+_LONGEST_WORD = 256
+"""Bytes that the first process says at once."""
+
 
 @dataclass(frozen=True)
 class World:
@@ -47,15 +50,11 @@ class World:
         return values
 
     def agreed(self, word: str, device: torch.device) -> str:
-        """What the first process says."""
+        """What the first process says, in a clause."""
         if self.size == 1:
             return word
-        letters = torch.zeros(256, dtype=torch.uint8)
-        encoded = word.encode()[:256]
-        letters[: len(encoded)] = torch.frombuffer(bytearray(encoded or b"\0"), dtype=torch.uint8)[
-            : len(encoded)
-        ]
-        letters = letters.to(device)
+        padded = word.encode()[:_LONGEST_WORD].ljust(_LONGEST_WORD, b"\0")
+        letters = torch.tensor(list(padded), dtype=torch.uint8, device=device)
         with _named_failure():
             dist.broadcast(letters, src=0)
         return bytes(letters.tolist()).rstrip(b"\0").decode(errors="replace")

@@ -155,6 +155,24 @@ def test_the_command_line_trains_in_two_processes_and_goes_on_in_one(
     assert len(two) == 18 and two == pytest.approx(one, rel=1e-4)
 
 
+def test_a_signal_to_torchrun_saves_a_checkpoint(text: Path, tmp_path: Path) -> None:
+    settings = ["max_updates=100000", "valid_every=0"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command(tmp_path / "run", text, *settings),
+        env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT,
+    ) as process:  # fmt: skip
+        assert process.stderr
+        for line in process.stderr:
+            if "update 20 " in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        said = process.stderr.read()
+    assert "go on with: " in said
+    [place] = (tmp_path / "run/checkpoints").iterdir()
+    assert int(place.name.removeprefix("update-")) >= 20
+
+
 def test_a_process_that_dies_ends_the_run_and_is_named(text: Path, tmp_path: Path) -> None:
     settings = ["max_updates=100000", "valid_every=0", "checkpoint_every=50"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

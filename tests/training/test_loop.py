@@ -375,6 +375,22 @@ def break_gradients(training: Training, updates: set[int], monkeypatch: pytest.M
     monkeypatch.setattr(updater, "batch_loss", broken)
 
 
+@pytest.mark.parametrize(("every", "skipped"), [(100, 1), (10, 10)])
+def test_a_share_of_updates_without_finite_gradients_is_left_out(
+    every: int, skipped: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1 and 10 % of them; all of them end the run."""
+    training = begin(tmp_path, settings(max_updates=100, valid_every=0, log_every=100))
+    break_gradients(training, set(range(every, 101, every)), monkeypatch)
+    assert fit(training) == "max_updates 100 is reached"
+    training.log.close()
+    assert training.progress.skipped == skipped
+    assert logged(tmp_path)[0]["skipped"] == skipped
+    steps = {int(v) for k, v in training.optimizer.state().items() if k.endswith(".step")}
+    assert steps == {100 - skipped}
+    assert all(weight.isfinite().all() for weight in training.optimizer.weights().values())
+
+
 def test_gradients_that_stay_infinite_end_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
