@@ -34,6 +34,7 @@ DeviceOption = Annotated[str, typer.Option(metavar="D", help="auto, cpu, cuda:1,
 ThreadsOption = Annotated[
     int | None, typer.Option(metavar="T", help="CPU threads; 0: all; PyTorch's choice by default.")
 ]
+PrecisionOption = Annotated[str, typer.Option(metavar="P", help="float32 or bfloat16.")]
 JsonlOption = Annotated[bool, typer.Option("--jsonl", help="One JSON object a line.")]
 Files = list[str] | None
 
@@ -191,12 +192,9 @@ def train(
             display=choose_display(lambda: request.ask(signal.SIGPIPE)),
             should_stop=request,
         )
-    if summary.rank:  # of several processes the first one speaks
-        raise typer.Exit(request.exit_code if summary.interrupted else 0)
-    if summary.interrupted:
-        note(reports.how_to_resume(summary))
-        raise typer.Exit(request.exit_code)
-    put(reports.run_report(summary))
+    if summary.rank == 0:  # of several processes the first one speaks
+        (note if summary.interrupted else put)(reports.end_of_run(summary))
+    raise typer.Exit(request.exit_code if summary.interrupted else 0)
 
 
 @app.command(
@@ -230,9 +228,7 @@ def translate(
     ] = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
-    precision: Annotated[
-        str, typer.Option(metavar="P", help="float32, or bfloat16: faster where it has units.")
-    ] = "float32",
+    precision: PrecisionOption = "float32",
 ) -> None:
     """Translate lines of text.
 

@@ -137,6 +137,11 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
     return rows
 
 
+def end_of_run(summary: Summary) -> str:
+    """What there is to say of a run that has ended, or was stopped."""
+    return how_to_resume(summary) if summary.interrupted else run_report(summary)
+
+
 def run_report(summary: Summary) -> str:
     """How a finished run went, and what to do with it."""
     progress = summary.progress

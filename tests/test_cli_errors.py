@@ -334,6 +334,8 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
     assert "--beam: expected more than 0, found 0" in said
     said = refused("compare", BUNDLE, other, *sides, "--length-penalty", "-1")
     assert "--length-penalty: expected 0 or more, found -1" in said
+    said = refused("translate", BUNDLE, tmp_path / "two", "--precision", "float8")
+    assert "no precision 'float8' here" in said
     assert "two systems" in refused("compare", BUNDLE, *sides)
     assert "is given twice" in refused("compare", BUNDLE, BUNDLE, *sides)
     assert "two bundles" in refused("average", BUNDLE, "--out", tmp_path / "mean")
