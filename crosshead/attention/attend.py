@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from crosshead.attention.dropout import dropout as thinned
 from crosshead.attention.scores import ScaledDot, Score
 
 VECTOR = 16
@@ -79,7 +80,7 @@ def explicit(
     weights = _softmax(scores).to(value.dtype)
     if observe is not None:
         observe(weights)
-    return combine(F.dropout(weights, dropout) if dropout else weights, value)
+    return combine(thinned(weights, dropout), value)
 
 
 def sdpa(

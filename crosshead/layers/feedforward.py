@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from crosshead.layers.dropout import Dropout
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
+    "relu": F.relu_,  # in place: nothing else needs what came in
     "gelu": F.gelu,
     "swish": F.silu,
 }

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from crosshead.attention.attend import Backend
 from crosshead.attention.cache import Cache, KeyValues, NoPast
+from crosshead.attention.dropout import check_share
 from crosshead.attention.masks import causal, present
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.config import Config
 from crosshead.layers.addnorm import ADD_NORM, AddNorm
 from crosshead.layers.decoder import Decoder, DecoderLayer
-from crosshead.layers.dropout import check_share
 from crosshead.layers.embeddings import (
     Embeddings,
     LearnedPositions,
@@ -66,7 +66,7 @@ class TransformerConfig(Config):
             )
         return self
 
-    @field_validator("dropout", "activation_dropout")
+    @field_validator("dropout", "activation_dropout", "attention_dropout")
     @classmethod
     def _can_be_dropped(cls, share: float) -> float:
         check_share(share)

@@ -5,6 +5,7 @@ from functools import partial
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from crosshead.attention.dropout import drawing_twice
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training.hardware import Machine
 
@@ -24,7 +25,9 @@ def recompute_activations(model: Transformer) -> None:
     the same again, and an update takes about a third longer.
     """
     for layer in (*model.encoder.layers, *model.decoder.layers):
-        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+        layer.forward = partial(
+            checkpoint, layer.forward, use_reentrant=False, context_fn=drawing_twice
+        )
 
 
 def memory_estimate(
