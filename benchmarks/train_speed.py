@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.torch
 import torch
 from harness import (
@@ -39,19 +40,28 @@ from safetensors import safe_open
 from torch.nn import functional as F
 
 from crosshead.bundle import build_model
-from crosshead.data.batching import Batch, collate, example_lengths, padding_share, plan_batches
+from crosshead.data.batching import (
+    Batch,
+    Example,
+    collate,
+    example_lengths,
+    padding_share,
+    plan_batches,
+)
 from crosshead.data.corpora import DataConfig, read_pairs
 from crosshead.data.filters import keep_pairs
 from crosshead.data.text import ParallelText
 from crosshead.data.tokenizers import train_tokenizer
 from crosshead.devices import hold_kernels
 from crosshead.models.transformer import Transformer
-from crosshead.training.hardware import choose_precision
+from crosshead.training.checkpoint import Progress
+from crosshead.training.distributed import ALONE
+from crosshead.training.hardware import Machine, choose_precision
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import Recipe, compose
 from crosshead.training.schedule import learning_rate
-from crosshead.training.updater import batch_loss
-from crosshead.vocabulary import PAD
+from crosshead.training.updater import Updater, batch_loss
+from crosshead.vocabulary import EOS, PAD
 
 CALIBRATION = 8
 """Updates that a setting is judged by, after as many to warm up."""
@@ -83,11 +93,14 @@ CHOICES: dict[str, dict[str, list[Any]]] = {
 class Side:
     """What is measured."""
 
-    update: Callable[[Batch, float], float]
+    update: Callable[[Any, float], float]
     """One update at a learning rate; the mean loss of a target token before it."""
 
     loss: Callable[[Batch], float]
     """The mean loss of a target token, without dropout."""
+
+    prepared: Callable[[Batch], Any] = lambda batch: batch
+    """What `update` takes of a batch."""
 
 
 def main() -> None:
@@ -218,7 +231,7 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
         if request["do"] == "loss":
             return {"loss": side.loss(batches[0])}
         tokens = [batch.target_tokens for batch in batches]
-        losses = []
+        losses, batches = [], [side.prepared(batch) for batch in batches]
         began = time.perf_counter()
         for batch in batches:
             updates += 1
@@ -232,24 +245,41 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
 
 
 def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
-    """What the training loop does with a batch."""
+    """What the training loop does with the sentences of a batch."""
     hold_kernels()
-    optimizer = Optimizer(model.to(getattr(torch, settings["precision"])), recipe.train)
-    smoothing = recipe.train.label_smoothing
+    config = recipe.train
+    dtype = getattr(torch, settings["precision"])
+    here = Machine(torch.device("cpu"), settings["threads"], dtype, "")
+    model.to(dtype)
+    updater = Updater(
+        model,
+        Optimizer(model, config),
+        config,
+        Progress(),
+        progress,
+        ALONE,
+        here.parts_abreast(config),
+    )
 
-    def update(batch: Batch, rate: float) -> float:
-        sums = batch_loss(model.train(), batch, smoothing)
-        (sums.loss / sums.count).backward()
-        optimizer.step(rate)
-        return float(sums.loss.detach()) / sums.count
+    def update(examples: list[Example], rate: float) -> float:
+        model.train()
+        updater.progress.update += 1
+        outcome = updater.take(examples, np.arange(len(examples)), rate)
+        return outcome.loss / outcome.tokens
 
     def loss(batch: Batch) -> float:
         model.eval()
         with torch.inference_mode():
-            sums = batch_loss(model, batch, smoothing)
+            sums = batch_loss(model, batch, config.label_smoothing)
         return float(sums.loss) / sums.count
 
-    return Side(update, loss)
+    return Side(update, loss, _examples)
+
+
+def _examples(batch: Batch) -> list[Example]:
+    """The sentences that a batch was put together from."""
+    sides = (batch.source.tolist(), batch.target_output.tolist())
+    return [(list(s[: s.index(EOS)]), list(t[: t.index(EOS)])) for s, t in zip(*sides, strict=True)]
 
 
 def _marian(ours: Transformer, recipe: Recipe, settings: Settings) -> Side:

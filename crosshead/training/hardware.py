@@ -18,6 +18,10 @@ CPUINFO = Path("/proc/cpuinfo")
 """Where Linux says what its processors can do; other systems have no such file."""
 
 
+LEAST_PART = 2048
+"""Tokens of a batch that a thread is worth having for itself: products of fewer rows are slower."""
+
+
 @dataclass(frozen=True)
 class MatrixRates:
     """Billions of floating-point operations a second in matrix products of a layer's shape."""
@@ -47,6 +51,12 @@ class Machine:
     def precision(self) -> str:
         """The name of `dtype`."""
         return str(self.dtype).removeprefix("torch.")
+
+    def parts_abreast(self, config: TrainConfig, processes: int = 1) -> int:
+        """How many parts of a batch are computed at a time, in as many threads."""
+        if self.device.type != "cpu" or processes > 1:
+            return 1
+        return max(1, min(self.threads, config.batch_tokens // (config.accumulate * LEAST_PART)))
 
 
 def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1) -> Machine:

@@ -66,6 +66,8 @@ class Training:
     """Whether somebody asked the run to end (a signal)."""
     world: World = ALONE
     """The processes that train together. All come here; the first one decides and writes."""
+    abreast: int = 1
+    """Parts of a batch that are computed at a time."""
     keep_batch: Callable[[list[Example]], str] = lambda batch: ""
     """Writes a batch down for replay, and says where, in a clause."""
 
@@ -89,7 +91,13 @@ def fit(training: Training) -> str:
     config, progress = training.config, training.progress
     meter = Meter(progress)
     updater = Updater(
-        training.model, training.optimizer, config, progress, training.display.say, training.world
+        training.model,
+        training.optimizer,
+        config,
+        progress,
+        training.display.say,
+        training.world,
+        training.abreast,
     )
     reason = _reason_to_end(training, 0.0)
     if _owes_validation(training, reason):

@@ -272,6 +272,7 @@ def _under_way(
             progress,
             should_stop,
             setup.world,
+            machine.parts_abreast(recipe.train, processes),
             partial(_keep_batch, failed_batch(out), corpus),
         )
         yield training, judge

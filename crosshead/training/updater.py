@@ -1,19 +1,24 @@
 """One update: a batch in parts, the gradients of all of them, and the step that these make.
 
-An update is the same however many parts its batch is computed in, and by however many processes,
-but for rounding: losses are sums, divided by the tokens of the whole batch, and what dropout draws
-is a function of (seed, update, part).
+An update is the same however many parts its batch is computed in, and by however many threads and
+processes, but for rounding: losses are sums, divided by the tokens of the whole batch, and what
+dropout draws is a function of (seed, update, part).
+
+On a CPU several parts are computed side by side, a thread each, on twins of the model: most steps
+of a model for sentences are too small to be shared among cores themselves.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from crosshead.attention.dropout import drawing_from
 from crosshead.data.batching import Batch, Example, collate
 from crosshead.errors import is_out_of_memory
 from crosshead.models.transformer import Transformer
@@ -46,7 +51,8 @@ class Part(NamedTuple):
 class Updater:
     """Makes the updates of a run, one after the other.
 
-    Of several processes (`world`) each computes its share of the parts of a batch.
+    Of several processes (`world`) each computes its share of the parts of a batch. A process of its
+    own computes `abreast` parts at a time, in threads that share those of PyTorch.
     """
 
     def __init__(
@@ -57,21 +63,22 @@ class Updater:
         progress: Progress,
         say: Callable[[str], None],
         world: World,
+        abreast: int = 1,
     ) -> None:
         self.model, self.optimizer, self.config = model.train(), optimizer, config
         self.progress, self.say, self.world = progress, say, world
-        self._loss: Callable[[Batch], LossSums] = lambda batch: batch_loss(
-            model, batch, config.label_smoothing
-        )
+        twins = [optimizer.twin(model) for _ in range(abreast - 1)]
+        self._models: list[nn.Module] = [_BatchLoss(m, config) for m in (model, *twins)]
+        self._pool = ThreadPoolExecutor(abreast, "part")
+        self._threads = torch.get_num_threads()
         self._all_but_last: Callable[[], contextlib.AbstractContextManager[object]] = (
             contextlib.nullcontext
         )
         if world.size > 1:
+            assert abreast == 1, "each process computes its parts one after the other"
             # The only buffers are sinusoids, which each process computes as far as it needs them.
-            replica = DistributedDataParallel(
-                _BatchLoss(model, config.label_smoothing), broadcast_buffers=False
-            )
-            self._loss, self._all_but_last = replica, replica.no_sync
+            replica = DistributedDataParallel(self._models[0], broadcast_buffers=False)
+            self._models, self._all_but_last = [replica], replica.no_sync
 
     def take(self, examples: Sequence[Example], rows: np.ndarray, rate: float) -> Outcome:
         """Make the next update out of the examples `rows`, at the learning rate `rate`.
@@ -85,26 +92,52 @@ class Updater:
             sums = torch.zeros(3, dtype=torch.float64, device=self.optimizer.device)
             sums[2] = sum(part.weight * part.batch.target_tokens for part in parts)
             tokens = int(self.world.total(sums[2:].clone()))
-            for part in parts:
-                torch.manual_seed(draw_seed(self.config.seed, self.progress.update, part.number))
-                with contextlib.nullcontext() if part is parts[-1] else self._all_but_last():
-                    found = self._loss(part.batch)
-                    # The mean over the processes is taken of their gradients.
-                    share = part.weight * self.world.size / tokens
-                    self.optimizer.backward(found.loss * share)
-                sums[:2] += part.weight * torch.stack([found.loss.detach(), found.nll])
+            for found in self._side_by_side(parts, tokens):
+                sums[:2] += found
             loss, nll = self.world.total(sums)[:2].tolist()
             return Outcome(loss, nll, tokens, self.optimizer.step(rate))
         except (MemoryError, RuntimeError) as error:
-            splits = self.world.size == 1 and self.progress.parts < len(rows)
+            splits = self.world.size == 1 and self._number_of_parts() < len(rows)
             if not is_out_of_memory(error) or not splits:
                 raise
         self._split_further()  # here, where what the failed attempt held is free again
         return self.take(examples, rows, rate)
 
+    def _side_by_side(self, parts: Sequence[Part], tokens: int) -> list[Tensor]:
+        """The sums of loss and of likelihood of each model's share of the parts."""
+        abreast = len(self._models)
+        if abreast == 1:
+            return [self._add_up(self._models[0], parts, tokens)]
+
+        def share(number: int) -> Tensor:
+            torch.set_num_threads(max(1, self._threads // abreast))  # of this thread
+            return self._add_up(self._models[number], parts[number::abreast], tokens)
+
+        started = [self._pool.submit(share, number) for number in range(abreast)]
+        wait(started)  # for all, if one fails too: nobody computes on behind the caller's back
+        torch.set_num_threads(self._threads)  # PyTorch has also numbers for the whole process
+        return [done.result() for done in started]
+
+    def _add_up(self, model: nn.Module, parts: Sequence[Part], tokens: int) -> Tensor:
+        """Add the gradients of some parts to those of `model`; the sums of what they cost."""
+        sums = torch.zeros(2, dtype=torch.float64, device=self.optimizer.device)
+        for part in parts:
+            seed = draw_seed(self.config.seed, self.progress.update, part.number)
+            last = part is parts[-1]
+            with (
+                seeded(seed, self.optimizer.device),
+                contextlib.nullcontext() if last else self._all_but_last(),
+            ):
+                found = model(part.batch)
+                # The mean over the processes is taken of their gradients.
+                share = part.weight * self.world.size / tokens
+                self.optimizer.backward(found.loss * share)
+            sums += part.weight * torch.stack([found.loss.detach(), found.nll])
+        return sums
+
     def _parts(self, examples: Sequence[Example], rows: np.ndarray) -> list[Part]:
         """The parts of the batch for this process; one that counts nothing where there is none."""
-        split = np.array_split(rows, self.progress.parts * self.world.size)
+        split = np.array_split(rows, self._number_of_parts())
         start, device = self.model.config.start_token, self.optimizer.device
         parts = [
             Part(number, collate(examples, some.tolist(), start).to(device), 1)
@@ -123,16 +156,20 @@ class Updater:
         self.progress.parts *= 2
         self.say(
             f"not enough memory for update {self.progress.update + 1}: batches are computed in "
-            f"{self.progress.parts} parts from here on"
+            f"{self._number_of_parts()} parts from here on"
         )
+
+    def _number_of_parts(self) -> int:
+        """In which a batch is split, over all threads and processes."""
+        return self.progress.parts * len(self._models) * self.world.size
 
 
 class _BatchLoss(nn.Module):
     """`batch_loss` as a module, which is what PyTorch replicates."""
 
-    def __init__(self, model: Transformer, smoothing: float) -> None:
+    def __init__(self, model: Transformer, config: TrainConfig) -> None:
         super().__init__()
-        self.model, self.smoothing = model, smoothing
+        self.model, self.smoothing = model, config.label_smoothing
 
     def forward(self, batch: Batch) -> LossSums:
         return batch_loss(self.model, batch, self.smoothing)
@@ -149,6 +186,17 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
         batch.target_output[tokens],
         smoothing,
     )
+
+
+@contextlib.contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """A block in which what this thread draws on `device` depends on `seed` alone."""
+    if device.type == "cpu":
+        with drawing_from(torch.Generator().manual_seed(seed)):
+            yield
+    else:
+        torch.manual_seed(seed)
+        yield
 
 
 def draw_seed(seed: int, update: int, part: int) -> int:

@@ -29,7 +29,12 @@ ROWS = np.arange(30)
 
 
 def updater(
-    *, parts: int = 1, dropout: bool = False, dtype: torch.dtype = torch.float64, seed: int = 1
+    *,
+    parts: int = 1,
+    abreast: int = 1,
+    dropout: bool = False,
+    dtype: torch.dtype = torch.float64,
+    seed: int = 1,
 ) -> Updater:
     torch.manual_seed(0)
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY).to(dtype)
@@ -38,7 +43,8 @@ def updater(
             if isinstance(part, Dropout):
                 part.p = 0.0
     config = TrainConfig(max_updates=9, learning_rate=0.01, clip_norm=0.0, seed=seed)
-    return Updater(model, Optimizer(model, config), config, Progress(parts=parts), print, ALONE)
+    optimizer, progress = Optimizer(model, config), Progress(parts=parts)
+    return Updater(model, optimizer, config, progress, print, ALONE, abreast)
 
 
 def gradients(made: Updater, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, dict[str, Tensor]]:
@@ -46,9 +52,10 @@ def gradients(made: Updater, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, 
     found: dict[str, Tensor] = {}
 
     def step(rate: float) -> float:
-        found.update(
-            (name, p.grad) for name, p in made.optimizer.parameters.items() if p.grad is not None
-        )
+        for model in made._models:
+            for name, p in model.model.named_parameters():
+                if p.grad is not None:
+                    found[name] = found.get(name, 0) + p.grad
         return 1.0
 
     monkeypatch.setattr(made.optimizer, "step", step)
@@ -75,6 +82,54 @@ def test_parts_add_up_in_float32_to_a_millionth(monkeypatch: pytest.MonkeyPatch)
     _, expected = gradients(updater(dtype=torch.float32), monkeypatch)
     _, found = gradients(updater(dtype=torch.float32, parts=4), monkeypatch)
     assert_alike(found, expected, 1e-6)
+
+
+@pytest.mark.parametrize(("parts", "abreast"), [(1, 2), (3, 2), (1, 4), (20, 3)])
+@pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
+def test_parts_side_by_side_are_those_one_after_the_other(
+    parts: int, abreast: int, *, recompute: bool
+) -> None:
+    """With dropout: gradients over several updates, and so the weights, to rounding."""
+    one = updater(parts=parts * abreast, dropout=True)
+    torch.manual_seed(0)
+    many = updater(parts=parts, abreast=abreast, dropout=True)
+    if recompute:
+        recompute_activations(one.model)
+        for wrapped in many._models:
+            recompute_activations(wrapped.model)
+    for number in range(3):
+        one.progress.update = many.progress.update = number
+        expected, found = one.take(PAIRS, ROWS, 0.01), many.take(PAIRS, ROWS, 0.01)
+        assert found.loss == pytest.approx(expected.loss, rel=1e-12)
+        assert found.norm == pytest.approx(expected.norm, rel=1e-12)
+        assert found.tokens == expected.tokens
+    assert_alike(many.optimizer.weights(), one.optimizer.weights(), 1e-9)
+
+
+def test_parts_side_by_side_are_the_same_every_time() -> None:
+    def weights() -> dict[str, Tensor]:
+        made = updater(parts=2, abreast=2, dropout=True, dtype=torch.bfloat16)
+        for number in range(4):
+            made.progress.update = number
+            made.take(PAIRS, ROWS, 0.01)
+        return made.optimizer.weights()
+
+    first = weights()
+    for _ in range(5):
+        assert all(map(torch.equal, weights().values(), first.values()))
+
+
+def test_one_thread_of_several_that_fails_is_heard_and_its_part_split(
+    little_memory: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = updater(abreast=2)
+    found, split = gradients(made, monkeypatch)
+    assert sorted(little_memory, reverse=True) == [15, 15, 8, 8, 7, 7]
+    assert made.progress.parts == 2
+    monkeypatch.setattr(module, "batch_loss", batch_loss)
+    whole, expected = gradients(updater(abreast=2), monkeypatch)
+    assert found.loss == pytest.approx(whole.loss)
+    assert_alike(split, expected, 1e-12)
 
 
 def test_recomputed_activations_give_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
