@@ -337,12 +337,10 @@ def _read(path: Path) -> bytes:
 def _check_moments(state: Mapping[str, Tensor], optimizer: Optimizer, path: Path) -> None:
     """Raise `DamagedCheckpoint` unless `state` is what Adam keeps of such weights."""
     begun = any(name.endswith(".step") for name in state)  # there are none before its first step
-    expected = dict(optimizer.state())
-    for name, master in optimizer.masters.items():
+    expected = optimizer.scaling()
+    for name, master in optimizer.masters.items() if begun else ():
         for key in ("step", "exp_avg", "exp_avg_sq"):
-            expected.pop(f"{name}.{key}", None)
-            if begun:
-                expected[f"{name}.{key}"] = torch.zeros(()) if key == "step" else master
+            expected[f"{name}.{key}"] = torch.zeros(()) if key == "step" else master
     if state.keys() != expected.keys():
         raise DamagedCheckpoint(path, "its tensors are not those that Adam keeps of the model")
     for name, tensor in expected.items():

@@ -1,21 +1,25 @@
-"""Several processes that train one model, by PyTorch's own engine, started by torchrun.
+"""Several processes that train one model, by PyTorch's own engines, started by torchrun.
 
-Every process holds the model, computes its share of the parts of each batch, and makes the same
-step with the sum of all gradients (`torch.nn.parallel.DistributedDataParallel`). The first one
-alone decides, validates and writes.
+Every process computes its share of the parts of each batch. Either each holds the model and makes
+the same step with the sum of all gradients (`torch.nn.parallel.DistributedDataParallel`), or each
+holds a share of every weight and makes the step of that (`torch.distributed.fsdp.fully_shard`).
+The first one alone decides, validates and writes.
 """
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from crosshead.devices import choose_device
 from crosshead.errors import ConfigError, UserError
+from crosshead.models.transformer import Transformer
 
 _LONGEST_WORD = 256
 """Bytes that the first process says at once."""
@@ -97,6 +101,57 @@ def joined() -> Iterator[World]:
         yield World(rank, size, local_rank, local_size)
     finally:
         dist.destroy_process_group()
+
+
+def shard(model: Transformer) -> None:
+    """Leave to each process its share of every weight: as many rows of each as any other, or fewer.
+
+    Weights become `DTensor`s. What computes, a layer or the whole, is given its weights for as long
+    as it does, and its gradients are averaged and dealt out as soon as they are there: that is
+    FSDP2, after Zhao et al. 2023, "PyTorch FSDP". All processes have to have drawn the same
+    weights, and to compute equally many batches, by `model.features`.
+    """
+    for layer in model.decoder.layers:
+        # It projects the memory before its layer computes: `Decoder.project_memory`.
+        fully_shard(layer.cross_attention.key_value)
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        fully_shard(layer)
+    fully_shard(model)  # embeddings, output projection: whole from `features` to the gradients
+    register_fsdp_forward_method(model, "features")
+
+
+def of_all(tensor: Tensor) -> Tensor:
+    """The whole of a tensor, or of a sum, that processes share; all of them have to ask."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors, those that processes share put together in the first one's memory (of the CPU).
+
+    All have to call this, with the same names. The others get only what is not shared: no device,
+    and no machine twice, has to hold a whole model with its moments.
+    """
+    found = {}
+    for name in sorted(tensors):  # the same order in all, whatever files they were read from
+        tensor = tensors[name]
+        if not isinstance(tensor, DTensor):
+            found[name] = tensor
+            continue
+        with _named_failure():
+            whole = tensor.full_tensor()
+        if dist.get_rank() == 0:
+            found[name] = whole.cpu()
+    return found
+
+
+def like(model: Tensor, whole: Tensor) -> Tensor:
+    """`whole`, or this process's share of it where `model` is shared and of that shape."""
+    if not isinstance(model, DTensor) or whole.shape != model.shape:
+        return whole
+    # Every process has read the whole: there is nothing to send.
+    return distribute_tensor(
+        whole.to(model.device), model.device_mesh, model.placements, src_data_rank=None
+    )
 
 
 @contextlib.contextmanager

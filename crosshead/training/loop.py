@@ -300,16 +300,17 @@ def _owes_validation(training: Training, reason: str) -> bool:
 
 def _validate(training: Training, meter: Meter) -> None:
     """Judge the present weights, and keep them as the best if they are."""
+    weights = training.optimizer.weights()  # of several processes each may have a share
     if not training.world.is_first:
         return
     progress, config = training.progress, training.config
     began = time.perf_counter()
-    found = training.validate(training.optimizer.weights())
+    found = training.validate(weights)
     score = found.score(config.metric)
     is_best = progress.best_score is None or score > progress.best_score
     if is_best:
         progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
-        save_best(training.directory, training.optimizer.weights())
+        save_best(training.directory, weights)
     elif progress.update > (config.warmup or 0):  # before it, chance decides which is better
         progress.since_best += 1
     progress.validated = progress.update
@@ -337,6 +338,8 @@ def _checkpoint(training: Training, meter: Meter, *, due: bool) -> None:
     So a run that was stopped and resumed leaves, and averages, the checkpoints of one that was not.
     """
     if not training.world.is_first:
+        # What the first writes it may have to be sent: `save_checkpoint` asks in this order.
+        training.optimizer.weights(), training.optimizer.state()
         return
     progress = training.progress
     began = time.perf_counter()

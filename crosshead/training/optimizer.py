@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from crosshead.training.distributed import gathered, like, of_all
 from crosshead.training.recipe import TrainConfig
 
 _SCALING = "loss_scale"
@@ -81,7 +82,7 @@ class Optimizer:
                     gradient.add_(further)
             self.masters[name].grad = gradient if self.scale == 1.0 else gradient / self.scale
         gradients = [master.grad for master in self.masters.values() if master.grad is not None]
-        total = get_total_norm(gradients)
+        total = of_all(get_total_norm(gradients))
         norm = float(total)
         finite = norm < float("inf")  # also false for NaN
         if finite:
@@ -105,25 +106,37 @@ class Optimizer:
         return sum(master.numel() for master in self.masters.values())
 
     def weights(self) -> dict[str, Tensor]:
-        """The masters by name, float32 as a rule; they share memory with the optimiser."""
-        return {name: master.detach() for name, master in self.masters.items()}
+        """The masters by name, float32 as a rule; they share memory with the optimiser.
+
+        Where processes share them, all have to call this, and the first alone gets them: see
+        `gathered`.
+        """
+        return gathered({name: master.detach() for name, master in self.masters.items()})
 
     def set_weights(self, weights: dict[str, Tensor]) -> None:
         """Continue from other weights."""
         with torch.no_grad():
             for name, master in self.masters.items():
-                master.copy_(weights[name])
+                master.copy_(like(master, weights[name]))
         self._copy_to_model()
 
     def state(self) -> dict[str, Tensor]:
-        """Adam's moments and step counts by parameter: `NAME.exp_avg` and so on; the scale."""
+        """Adam's moments and step counts by parameter: `NAME.exp_avg` and so on; the scale.
+
+        Gathered as `weights` are.
+        """
         moments = {
             f"{name}.{key}": value
             for name, master in self.masters.items()
             for key, value in self.adam.state[master].items()
         }
-        scaling = torch.tensor([self.scale, float(self._finite_in_a_row)])
-        return moments if self.scale == 1.0 else {**moments, _SCALING: scaling}
+        return {**gathered(moments), **self.scaling()}
+
+    def scaling(self) -> dict[str, Tensor]:
+        """What the state says besides Adam's: the scale of losses, in float16."""
+        if self.scale == 1.0:
+            return {}
+        return {_SCALING: torch.tensor([self.scale, float(self._finite_in_a_row)])}
 
     def set_state(self, state: dict[str, Tensor]) -> None:
         """Continue from what `state` gave."""
@@ -132,7 +145,7 @@ class Optimizer:
         for name, master in self.masters.items():
             prefix = f"{name}."
             self.adam.state[master] = {
-                key.removeprefix(prefix): value.to(master.device, copy=True)
+                key.removeprefix(prefix): like(master, value).to(master.device, copy=True)
                 for key, value in state.items()
                 if key.startswith(prefix) and "." not in key.removeprefix(prefix)
             }

@@ -36,6 +36,10 @@ class TrainConfig(Config):
     """Keep of each layer its inputs only, and compute the rest again for the gradients: less
     memory, and about a third more time."""
 
+    sharded: bool = False
+    """Each of several processes holds its share of weights, gradients and moments: less memory,
+    and half as much again to send. One process holds them all in any case."""
+
     max_updates: int | None = Field(None, ge=1)
     max_epochs: int | None = Field(None, ge=1)
     max_minutes: float | None = Field(None, gt=0)

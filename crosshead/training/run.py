@@ -53,7 +53,7 @@ from crosshead.training.directory import (
     kept_beside,
     run_directory,
 )
-from crosshead.training.distributed import World, joined
+from crosshead.training.distributed import World, joined, shard
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.judge import Judge
 from crosshead.training.log import LOG, Display, NoLog, RunLog, Silent
@@ -221,6 +221,8 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> S
     ).to(machine.device, machine.dtype)
     if recipe.train.recompute:
         recompute_activations(model)
+    if recipe.train.sharded and world.size > 1:
+        shard(model)
     progress = Progress(parts=recipe.train.accumulate)
     return Setup(recipe, machine, corpus, model, Optimizer(model, recipe.train), progress, world)
 

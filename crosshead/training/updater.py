@@ -74,8 +74,8 @@ class Updater:
         self._all_but_last: Callable[[], contextlib.AbstractContextManager[object]] = (
             contextlib.nullcontext
         )
-        if world.size > 1:
-            assert abreast == 1, "each process computes its parts one after the other"
+        assert abreast == 1 or world.size == 1, "processes compute one part after the other"
+        if world.size > 1 and not config.sharded:
             # The only buffers are sinusoids, which each process computes as far as it needs them.
             replica = DistributedDataParallel(self._models[0], broadcast_buffers=False)
             self._models, self._all_but_last = [replica], replica.no_sync
@@ -136,18 +136,19 @@ class Updater:
         return sums
 
     def _parts(self, examples: Sequence[Example], rows: np.ndarray) -> list[Part]:
-        """The parts of the batch for this process; one that counts nothing where there is none."""
-        split = np.array_split(rows, self._number_of_parts())
+        """The parts of the batch for this process: as many as any other has, which sharding needs.
+
+        One counts nothing where there is none for it.
+        """
+        split = np.array_split(rows, min(len(rows), self._number_of_parts()))
         start, device = self.model.config.start_token, self.optimizer.device
-        parts = [
-            Part(number, collate(examples, some.tolist(), start).to(device), 1)
-            for number, some in enumerate(split)
-            if number % self.world.size == self.world.rank and len(some)
-        ]
-        if parts:
-            return parts
-        nothing = collate(examples, rows[:1].tolist(), start).to(device)
-        return [Part(self.world.rank, nothing, 0)]
+        parts = []
+        for before in range(0, len(split), self.world.size):
+            number = before + self.world.rank
+            weight = int(number < len(split))
+            some = split[number] if weight else rows[:1]
+            parts.append(Part(number, collate(examples, some.tolist(), start).to(device), weight))
+        return parts
 
     def _split_further(self) -> None:
         self.optimizer.drop_gradients()

@@ -8,7 +8,7 @@ import sys
 import time
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -23,12 +23,14 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 SAME = """
 import json, sys
+from pathlib import Path
 import torch
 from crosshead.data.batching import plan_batches, example_lengths
 from crosshead.data.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.training.checkpoint import Progress
-from crosshead.training.distributed import joined
+from crosshead.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from crosshead.training.distributed import ALONE, joined, shard
+from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training import updater as module
@@ -41,37 +43,67 @@ def spy(examples, rows, start):
     return collate(examples, rows, start)
 module.collate = spy
 
-def trained(world, parts, dropout, updates):
+def trained(world, how, parts, dropout, updates, place):
     torch.manual_seed(0)
     shape = TransformerConfig(
         encoder_layers=1, decoder_layers=2, d_model=16, d_ff=32, heads=2, dropout=dropout
     )
-    model = Transformer(shape, 20, 20).double()
-    config = TrainConfig(max_updates=99, learning_rate=0.01, batch_tokens=160)
+    model = Transformer(shape, 21, 21).double()  # not to be halved
+    config = TrainConfig(
+        max_updates=99, learning_rate=0.01, batch_tokens=160, clip_norm=1.5, sharded=how == SHARDED
+    )
+    if config.sharded:
+        recompute_activations(model)
+        shard(model)
+    world = ALONE if how == "alone" else world
     optimizer, progress = Optimizer(model, config), Progress(parts=parts)
+    if place and Path(place).is_dir():
+        progress = load_checkpoint(sorted(Path(place).iterdir())[-1], optimizer)
     made = module.Updater(model, optimizer, config, progress, print, world)
     losses = []
     while progress.update < updates:
-        for rows in plan_batches(example_lengths(pairs), 160, 1, progress.epoch):
+        plan = plan_batches(example_lengths(pairs), 160, 1, progress.epoch)
+        for rows in plan[progress.batch :][: updates - progress.update]:
             seen.append([])
             losses.append(made.take(pairs, rows, 0.01))
-            progress.update += 1
-            if progress.update == updates:
-                break
-        progress.epoch += 1
+            progress.update, progress.batch = progress.update + 1, progress.batch + 1
+        if progress.batch == len(plan):
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+    if place and rank == 0:
+        save_checkpoint(Path(place), optimizer, progress, 1)
+    elif place:
+        optimizer.weights(), optimizer.state()
     weights = {name: w.flatten().tolist() for name, w in optimizer.weights().items()}
-    return {"losses": losses, "weights": weights}
+    held = sum(
+        (w.to_local() if config.sharded else w).numel() for w in optimizer.masters.values()
+    )
+    return {"losses": losses, "weights": weights, "held": held / optimizer.size()}
 
+SHARDED = "sharded"
 with joined() as world:
-    answers = [trained(world, *run) for run in json.loads(sys.argv[2])]
-    open(f"{sys.argv[1]}.{world.rank}", "w").write(json.dumps({"runs": answers, "seen": seen}))
+    rank, answers = world.rank, []
+    for run in json.loads(sys.argv[2]):
+        answers.append(trained(world, *run))
+        world.wait()
+    open(f"{sys.argv[1]}.{rank}", "w").write(json.dumps({"runs": answers, "seen": seen}))
 """
 
-PLAIN, DRAWN = (1, 0.0, 20), (4, 0.3, 6)
-"""A process alone: parts of a batch, dropout, updates."""
+
+class Run(NamedTuple):
+    """How some processes train, one for each of all in torchrun unless they are `alone`."""
+
+    how: str
+    parts: int
+    dropout: float
+    updates: int
+    checkpoints: str = ""
+    """A directory that the run goes on from, if it is there, and leaves a checkpoint in."""
 
 
-def trained(out: Path, processes: int, *runs: tuple[int, float, int]) -> list[dict[str, Any]]:
+PLAIN, DRAWN = Run("alone", 1, 0.0, 20), Run("alone", 4, 0.3, 6)
+
+
+def trained(out: Path, processes: int, *runs: Run) -> list[dict[str, Any]]:
     """What each of so many processes says of some runs."""
     script = out.with_suffix(".py")
     script.write_text(SAME)
@@ -101,24 +133,59 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def test_two_processes_are_one(alone: dict[str, Any], tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of two processes does: the same replicated, then sharded, then both by turns."""
+    place = tmp_path_factory.mktemp("two")
+    runs = [
+        run._replace(how=how, parts=max(1, run.parts // 2))
+        for how in ("replicated", "sharded")
+        for run in (PLAIN, DRAWN)
+    ]
+    ways = [("sharded", 4), ("alone", 8), ("sharded", 11), ("replicated", 15), ("sharded", 20)]
+    legs = [Run(how, 1, 0.0, updates, str(place / "kept")) for how, updates in ways]
+    return trained(place / "two", 2, *runs, *legs)
+
+
+def test_two_processes_are_one(alone: dict[str, Any], two: list[dict[str, Any]]) -> None:
     """Loss and weights to 1e-9, with the dropout of the same parts too; all see what one sees."""
-    two = trained(tmp_path / "two", 2, PLAIN, (2, *DRAWN[1:]))
     for each in two:
-        for found, expected in zip(each["runs"], alone["runs"], strict=True):
+        for found, expected in zip(each["runs"], alone["runs"], strict=False):
             assert_same(found, expected)
     shares = zip(*(each["seen"] for each in two), strict=True)
-    shared = [sorted(chain(*first, *second)) for first, second in shares]
+    shared = [sorted(chain(*first, *second)) for first, second in shares][: len(alone["seen"])]
     assert shared == [sorted(chain(*rows)) for rows in alone["seen"]]
     assert all(len(set(rows)) == len(rows) for rows in shared)
 
 
+def test_two_processes_that_share_weights_are_one(
+    alone: dict[str, Any], two: list[dict[str, Any]]
+) -> None:
+    """The first has the whole in the end; on the way each holds half of all weights."""
+    first, second = (each["runs"][2:4] for each in two)
+    for found, other, expected in zip(first, second, alone["runs"], strict=True):
+        assert_same(found, expected)
+        assert other["losses"] == found["losses"] and other["weights"] == {}
+        assert 0.49 < other["held"] < 0.51 and found["held"] + other["held"] == pytest.approx(1)
+
+
+def test_a_checkpoint_is_the_same_shared_or_not(
+    alone: dict[str, Any], two: list[dict[str, Any]]
+) -> None:
+    """Begun sharded, it goes on alone, sharded, replicated, sharded: as if without a break."""
+    legs = two[0]["runs"][4:]
+    losses = list(chain.from_iterable(leg["losses"] for leg in legs))
+    assert_same({**legs[-1], "losses": losses}, alone["runs"][0])
+
+
 @pytest.mark.slow
-def test_four_processes_are_one(alone: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["replicated", "sharded"])
+def test_four_processes_are_one(how: str, alone: dict[str, Any], tmp_path: Path) -> None:
     """Of a small batch some of them may have nothing."""
-    for each in trained(tmp_path / "four", 4, PLAIN, (1, *DRAWN[1:])):
-        for found, expected in zip(each["runs"], alone["runs"], strict=True):
-            assert_same(found, expected)
+    runs = [run._replace(how=how, parts=1) for run in (PLAIN, DRAWN)]
+    first, *_ = trained(tmp_path / "four", 4, *runs)
+    for found, expected in zip(first["runs"], alone["runs"], strict=True):
+        assert_same(found, expected)
 
 
 def test_what_torchrun_did_not_say_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +208,7 @@ def test_the_command_line_trains_in_two_processes_and_goes_on_in_one(
 ) -> None:
     settings = ["dropout=0", "average=0"]
     train(recipe_for(text, *settings), tmp_path / "one")
-    done = run(*command(tmp_path / "two", text, *settings, "max_updates=9"))
+    done = run(*command(tmp_path / "two", text, *settings, "max_updates=9", "sharded=true"))
     assert done.returncode == 0, done.stderr
     assert "2 processes of 1 thread" in done.stderr
     assert done.stdout.count("Translate with") == 1
