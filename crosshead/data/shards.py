@@ -2,8 +2,8 @@
 
 They are kept in a folder whose name is a key of all that they follow from. It is written as
 `KEY.part`, a shard of about a million pairs at a time, and renamed when it is whole, so that what
-was interrupted goes on with the shards that are there. Nothing is removed from the cache: whoever
-needs the space may delete folders that no run has open.
+was interrupted goes on with the shards that are there. What is mapped is locked, and a folder has
+the time of its last use: by these `crosshead.data.cached` knows what may go.
 """
 
 import contextlib
@@ -28,6 +28,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from crosshead.data.cached import Say, alone, lock, remove_unused
 from crosshead.data.corpora import Corpora, DataConfig, Part, file_sha256
 from crosshead.data.filters import (
     CHUNKS_A_SHARD,
@@ -54,7 +55,10 @@ _CONTENTS = "corpus.json"
 _AHEAD = 3
 """So many tasks wait for each process, so that none is idle and few are held."""
 
-Say = Callable[[str], None]
+_PATIENCE = 0.2
+"""Seconds between two looks whether the work is to end."""
+
+Check = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,6 @@ class Stored:
     text: Corpora
     kept: Kept
     held: HeldOut
-
-
-def cache_directory() -> Path:
-    """Where tokenized corpora are kept: `$CROSSHEAD_CACHE`, or `crosshead` in the user's cache."""
-    if own := os.environ.get("CROSSHEAD_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosshead"
 
 
 def cache_key(
@@ -123,23 +120,26 @@ def store(
     tokenizers: tuple[Tokenizer, Tokenizer],
     workers: int,
     say: Say,
+    check: Check,
 ) -> Stored:
     """Tokenize a corpus into `place`, in `workers` processes, and open it.
 
-    What an earlier call has left there is gone on with. Raises `DataError` where no pair is left
-    and `UserError` where files cannot be written or a process dies.
+    What an earlier call has left there is gone on with. `check` is called several times a second:
+    what it raises ends this, and the shards that are done stay. Raises `DataError` where no pair is
+    left and `UserError` where files cannot be written or a process dies.
     """
     make_directory(place.parent)
     part = place.with_suffix(".part")
-    with _alone(place.with_suffix(".lock")):
+    with alone(place.with_suffix(".lock")):
         if not place.is_dir():
             make_directory(part)
             save_tokenizers(part, *tokenizers, joint=False)
-            count = _write_shards(part, text, held, config, workers, say)
+            count = _write_shards(part, text, held, config, workers, say, check)
             _join(part, count, text, held)
             with explained(place):
                 part.rename(place)
             _remove_shards(place, count)
+            remove_unused(place.parent, say)
     stored = _opened(place, text.parts)
     require_some(stored.kept)
     return stored
@@ -147,6 +147,8 @@ def store(
 
 def _opened(place: Path, parts: Sequence[Part]) -> Stored:
     """Raises what it meets where something is missing or not as it was written."""
+    with contextlib.suppress(OSError):  # it may be somebody else's, to be read only
+        os.utime(place)
     contents = json.loads(_unsealed(place / _CONTENTS))
     text = Corpora(parts, contents["counts"])
     arrays = {name: _mapped(place / name, facts) for name, facts in contents["arrays"].items()}
@@ -159,17 +161,23 @@ def _opened(place: Path, parts: Sequence[Part]) -> Stored:
 def _mapped(path: Path, facts: dict[str, Any]) -> np.ndarray:
     dtype, length = np.dtype(facts["dtype"]), int(facts["length"])
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != facts["sha256"]:
-        raise ValueError(f"{path.name} has not its checksum")
-    if not length:
-        return np.zeros(0, dtype)  # nothing cannot be mapped
-    # As a plain array, for the sake of its speed; it keeps the mapping open.
-    return np.asarray(np.memmap(path, dtype, "r", shape=(length,)))
+        lock(file, exclusive=False)
+        if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
+            raise ValueError(f"{path.name} has not its checksum")
+        if not length:
+            return np.zeros(0, dtype)  # nothing cannot be mapped
+        # As a plain array, for the sake of its speed; it keeps the mapping open, and that the lock.
+        return np.asarray(np.memmap(file, dtype, "r", shape=(length,)))
 
 
 def _write_shards(
-    part: Path, text: Corpora, held: HeldOut, config: DataConfig, workers: int, say: Say
+    part: Path,
+    text: Corpora,
+    held: HeldOut,
+    config: DataConfig,
+    workers: int,
+    say: Say,
+    check: Check,
 ) -> int:
     """Write the shards that are missing; how many there are."""
     done: list[np.ndarray] = []
@@ -181,7 +189,7 @@ def _write_shards(
         say(f"tokenizing {len(text):,} pairs into {part.parent}, where later runs find them")
     rest = islice(tasks(text, held), len(done) * CHUNKS_A_SHARD, None)
     count = len(done)
-    with contextlib.closing(_in_processes(rest, part, config, workers)) as encoded:
+    with contextlib.closing(_in_processes(rest, part, config, workers, check)) as encoded:
         for shard in sharded(encoded, config.drop_duplicates, done):
             _seal(_shard_path(part, count), safetensors.numpy.save(shard._asdict()))
             count += 1
@@ -265,43 +273,53 @@ def _seal_of(path: Path) -> Path:
     return path.with_suffix(".sha256")
 
 
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """A block that one process at a time is in: the others wait before it."""
-    with explained(path):
-        file = path.open("wb")
-    with file:
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except (ImportError, OSError):
-            pass  # a system, or a file system, without locks
-        yield
-
-
 def _in_processes(
-    pending: Iterable[Task], directory: Path, config: DataConfig, workers: int
+    pending: Iterable[Task], directory: Path, config: DataConfig, workers: int, check: Check
 ) -> Generator[Encoded, None, None]:
     """`encode` in several processes, with the tokenizers in `directory`, in the order of tasks."""
     # Started afresh: a process that was forked beside threads may wait for their locks for ever.
     context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
     waiting: deque[Future[Encoded]] = deque()
     with ProcessPoolExecutor(workers, context, initializer=_become_worker) as pool:
         try:
             for task in pending:
-                waiting.append(pool.submit(_encode_in_process, directory, config, task))
+                with _signals_left_to_this():
+                    waiting.append(pool.submit(_encode_in_process, directory, config, task))
                 if len(waiting) > _AHEAD * workers:
-                    yield waiting.popleft().result()
+                    yield _result(waiting.popleft(), check)
             while waiting:
-                yield waiting.popleft().result()
+                yield _result(waiting.popleft(), check)
         except BrokenProcessPool:
             raise UserError(
                 "a process that tokenizes has died, for want of memory perhaps; what is done is "
                 "kept: start the same again"
             ) from None
         finally:
+            if waiting:  # nobody wants what they are still at
+                for child in set(multiprocessing.active_children()) - others:
+                    child.kill()
             pool.shutdown(cancel_futures=True)
+
+
+def _result(future: Future[Encoded], check: Check) -> Encoded:
+    """What a task gives, unless `check` raises before."""
+    while True:
+        check()
+        with contextlib.suppress(TimeoutError):
+            return future.result(_PATIENCE)
+
+
+@contextlib.contextmanager
+def _signals_left_to_this() -> Iterator[None]:
+    """A block in which processes are begun that no Ctrl-C or SIGTERM of a whole group ends."""
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    )
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _encode_in_process(directory: Path, config: DataConfig, task: Task) -> Encoded:
@@ -315,8 +333,7 @@ def _tokenizers(directory: Path) -> tuple[Tokenizer, Tokenizer]:
 
 
 def _become_worker() -> None:
-    """Leave an interrupt to the process that began this one, and end when that does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """End when the process that began this one does."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 
 from crosshead.bundle import Bundle
 from crosshead.card import CardFile
+from crosshead.data.cached import cache_directory
 from crosshead.data.corpora import (
     Corpora,
     DataConfig,
@@ -31,11 +32,12 @@ from crosshead.data.examples import (
 )
 from crosshead.data.filters import Kept, keep_pairs
 from crosshead.data.heldout import NOTHING, HeldOut, Remaining, hold_out
-from crosshead.data.shards import cache_directory, cache_key, open_stored, store
+from crosshead.data.shards import cache_key, open_stored, store
 from crosshead.data.subwords import BpeTokenizer
-from crosshead.data.text import ParallelText
+from crosshead.data.text import ParallelText, Sides
 from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
 from crosshead.devices import available_cores
+from crosshead.errors import DataError
 from crosshead.training.directory import HELD_OUT
 from crosshead.training.log import counted
 from crosshead.training.recipe import Recipe
@@ -82,12 +84,29 @@ class Corpus:
         return f"{found} of {', '.join(names)}"
 
 
+class Stopped(Exception):
+    """Somebody has asked for the end while the text was read."""
+
+
+@dataclass(frozen=True)
+class _Watched(Part):
+    """A corpus that is read as long as `check` raises nothing."""
+
+    check: Callable[[], None]
+
+    def chunks(self) -> Iterator[Sides]:
+        """Its pairs, at most `CHUNK` at a time."""
+        for sides in super().chunks():
+            self.check()
+            yield sides
+
+
 @dataclass(frozen=True)
 class _Reading:
     """The training text, read as far as is needed."""
 
     data: DataConfig
-    parts: list[Part]
+    parts: Sequence[Part]
     seed: int | None
     """Of what is held out, or None where nothing is."""
 
@@ -105,17 +124,24 @@ def read_corpus(
     base: Bundle | None,
     resumed: Path | None,
     say: Callable[[str], None] = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Corpus:
     """Read, split, tokenize and filter the text of a recipe.
 
     The tokenizers are those of the bundle `base` or of the run directory `resumed` where training
     goes on from one, with the recipe's strength of sampling, and learned from the training text
     otherwise. A text of more than `IN_MEMORY` pairs is tokenized into a cache, or found there, and
-    `say` gets a line now and then. Raises `DataError` for text that cannot be read and
-    `ConfigError` for a stated size of vocabulary that does not fit it.
+    `say` gets a line now and then. Raises `Stopped` soon after `should_stop` says so, `DataError`
+    for text that cannot be read and `ConfigError` for a stated size of vocabulary that does not fit
+    it.
     """
+
+    def check() -> None:
+        if should_stop():
+            raise Stopped
+
     data, valid = recipe.data, read_valid_pairs(recipe.data)
-    parts = training_parts(data)
+    parts = [_Watched(part.files, part.fields, check) for part in training_parts(data)]
     checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
     reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
     config = recipe.tokenizer
@@ -125,8 +151,12 @@ def read_corpus(
         source = _with_sampling(base.source_tokenizer, config.sampling)
         target = _with_sampling(base.target_tokenizer, config.sampling)
     else:
-        config, source, target = learn_tokenizers(config, Remaining(reading.text, reading.held))
-    text, kept, held = _tokenized(reading, (source, target), checksums, say)
+        try:
+            config, source, target = learn_tokenizers(config, Remaining(reading.text, reading.held))
+        except DataError:
+            check()  # SentencePiece says of all that its text raises the same
+            raise
+    text, kept, held = _tokenized(reading, (source, target), checksums, say, check)
     held_out = valid is None
     valid = held.valid if valid is None else valid
     valid_examples: list[Example] = list(
@@ -164,6 +194,7 @@ def _tokenized(
     tokenizers: tuple[Tokenizer, Tokenizer],
     checksums: Mapping[str, str],
     say: Callable[[str], None],
+    check: Callable[[], None],
 ) -> tuple[Corpora, Kept, HeldOut]:
     """The pairs that are kept and those that are held out, in memory or in the cache."""
     data, parts = reading.data, reading.parts
@@ -177,7 +208,7 @@ def _tokenized(
     text, held = reading.text, reading.held
     if len(text) <= IN_MEMORY:
         return text, keep_pairs(text, data, *tokenizers, held), held
-    stored = store(place, text, held, data, tokenizers, available_cores(), say)
+    stored = store(place, text, held, data, tokenizers, available_cores(), say, check)
     return stored.text, stored.kept, stored.held
 
 

@@ -39,7 +39,7 @@ from crosshead.training.checkpoint import (
     load_newest,
     load_weights,
 )
-from crosshead.training.corpus import Corpus, epoch_examples, read_corpus
+from crosshead.training.corpus import Corpus, Stopped, epoch_examples, read_corpus
 from crosshead.training.curve import plot_curve
 from crosshead.training.directory import (
     HELD_OUT,
@@ -127,10 +127,15 @@ def train(
             return _follow(world, out, start, resume)
         with held_directory(out):
             check_directory(out, resume=resume, force=force, inputs=inputs)
-            if resume:
-                setup = _resumed(recipe, out, display, world)
-            else:
-                setup = _begun(recipe, start, display, world)
+            try:
+                if resume:
+                    setup = _resumed(recipe, out, display, world, should_stop)
+                else:
+                    setup = _begun(recipe, start, display, world, should_stop)
+            except Stopped:
+                kept = list_checkpoints(out / CHECKPOINTS) if resume else []
+                progress = Progress(update=_update_of(kept[-1]) if kept else 0)
+                return Summary(out, STOPPED, True, progress, 0, "", [])
             setup.progress.commands.append(command)
             with (
                 run_directory(out, resume=resume),
@@ -172,13 +177,19 @@ def _follow(world: World, out: Path, start: Path | None, resume: bool) -> Summar
     return Summary(out, reason, stopped, setup.progress, size, "", [], rank=world.rank)
 
 
-def _begun(recipe: Recipe, start: Path | None, display: Display, world: World) -> Setup:
+def _begun(
+    recipe: Recipe,
+    start: Path | None,
+    display: Display,
+    world: World,
+    should_stop: Callable[[], bool],
+) -> Setup:
     """A new run, of a new model or of that of the bundle `start`."""
     base = load_bundle(start) if start else None
     if base is not None and start is not None:
         check_fine_tuned(sections_of(base.config, base.source_tokenizer), recipe, start)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
-    corpus = read_corpus(recipe, base, None, display.say)
+    corpus = read_corpus(recipe, base, None, display.say, should_stop)
     first = epoch_examples(recipe, corpus)(0)
     recipe = with_sizes(_on_machine(recipe, machine), corpus.tokenizer, first)
     setup = _set_up(recipe, machine, corpus, world)
@@ -193,12 +204,14 @@ def _begun(recipe: Recipe, start: Path | None, display: Display, world: World) -
     return setup
 
 
-def _resumed(recipe: Recipe, out: Path, display: Display, world: World) -> Setup:
+def _resumed(
+    recipe: Recipe, out: Path, display: Display, world: World, should_stop: Callable[[], bool]
+) -> Setup:
     """The run in `out`, where its newest checkpoint stands."""
     began = _absolute(stored_recipe(out))
     recipe = check_resumed(began, _absolute(recipe), out)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
-    corpus = read_corpus(recipe, None, out, display.say)
+    corpus = read_corpus(recipe, None, out, display.say, should_stop)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_text(progress, corpus, out)
@@ -347,7 +360,7 @@ def _choose_weights(training: Training, judge: Judge) -> tuple[dict[str, Tensor]
         return best, clause
     averaged = average_weights([load_weights(place) for place in last])
     found = judge.validate(averaged)
-    first, newest = (int(place.name.removeprefix("update-")) for place in (last[0], last[-1]))
+    first, newest = _update_of(last[0]), _update_of(last[-1])
     average = f"the average of {len(last)} checkpoints, updates {first} to {newest}"
     is_best = found.score(config.metric) > progress.best_score
     training.log.write(
@@ -364,6 +377,10 @@ def _choose_weights(training: Training, judge: Judge) -> tuple[dict[str, Tensor]
         + ("  (best so far)" if is_best else "")
     )
     return (averaged, average) if is_best else (best, clause)
+
+
+def _update_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("update-"))
 
 
 def _on_machine(recipe: Recipe, machine: Machine) -> Recipe:

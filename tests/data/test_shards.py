@@ -1,5 +1,7 @@
 import multiprocessing
+import os
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,6 @@ from crosshead.data.filters import Encoded, Kept, keep_pairs
 from crosshead.data.heldout import HeldOut, hold_out
 from crosshead.data.shards import (
     Stored,
-    cache_directory,
     cache_key,
     open_stored,
     store,
@@ -62,7 +63,11 @@ def split(config: DataConfig) -> tuple[Corpora, HeldOut]:
 
 
 def stored(config: DataConfig, place: Path, said: list[str], workers: int = 1) -> Stored:
-    return store(place, *split(config), config, BOTH, workers, said.append)
+    return store(place, *split(config), config, BOTH, workers, said.append, never)
+
+
+def never() -> None:
+    """Nobody asks for the end."""
 
 
 def in_memory(config: DataConfig) -> Kept:
@@ -115,7 +120,7 @@ def test_interrupted_and_continued_is_uninterrupted(
             raise Killed
 
     with pytest.raises(Killed):
-        store(place, *split(config), config, BOTH, 1, kill)
+        store(place, *split(config), config, BOTH, 1, kill, never)
     assert not place.exists()
     said: list[str] = []
     assert_same(stored(config, place, said).kept, in_memory(config))
@@ -133,7 +138,7 @@ def test_a_process_that_dies_ends_it_in_one_line_and_loses_no_shard(
             child.kill()
 
     with pytest.raises(UserError, match="a process that tokenizes has died") as caught:
-        store(place, *split(config), config, BOTH, 1, kill)
+        store(place, *split(config), config, BOTH, 1, kill, never)
     assert "\n" not in str(caught.value)
     said: list[str] = []
     assert_same(stored(config, place, said).kept, in_memory(config))
@@ -150,7 +155,7 @@ def test_of_an_interrupted_corpus_a_damaged_shard_is_made_again(
             raise Killed
 
     with pytest.raises(Killed):
-        store(place, *split(config), config, BOTH, 1, kill)
+        store(place, *split(config), config, BOTH, 1, kill, never)
     second = place.with_suffix(".part") / "shard-00001.safetensors"
     second.write_bytes(second.read_bytes()[:-1] + b"\x07")
     said: list[str] = []
@@ -203,7 +208,7 @@ def test_text_that_changes_while_it_is_read_is_refused(config: DataConfig, tmp_p
     text, held = split(config)
     Path(config.pairs[0]).write_text("one\ttwo\n")
     with pytest.raises(DataError, match=f"the text had {PAIRS} pairs and now has 105"):
-        store(tmp_path / "key", text, held, config, BOTH, 1, print)
+        store(tmp_path / "key", text, held, config, BOTH, 1, print, never)
 
 
 def test_nothing_left_is_an_error_that_counts(config: DataConfig, tmp_path: Path) -> None:
@@ -212,7 +217,7 @@ def test_nothing_left_is_an_error_that_counts(config: DataConfig, tmp_path: Path
     Path(config.source[0]).write_text(" \n" * 104)
     Path(config.pairs[0]).write_text(" \t \n" * 126)
     with pytest.raises(DataError, match=r"no pair is left to train on \(.*empty side: "):
-        store(tmp_path / "key", text, held, nothing, BOTH, 1, print)
+        store(tmp_path / "key", text, held, nothing, BOTH, 1, print, never)
 
 
 def test_a_place_that_cannot_be_written_is_an_error_of_one_line(
@@ -220,7 +225,7 @@ def test_a_place_that_cannot_be_written_is_an_error_of_one_line(
 ) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be made a directory"):
-        store(tmp_path / "file" / "key", *split(config), config, BOTH, 1, print)
+        store(tmp_path / "file" / "key", *split(config), config, BOTH, 1, print, never)
 
 
 def key(config: DataConfig, folder: Path, seed: int | None = 1, **changes: object) -> str:
@@ -253,12 +258,36 @@ def test_a_key_follows_from_all_that_the_corpus_follows_from(
     assert cache_key([["a", "b"], ["d"]], config, BOTH, 1, tmp_path / "12") != keys[0]
 
 
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.delenv("CROSSHEAD_CACHE", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_directory() == tmp_path / ".cache" / "crosshead"
-    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert cache_directory() == Path("/x/crosshead")
-    monkeypatch.setenv("CROSSHEAD_CACHE", "/y")
-    assert cache_directory() == Path("/y")
+def test_a_new_corpus_makes_those_go_that_nobody_has_opened_for_a_month(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    place, used, unused = (tmp_path / "cache" / (letter * 32) for letter in "abc")
+    said: list[str] = []
+    for each in (used, unused):
+        stored(config, each, said)
+    opened = open_stored(used, training_parts(config), said.append)
+    month_ago = time.time() - 31 * 86_400
+    for each in (used, unused):
+        os.utime(each, (month_ago, month_ago))
+    said.clear()
+    stored(config, place, said)
+    assert said[-1] == f"removed 1 corpus from {place.parent}: not opened for 30 days"
+    assert opened is not None and used.is_dir() and not unused.exists()
+    assert open_stored(used, training_parts(config), said.append) is not None
+    assert used.stat().st_mtime > month_ago + 1
+
+
+def test_whoever_is_asked_to_stop_kills_what_he_began_and_keeps_what_is_done(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    place, before = tmp_path / "key", set(multiprocessing.active_children())
+    shards_done = place.with_suffix(".part").glob
+
+    def check() -> None:
+        if list(shards_done("shard-*.safetensors")):
+            raise Killed
+
+    with pytest.raises(Killed):
+        store(place, *split(config), config, BOTH, 1, print, check)
+    assert set(multiprocessing.active_children()) == before
+    assert len(list(shards_done("shard-*.safetensors"))) == 1

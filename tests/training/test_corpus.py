@@ -1,4 +1,9 @@
 import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -6,7 +11,7 @@ import pytest
 from crosshead.data.batching import example_lengths
 from crosshead.data.tokenizers import load_tokenizer
 from crosshead.errors import DataError
-from crosshead.training.corpus import epoch_examples, read_corpus
+from crosshead.training.corpus import Stopped, epoch_examples, read_corpus
 from crosshead.training.recipe import Recipe, compose
 
 LINES = [f"one {word} two" for word in "abcdefghijklmnopqrst"]
@@ -142,3 +147,65 @@ def test_a_corpus_with_a_weight_comes_as_often_in_an_epoch(folder: Path) -> None
         assert len(draw(epoch)) == 16 and len(example_lengths(draw(epoch))) == 16
         assert sum(pair in small for pair in draw(epoch)) == 6
     assert list(draw(0)) == list(draw(0)) != list(draw(1))
+
+
+def test_a_text_is_read_until_somebody_asks_for_the_end(folder: Path) -> None:
+    asked = iter([False, False, True])
+    with pytest.raises(Stopped):
+        read_corpus(recipe(folder), None, None, should_stop=lambda: next(asked))
+    # SentencePiece reads the text itself, in pieces of 20 pairs here, and hides what that raises.
+    asked = iter([False, False, False, False, True, True])
+    bpe = recipe(folder, "tokenizer.kind=bpe", "tokenizer.vocab_size=306")
+    with pytest.raises(Stopped):
+        read_corpus(bpe, None, None, should_stop=lambda: next(asked))
+
+
+TRAIN = """
+import crosshead.data.filters, crosshead.data.shards, crosshead.training.corpus
+from crosshead.cli import main
+crosshead.training.corpus.IN_MEMORY = 1000
+crosshead.data.filters.CHUNKS_A_SHARD = crosshead.data.shards.CHUNKS_A_SHARD = 2
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "line"),
+    [(signal.SIGINT, 130, "tokenizing"), (signal.SIGTERM, 143, "tokenized")],
+)
+def test_a_signal_ends_tokenizing_within_seconds_and_keeps_what_is_done(
+    number: int, code: int, line: str, tmp_path: Path
+) -> None:
+    """As a terminal does, the signal is sent to all processes of the group."""
+    for name in ("en", "de"):
+        lines = "".join(f"{name} {row} {'word ' * 40}\n" for row in range(200_000))
+        (tmp_path / name).write_text(lines)
+    out, cache = tmp_path / "run", tmp_path / "cache"
+    settings = [
+        "--set",
+        "tokenizer.kind=characters",
+        "--set",
+        "precision=float32",
+        "--threads",
+        "1",
+    ]
+    files = ["--source", tmp_path / "en", "--target", tmp_path / "de", "--out", out]
+    with subprocess.Popen(
+        [sys.executable, "-c", TRAIN, "train", *files, *settings],
+        env={**os.environ, "CROSSHEAD_CACHE": str(cache)},
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stderr
+        while not process.stderr.readline().startswith(line):
+            assert process.poll() is None
+        began = time.perf_counter()
+        os.killpg(process.pid, number)
+        assert process.wait(timeout=60) == code
+        seconds = time.perf_counter() - began
+        said = process.stderr.read()
+    assert seconds < 5
+    assert "Traceback" not in said
+    assert said.endswith(f"crosshead: stopped before the first update: nothing is left in {out}\n")
+    assert not out.exists()
+    shards = list(cache.glob("*.part/shard-*.safetensors"))
+    assert bool(shards) == (line == "tokenized") and len(shards) < 10

@@ -123,11 +123,15 @@ def test_a_run_that_is_replaced_is_there_until_the_new_one_has_a_bundle(
     out, recipe = tmp_path / "run", recipe_for(text)
     train(recipe_for(text, "max_updates=1"), out)
     before, display = tree(out), Remembering()
-    train(recipe, out, force=True, should_stop=lambda: True, display=display)
-    assert tree(out) == before  # stopped before its first update
     kept = tmp_path / ".run.replaced"
+    for asks in (lambda: True, kept.is_dir):  # while the text is read, and before the first update
+        train(recipe, out, force=True, should_stop=asks, display=display)
+        assert tree(out) == before
     assert [line for line in display.lines if str(kept) in line]
-    train(recipe, out, force=True, should_stop=stop_after(out, 2))
+    is_due = stop_after(out, 2)  # by the log in `out`, which is the earlier run's at first
+    stopped = train(recipe, out, force=True, should_stop=lambda: kept.is_dir() and is_due())
+    again = train(recipe, out, resume=True, should_stop=lambda: True)
+    assert again.interrupted and again.progress.update == stopped.progress.update > 0
     assert tree(kept) == before
     assert not (out / "config.json").exists()
     train(recipe, out, resume=True)
