@@ -1,13 +1,24 @@
-"""What a run takes of memory, and a way to take less."""
+"""What a run takes of memory, what there is of it, and a way to take less."""
 
+import sys
+from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch.utils.checkpoint import checkpoint
 
 from crosshead.attention.dropout import drawing_twice
+from crosshead.bundle import build_model
+from crosshead.data.batching import example_lengths
+from crosshead.errors import ConfigError, DataError
 from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.training.corpus import Corpus
+from crosshead.training.distributed import World
 from crosshead.training.hardware import Machine
+from crosshead.training.recipe import Recipe
 
 LIBRARIES = 500_000_000
 """Bytes that Python, PyTorch and their like hold before there is a model."""
@@ -15,6 +26,30 @@ LIBRARIES = 500_000_000
 KERNELS = 200_000_000
 """Bytes that oneDNN holds on a CPU for products in bfloat16, whose kernels and packed operands
 differ by shape: what was measured beyond the rest at `tiny`, its caches held to 64 shapes."""
+
+MAPPED = 32 << 20
+"""A block of more bytes is given back to the system when it is freed (glibc's largest
+M_MMAP_THRESHOLD); of smaller ones the heap comes to hold about twice what is in use."""
+
+PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+"""Where Linux says what memory there is, what a process holds and what it may take."""
+
+
+class Shape(NamedTuple):
+    """What is computed at once: so many rows of so many source and target positions."""
+
+    rows: int
+    source: int
+    target: int
+
+
+class Room(NamedTuple):
+    """What a process may take of memory beside what it holds."""
+
+    left: int
+    """In bytes."""
+    of: str
+    """What bounds it, in a clause."""
 
 
 def recompute_activations(model: Transformer) -> None:
@@ -31,28 +66,197 @@ def recompute_activations(model: Transformer) -> None:
 
 
 def memory_estimate(
-    model: TransformerConfig, tokens: int, parameters: int, machine: Machine, *, recompute: bool
+    model: TransformerConfig, shape: Shape, parameters: int, machine: Machine, *, recompute: bool
 ) -> int:
     """Bytes that a run takes: the libraries, the weights with all that hangs on them, a batch.
 
-    `tokens` are those of the part of a batch that is computed at once.
+    `shape` is that of the largest part of a batch that is computed at once.
 
-    For its backward pass an encoder layer keeps about 21 vectors of d_model and 2 of d_ff a
-    position and 3 weights a head and key; a decoder layer 37, 2 and 6 (for sentences of 32
-    tokens). That is counted from the code, and was held against the peak of resident memory of
-    `tiny` in float32 on one thread of a CPU, with a vocabulary of 120: 0.58 GB for batches of 1,024
-    tokens (estimated: 0.69), 0.90 to 1.09 GB for 4,096 in sentences of 32 to 120 (1.16).
+    Held against the peak of resident memory of three updates of `tiny` on one thread of a CPU, with
+    a vocabulary of 120, in GB; a whole run holds 0.1 to 0.2 more for validation and the like.
+
+        rows x positions           float32 (estimated)    bfloat16 (estimated)
+        128 x 32                   0.91 (1.16)            0.65 (1.05)
+        1 x 100                    0.37 (0.55)            0.40 (0.74)
+        1 x 1,000                  0.94 (1.11)            0.67 (1.03)
+        1 x 2,000                  1.48 (1.71)            1.71 (1.76)
+        1 x 4,000                  4.37 (4.66)            2.51 (2.80)
+        1 x 4,000, target 400      2.29 (2.33)
     """
     size = machine.dtype.itemsize
-    masters = 0 if size == 4 else 4
-    weights = parameters * (2 * size + masters + 4 + 8 + 4)  # gradients twice, moments, validation
-    pairs = model.heads * 32
-    encoder_layer = 21 * model.d_model + 2 * model.d_ff + 3 * pairs
-    decoder_layer = 37 * model.d_model + 2 * model.d_ff + 6 * pairs
-    if recompute:  # all inputs, and one layer at a time; the memory's keys and values are inputs
-        position = model.encoder_layers * model.d_model + 3 * model.decoder_layers * model.d_model
-        position += decoder_layer
-    else:
-        position = model.encoder_layers * encoder_layer + model.decoder_layers * decoder_layer
+    vectors, weights = _numbers(model, shape, machine, recompute=recompute)
+    block = shape.rows * model.heads * max(shape.source, shape.target) ** 2 * size
+    batch = 2 * vectors + (1 if block > MAPPED else 2) * weights
     has_kernels = machine.device.type == "cpu" and machine.dtype == torch.bfloat16
-    return LIBRARIES + KERNELS * has_kernels + weights + tokens * position * size
+    own = sum(_weight_bytes(parameters, machine))
+    return LIBRARIES + KERNELS * has_kernels + own + batch * size
+
+
+def _weight_bytes(parameters: int, machine: Machine) -> tuple[int, int]:
+    """Bytes of the weights with masters, moments and those to validate with; of the gradients."""
+    size = machine.dtype.itemsize
+    wide = 4 if size < 4 else 0  # masters, and gradients of theirs
+    return parameters * (size + wide + 8 + 4), parameters * (size + wide)
+
+
+def batch_bytes(
+    model: TransformerConfig, shape: Shape, machine: Machine, *, recompute: bool
+) -> int:
+    """Bytes that computing a part of a batch takes at least: what is held at once at its peak.
+
+    In the updates of `memory_estimate` it was 0.39 to 0.96 of what memory grew by: 3.86 of 4.01 GB
+    for a pair of 4,000 tokens in float32, 1.93 of 2.12 in bfloat16.
+    """
+    return sum(_numbers(model, shape, machine, recompute=recompute)) * machine.dtype.itemsize
+
+
+def _numbers(
+    model: TransformerConfig, shape: Shape, machine: Machine, *, recompute: bool
+) -> tuple[int, int]:
+    """How many numbers are held at the peak of an update: in vectors, in attention weights.
+
+    Counted from the code, and held by a test against what autograd keeps of the vectors. Of
+    attention, `explicit` keeps the weights of each layer, and has two more of their size on the way
+    back through it; the kernels of a GPU keep none.
+    """
+    rows, source, target = shape
+    width, drops = model.d_model, model.dropout > 0
+    inner = (1 + (model.activation != "relu") + 2 * (model.activation_dropout > 0)) * model.d_ff
+    encoder = source * ((8 + 2 * drops) * width + inner)
+    decoder = target * ((14 + 3 * drops) * width + inner) + 2 * source * width
+    ends = (source + target) * (1 + drops + (model.norm == "pre")) * width
+
+    heads = model.heads if machine.device.type == "cpu" else 0
+    copies = 3 if model.attention_dropout else 1
+    look, write, cross = (
+        heads * q * k for q, k in ((source, source), (target, target), (target, source))
+    )
+    if recompute:  # all inputs, and one layer at a time; the memory's keys and values are inputs
+        inputs = (model.encoder_layers * source + model.decoder_layers * target) * width
+        inputs += 2 * model.decoder_layers * source * width
+        vectors = inputs + max(encoder, decoder)
+        weights = max((copies + 2) * look, copies * (write + cross) + 2 * max(write, cross))
+        return rows * (ends + vectors), rows * weights
+    below = model.encoder_layers * copies * look
+    whole = below + model.decoder_layers * copies * (write + cross)
+    # The last layer's cross-attention, its self-attention, then the encoder's last layer.
+    weights = max(whole + 2 * cross, whole - copies * cross + 2 * write, below + 2 * look)
+    vectors = model.encoder_layers * encoder + model.decoder_layers * decoder
+    return rows * (ends + vectors), rows * weights
+
+
+def refuse_what_cannot_fit(recipe: Recipe, corpus: Corpus, machine: Machine, world: World) -> None:
+    """Raise an error where the model, or the largest pair, takes more memory than there is.
+
+    A batch is computed in parts where memory does not suffice, so that what must fit is a single
+    pair; of several processes, whose batches are not split, each one's share. What is compared is
+    what the process may still take with what is certain to be held at once: a run that fits is not
+    refused. Raises `ConfigError` for the model and `DataError` for the pair, by file and line.
+    """
+    room = memory_room(machine.device, world.local_size)
+    if room is None:
+        return
+    source, target = corpus.source_tokenizer.vocab_size, corpus.target_tokenizer.vocab_size
+    with torch.device("meta"):
+        built = build_model(recipe.model, source, target)
+    parameters = sum(parameter.numel() for parameter in built.parameters())
+    weights, gradients = _weight_bytes(parameters, machine)
+    if weights + gradients > room.left:
+        raise ConfigError(
+            f"a model of {parameters / 1e6:,.1f} M parameters takes about "
+            f"{_gb(weights + gradients)} to train (weights, gradients, optimiser), and "
+            f"{_gb(room.left)} are left of {room.of}; take a smaller one"
+        )
+    lengths = example_lengths(corpus.kept.examples)
+    taken, row = max(_at_longest(recipe, lengths, machine, world))
+    if weights + taken <= room.left:  # gradients come as what is kept for them goes
+        return
+    origin = corpus.kept.text.origin(int(corpus.kept.encoded.rows[row]))
+    several = "raise train.accumulate, " if world.size > 1 else ""
+    raise DataError(
+        f"{origin.file}:{origin.line}: to train on {lengths[row, 0] - 1:,} and "
+        f"{lengths[row, 1] - 1:,} tokens takes about {_gb(weights + taken)}, and {_gb(room.left)} "
+        f"are left of {room.of}; {several}lower data.max_length, or take a smaller model"
+    )
+
+
+def _at_longest(
+    recipe: Recipe, lengths: np.ndarray, machine: Machine, world: World
+) -> Iterator[tuple[int, int]]:
+    """What the longest pairs take, by source, target and both, and their rows."""
+    train = recipe.train
+    for size in (lengths[:, 0], lengths[:, 1], lengths.sum(axis=1)):
+        row = int(size.argmax())
+        source, target = map(int, lengths[row])
+        rows = 1
+        if world.size > 1:
+            batch = min(len(lengths), train.batch_tokens // max(source, target))
+            rows = max(1, batch // (train.accumulate * world.size))
+        shape = Shape(rows, source, target)
+        yield batch_bytes(recipe.model, shape, machine, recompute=train.recompute), row
+
+
+def memory_room(device: torch.device, processes: int) -> Room | None:
+    """What this process may still take, where so many share a machine; None where nobody says.
+
+    On a CPU the least of what is left of its address space (RLIMIT_AS), of its control group's
+    memory and of the machine's, without swap: an update that waits for a disk takes minutes. What
+    others hold is not taken off: it may be gone by the time.
+    """
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return Room(free + unused, "the GPU's memory")
+    if device.type != "cpu" or not sys.platform.startswith("linux"):
+        return None
+    status = _kilobytes(PROC / "self/status")
+    shared = [Room(limit, "its control group's memory") for limit in _cgroup_limits()]
+    total = _kilobytes(PROC / "meminfo").get("MemTotal")
+    if total is not None:
+        shared.append(Room(total, "the machine's memory"))
+    rooms = [room._replace(left=room.left // processes - status["VmRSS"]) for room in shared]
+    address_space = _address_space()
+    if address_space is not None:
+        rooms.append(
+            Room(address_space - status["VmSize"], "this process's address space (ulimit -v)")
+        )
+    return min(rooms, default=None)
+
+
+def _address_space() -> int | None:
+    """The bytes of addresses that this process may have, or None without a bound."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def _cgroup_limits() -> Iterator[int]:
+    """The bounds, in bytes, of the control groups that this process is in, of both versions."""
+    try:
+        lines = (PROC / "self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, kinds, name = line.split(":", 2)
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        root, file = CGROUPS, "memory.max"
+        if kinds:
+            root, file = CGROUPS / "memory", "memory.limit_in_bytes"
+        place = root / name.lstrip("/")
+        for group in (place, *place.parents):  # what bounds one above bounds this one
+            if group.is_relative_to(root) and (group / file).is_file():
+                found = (group / file).read_text().strip()
+                if found.isdigit():  # otherwise it says "max"
+                    yield int(found)
+
+
+def _kilobytes(path: Path) -> dict[str, int]:
+    """The lines `NAME: NUMBER kB` of a file of the system's, in bytes."""
+    fields = [line.split() for line in path.read_text().splitlines()]
+    return {each[0].rstrip(":"): 1024 * int(each[1]) for each in fields if each[2:] == ["kB"]}
+
+
+def _gb(count: int) -> str:
+    return f"{max(0, count) / 1e9:.1f} GB"

@@ -58,7 +58,7 @@ from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.judge import Judge
 from crosshead.training.log import LOG, Display, NoLog, RunLog, Silent
 from crosshead.training.loop import STOPPED, Training, Validation, fit
-from crosshead.training.memory import recompute_activations
+from crosshead.training.memory import recompute_activations, refuse_what_cannot_fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import Recipe, to_toml
 from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
@@ -228,6 +228,7 @@ def _resumed(
 
 
 def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> Setup:
+    refuse_what_cannot_fit(recipe, corpus, machine, world)
     torch.manual_seed(recipe.train.seed)
     model = build_model(
         recipe.model, corpus.source_tokenizer.vocab_size, corpus.target_tokenizer.vocab_size

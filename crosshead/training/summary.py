@@ -17,24 +17,26 @@ from crosshead.training.corpus import Corpus
 from crosshead.training.directory import LEFT_OUT
 from crosshead.training.hardware import Machine
 from crosshead.training.log import counted
-from crosshead.training.memory import memory_estimate
+from crosshead.training.memory import Shape, memory_estimate
 from crosshead.training.recipe import Recipe, to_toml
+
+FEW = 100
+"""A run on fewer pairs begins with a warning."""
 
 
 def opening_lines(
     recipe: Recipe, corpus: Corpus, machine: Machine, parameters: int, processes: int
 ) -> list[str]:
-    """What will run where, how large it is, and what it will cost in memory."""
+    """What will run where, how large it is, what it costs in memory; a warning for little text."""
     kept, train = corpus.kept, recipe.train
     left_out = {reason: count for reason, count in kept.counts().items() if count}
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
     vocabulary = f"{corpus.source_tokenizer.vocab_size:,}"
     if not recipe.tokenizer.joint:
         vocabulary += f" and {corpus.target_tokenizer.vocab_size:,}"
-    tokens = min(train.batch_tokens, int(example_lengths(kept.examples).max(axis=1).sum()))
-    at_once = -(-tokens // (train.accumulate * processes))
-    memory = memory_estimate(recipe.model, at_once, parameters, machine, recompute=train.recompute)
-    return [
+    shape = _largest_part(recipe, corpus, processes)
+    memory = memory_estimate(recipe.model, shape, parameters, machine, recompute=train.recompute)
+    lines = [
         f"{counted(len(kept.examples), 'pair')} to train on"
         + (f" (left out: {dropped}; see {LEFT_OUT})" if dropped else "")
         + f"; validation: {corpus.validation(recipe.data)}",
@@ -46,6 +48,20 @@ def opening_lines(
         + f"{counted(machine.threads, 'thread')}, {machine.precision} "
         f"({machine.why}); about {memory / 1e9:.1f} GB of memory",
     ]
+    if len(kept.examples) < FEW:
+        lines.append(
+            f"warning: of {counted(len(kept.examples), 'pair')} a model learns no more than to "
+            "repeat them; for sentences it has not seen it takes thousands"
+        )
+    return lines
+
+
+def _largest_part(recipe: Recipe, corpus: Corpus, processes: int) -> Shape:
+    """As many of the longest pairs as are computed at once."""
+    lengths, train = example_lengths(corpus.kept.examples), recipe.train
+    source, target = map(int, lengths.max(axis=0))
+    rows = min(len(lengths), max(1, train.batch_tokens // max(source, target)))
+    return Shape(-(-rows // (train.accumulate * processes)), source, target)
 
 
 def card_facts(

@@ -5,12 +5,29 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
+from crosshead.bundle import build_model
+from crosshead.data.batching import collate
+from crosshead.errors import ConfigError, DataError
+from crosshead.training import memory
+from crosshead.training.corpus import Corpus, read_corpus
+from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
-from crosshead.training.memory import memory_estimate
-from crosshead.training.recipe import compose
+from crosshead.training.memory import (
+    Room,
+    Shape,
+    batch_bytes,
+    memory_estimate,
+    memory_room,
+    refuse_what_cannot_fit,
+)
+from crosshead.training.recipe import Recipe, compose
+from crosshead.training.updater import batch_loss
 
-MACHINE = Machine(torch.device("cpu"), 1, torch.float32, "as asked")
+CPU = torch.device("cpu")
+MACHINE = Machine(CPU, 1, torch.float32, "as asked")
+GB = 10**9
 
 RUN = """
 import sys
@@ -19,33 +36,84 @@ import torch
 from crosshead.training.loop import peak_memory
 from crosshead.training.recipe import compose
 from crosshead.training.run import train
-data = {"source": "en", "target": "de"}
-summary = train(compose("tiny", flags={"data": data}, assignments=sys.argv[1:]), Path("out"))
+data = {"source": sys.argv[1], "target": sys.argv[1]}
+summary = train(compose("tiny", flags={"data": data}, assignments=sys.argv[2:]), Path("out"))
 print(summary.parameters, peak_memory(torch.device("cpu")))
 """
 
 
+SETTINGS = [
+    "tokenizer.kind=words", "train.batch_tokens=4096", "threads=1", "average=0", "valid_size=2",
+    "decode.beam=1", "max_extra=0",
+]  # fmt: skip
+
+
 @pytest.mark.usefixtures("short_run")
 @pytest.mark.parametrize(
-    ("more", "tokens", "recompute"),
-    [([], 4096, False), (["accumulate=4"], 1024, False), (["recompute=true"], 4096, True)],
+    ("text", "more", "rows"),
+    [
+        ("en", ["precision=float32", "max_updates=4"], 61),
+        ("en", ["precision=float32", "max_updates=4", "accumulate=4"], 16),
+        ("en", ["precision=float32", "max_updates=4", "recompute=true"], 61),
+        # Of many shapes, since each has kernels of its own.
+        ("mixed", ["precision=bfloat16", "max_updates=40"], 61),
+    ],
 )
 def test_the_estimate_is_near_the_memory_that_a_run_takes(
-    more: list[str], tokens: int, recompute: bool
+    text: str, more: list[str], rows: int
 ) -> None:
-    """Most of the first is the batch's: 0.63 GB, against 0.53 of all the rest."""
-    settings = [
-        "tokenizer.kind=words", "train.batch_tokens=4096", "max_updates=4", "precision=float32",
-        "threads=1", "average=0", "valid_size=2", "decode.beam=1", "max_extra=0",
-    ]  # fmt: skip
-    command = [sys.executable, "-c", RUN, *settings, *more]
+    """In sentences of up to 66 words and the end, of which a batch holds 61.
+
+    Most of the first is the batch's: 0.67 GB, against 0.53 of all the rest.
+    """
+    settings = [*SETTINGS, *more]
+    command = [sys.executable, "-c", RUN, text, *settings]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     parameters, peak = map(int, done.stdout.split())
+    recipe = compose("tiny", assignments=settings)
+    machine = Machine(CPU, 1, getattr(torch, recipe.train.precision), "as asked")
+    recompute = recipe.train.recompute
     estimate = memory_estimate(
-        compose("tiny").model, tokens, parameters, MACHINE, recompute=recompute
+        recipe.model, Shape(rows, 67, 67), parameters, machine, recompute=recompute
     )
     assert peak == pytest.approx(estimate, rel=0.3)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"norm": "pre"},
+        {"dropout": 0.0},
+        {"activation": "gelu"},
+        {"activation_dropout": 0.1},
+        {"attention_dropout": 0.1},
+    ],
+)
+def test_what_is_counted_is_what_autograd_keeps(changes: dict[str, object], layers: int) -> None:
+    shape = Shape(2, 96, 64)
+    config = compose("tiny").model.model_copy(
+        update={"encoder_layers": layers, "decoder_layers": 3 - layers, **changes}
+    )
+    model = build_model(config, 20, 20)
+    weights = {each.untyped_storage().data_ptr() for each in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def keep(saved: Tensor) -> Tensor:
+        storage = saved.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return saved
+
+    batch = collate([([5] * (shape.source - 1), [6] * (shape.target - 1))] * 2, [0, 1])
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
+        batch_loss(model, batch, 0.1)
+    # Two more of attention's weights are there on the way back: the encoder's are the largest.
+    cross = 8 * shape.rows * config.heads * shape.source * shape.target
+    counted = batch_bytes(config, shape, MACHINE, recompute=False) - cross
+    assert sum(kept.values()) == pytest.approx(counted, rel=0.06)
 
 
 LIMITED = """
@@ -74,16 +142,141 @@ print("parts", summary.progress.parts, "updates", summary.progress.update)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="address space is Linux's limit")
 @pytest.mark.usefixtures("short_run")
 def test_a_run_under_a_limit_of_memory_splits_its_batches_and_goes_on() -> None:
-    settings = [
-        "tokenizer.kind=words", "train.batch_tokens=8192", "max_updates=3", "precision=float32",
-        "threads=1", "average=0", "valid_size=2", "decode.beam=1", "max_extra=0",
-    ]  # fmt: skip
+    settings = [*SETTINGS, "train.batch_tokens=8192", "max_updates=3", "precision=float32"]
     command = [sys.executable, "-c", LIMITED, str(280 * 2**20), *settings]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *said, last = done.stdout.splitlines()
     assert any("not enough memory for update 1: batches are computed in 2 parts" in x for x in said)
     assert last in [f"parts {parts} updates 3" for parts in (2, 4, 8, 16)]
+
+
+HELD = """
+import crosshead.reports, crosshead.training.run
+[size] = [line for line in open("/proc/self/status") if line.startswith("VmSize")]
+print(1024 * int(size.split()[1]))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="address space is Linux's limit")
+@pytest.mark.usefixtures("short_run")
+def test_a_pair_that_cannot_fit_is_refused_and_a_shorter_one_is_trained_on() -> None:
+    held = int(subprocess.check_output([sys.executable, "-c", HELD]))
+    words = (Path("en").read_text() * 2).split()
+    flags = [each for setting in SETTINGS for each in ("--set", setting)]
+    flags += ["--set", "precision=float32", "--set", "data.max_length=4000", "--max-updates", "2"]
+    done = []
+    # Each is a batch; 1.7 and 1.2 GB are certain to be held, and 0.2 go to what is loaded later.
+    for length in (2600, 2100):
+        lines = [" ".join(words[row : row + 5]) for row in range(20)]
+        lines[12] = " ".join(words[:length])
+        for name in ("en", "de"):
+            Path(name).write_text("\n".join(lines) + "\n")
+        command = [sys.executable, "-m", "crosshead", "train", "--out", "out", *flags]
+        limited = f'ulimit -v {(held + 8 * GB // 5) // 1024}; exec "$@"'
+        done.append(
+            subprocess.run(
+                ["bash", "-c", limited, "-", *command, "--source", "en", "--target", "de"],
+                capture_output=True, text=True,
+            )
+        )  # fmt: skip
+        assert done[0].returncode == 2 and (len(done) == 2 or not Path("out").exists())
+    refused, fits = done
+    said, advice = refused.stderr.split(" are left of ")
+    assert said.startswith(
+        "crosshead: error: en:13: to train on 2,600 and 2,600 tokens takes about 1.7 GB, and 1."
+    )
+    assert advice == (
+        "this process's address space (ulimit -v); lower data.max_length, or take a smaller model\n"
+    )
+    assert fits.returncode == 0, fits.stderr
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus]:
+    """The settings and the text of a run, line 4 of which is the longest by far."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f"one {word}" for word in "abcdefghijklmnopqrst"]
+    lines[3] *= 100
+    for name in ("en", "de"):
+        Path(name).write_text("\n".join([" ", *lines]) + "\n")
+    data = {"source": "en", "target": "de", "valid_source": "en", "valid_target": "de"}
+    recipe = compose(flags={"data": data}, assignments=["tokenizer.kind=words"])
+    return recipe, read_corpus(recipe, None, None)
+
+
+def test_what_is_refused_is_what_does_not_fit(
+    run: tuple[Recipe, Corpus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, corpus = run
+    parameters = 1_333_376 - 65 * 128 + corpus.source_tokenizer.vocab_size * 128
+    pair = batch_bytes(recipe.model, Shape(1, 102, 102), MACHINE, recompute=False)
+    needed = 16 * parameters + pair  # weights, moments and weights to validate with
+    for room, what in ((needed, None), (needed - 1, DataError), (20 * parameters - 1, ConfigError)):
+        monkeypatch.setattr(
+            memory, "memory_room", lambda *_, room=room: Room(room, "what is there")
+        )
+        if what is None:
+            refuse_what_cannot_fit(recipe, corpus, MACHINE, ALONE)
+            continue
+        with pytest.raises(what) as caught:
+            refuse_what_cannot_fit(recipe, corpus, MACHINE, ALONE)
+        assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("a model of 1.3 M parameters takes about 0.0 GB to train")
+    # Of several processes each computes its share of a batch at once.
+    share = batch_bytes(recipe.model, Shape(10, 102, 102), MACHINE, recompute=False)
+    room = 16 * parameters + share
+    monkeypatch.setattr(memory, "memory_room", lambda *_: Room(room, "what is there"))
+    refuse_what_cannot_fit(recipe, corpus, MACHINE, World(0, 2, 0, 2))
+    room -= 1
+    with pytest.raises(DataError, match=r"^en:5: .*; raise train.accumulate, lower data.max_len"):
+        refuse_what_cannot_fit(recipe, corpus, MACHINE, World(0, 2, 0, 2))
+    finer = recipe.model_copy(update={"train": recipe.train.model_copy(update={"accumulate": 2})})
+    refuse_what_cannot_fit(finer, corpus, MACHINE, World(0, 2, 0, 2))
+
+
+STATUS = "Name:\tpython\nVmSize:\t 3000 kB\nVmRSS:\t 1000 kB\nThreads:\t1\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "processes", "room"),
+    [
+        ("", {}, 1, Room(7000 * 1024, "the machine's memory")),
+        ("0::/\n", {"memory.max": "max"}, 1, Room(7000 * 1024, "the machine's memory")),
+        ("0::/\n", {"memory.max": "2048000"}, 1, Room(1000 * 1024, "its control group's memory")),
+        ("0::/a/b\n", {"a/memory.max": "2048000", "a/b/memory.max": "max"}, 1,
+         Room(1000 * 1024, "its control group's memory")),
+        ("4:cpu:/\n3:memory:/job\n0::/\n", {"memory/memory.limit_in_bytes": "2048000"}, 1,
+         Room(1000 * 1024, "its control group's memory")),
+        ("", {}, 4, Room(1000 * 1024, "the machine's memory")),
+    ],
+)  # fmt: skip
+def test_the_room_is_the_least_of_what_there_is(
+    groups: str,
+    files: dict[str, str],
+    processes: int,
+    room: Room,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    contents = {f"groups/{name}": text for name, text in files.items()}
+    contents |= {"meminfo": "MemTotal: 8000 kB\n", "self/status": STATUS, "self/cgroup": groups}
+    for name, text in contents.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(memory, "PROC", tmp_path)
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "groups")
+    monkeypatch.setattr(memory, "_address_space", lambda: None)
+    assert memory_room(CPU, processes) == room
+    monkeypatch.setattr(memory, "_address_space", lambda: 3_500 * 1024)
+    assert memory_room(CPU, processes).left == 500 * 1024
+
+
+def test_the_room_on_a_gpu_is_what_is_free_or_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda device: (5, 9))
+    monkeypatch.setattr("torch.cuda.memory_reserved", lambda device: 3)
+    monkeypatch.setattr("torch.cuda.memory_allocated", lambda device: 1)
+    assert memory_room(torch.device("cuda"), 8) == Room(7, "the GPU's memory")
 
 
 @pytest.fixture
@@ -96,3 +289,5 @@ def short_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [" ".join(rng.choices(words, k=rng.randint(60, 66))) for _ in range(300)]
     for name in ("en", "de"):
         (tmp_path / name).write_text("\n".join(lines) + "\n")
+    mixed = [" ".join(rng.choices(words, k=rng.randint(1, 66))) for _ in range(3000)]
+    (tmp_path / "mixed").write_text("\n".join(mixed) + "\n")

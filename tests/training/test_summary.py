@@ -1,5 +1,7 @@
+import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -30,7 +32,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus
 
 def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
-    text, sizes, machine = opening_lines(recipe, corpus, MACHINE, 1_230_000, 1)
+    text, sizes, machine, warning = opening_lines(recipe, corpus, MACHINE, 1_230_000, 1)
     assert text.startswith("19 pairs to train on (left out: 1 empty side; see left-out.tsv); ")
     assert text.endswith("validation: 1 pair held out of the training files (held-out.tsv)")
     assert sizes == (
@@ -38,6 +40,20 @@ def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None
         "tokens, warm-up of 200 updates, validation every 200 updates"
     )
     assert machine.startswith("on cpu, 1 thread, float32 (as asked); about 0.5 GB of memory")
+    assert warning.startswith("warning: of 19 pairs a model learns no more than to repeat them; ")
+
+
+def test_a_hundred_pairs_are_no_longer_few(run: tuple[Recipe, Corpus]) -> None:
+    recipe, corpus = run
+    encoded = corpus.kept.encoded
+    for count, lines in ((99, 4), (100, 3)):
+        more = {
+            name: np.resize(encoded.source_ids, 2 * count) for name in ("source_ids", "target_ids")
+        }
+        more |= {name: 2 * np.arange(1, count + 1) for name in ("source_ends", "target_ends")}
+        kept = dataclasses.replace(corpus.kept, encoded=encoded._replace(**more))
+        enough = dataclasses.replace(corpus, kept=kept)
+        assert len(opening_lines(recipe, enough, MACHINE, 1, 1)) == lines
 
 
 def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> None:
