@@ -8,6 +8,7 @@ The first one alone decides, validates and writes.
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -111,6 +112,8 @@ def shard(model: Transformer) -> None:
     FSDP2, after Zhao et al. 2023, "PyTorch FSDP". All processes have to have drawn the same
     weights, and to compute equally many batches, by `model.features`.
     """
+    # It is about outputs that are changed in place: keys and values are not.
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view", UserWarning)
     for layer in model.decoder.layers:
         # It projects the memory before its layer computes: `Decoder.project_memory`.
         fully_shard(layer.cross_attention.key_value)

@@ -35,7 +35,8 @@ def opening_lines(
     if not recipe.tokenizer.joint:
         vocabulary += f" and {corpus.target_tokenizer.vocab_size:,}"
     shape = _largest_part(recipe, corpus, processes)
-    memory = memory_estimate(recipe.model, shape, parameters, machine, recompute=train.recompute)
+    held = -(-parameters // processes) if train.sharded else parameters
+    memory = memory_estimate(recipe.model, shape, held, machine, recompute=train.recompute)
     lines = [
         f"{counted(len(kept.examples), 'pair')} to train on"
         + (f" (left out: {dropped}; see {LEFT_OUT})" if dropped else "")
