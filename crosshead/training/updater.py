@@ -116,7 +116,10 @@ class Updater:
         started = [self._pool.submit(share, number) for number in range(abreast)]
         wait(started)  # for all, if one fails too: nobody computes on behind the caller's back
         torch.set_num_threads(self._threads)  # PyTorch has also numbers for the whole process
-        return [done.result() for done in started]
+        sums = []
+        while started:  # what is raised here must not hold itself, and so all tensors of its frames
+            sums.append(started.pop(0).result())
+        return sums
 
     def _add_up(self, model: nn.Module, parts: Sequence[Part], tokens: int) -> Tensor:
         """Add the gradients of some parts to those of `model`; the sums of what they cost."""

@@ -1,3 +1,5 @@
+import gc
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -130,6 +132,34 @@ def test_one_thread_of_several_that_fails_is_heard_and_its_part_split(
     whole, expected = gradients(updater(abreast=2), monkeypatch)
     assert found.loss == pytest.approx(whole.loss)
     assert_alike(split, expected, 1e-12)
+
+
+@pytest.mark.parametrize("abreast", [1, 2])
+def test_what_a_failed_attempt_held_is_free_before_the_next(
+    abreast: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the garbage collector, which comes too late where memory has run out."""
+    held: list[weakref.ref[Tensor]] = []
+    alive_at_retry: list[bool] = []
+
+    def failing(model: Transformer, batch: module.Batch, smoothing: float) -> LossSums:
+        if len(held) < abreast:
+            activations = torch.ones(1000)
+            held.append(weakref.ref(activations))
+            raise MemoryError
+        alive_at_retry.extend(reference() is not None for reference in held)
+        return batch_loss(model, batch, smoothing)
+
+    monkeypatch.setattr(module, "batch_loss", failing)
+    made = updater(abreast=abreast)
+    gc.collect()
+    gc.disable()
+    try:
+        made.take(PAIRS, ROWS, 0.01)
+    finally:
+        gc.enable()
+    assert alive_at_retry
+    assert not any(alive_at_retry)
 
 
 def test_recomputed_activations_give_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
