@@ -11,7 +11,6 @@ processes that tokenize are counted apart. Nothing is left behind.
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from harness import machine
 
 UPDATES = 20
 ROWS_AT_ONCE = 100_000
@@ -113,8 +113,7 @@ def main() -> None:
         folder = Path(name)
         write_corpus(folder, options.pairs)
         size = sum((folder / side).stat().st_size for side in ("source", "target"))
-        print(f"{options.pairs:,} pairs, {size / 1e6:,.0f} MB of text, {os.cpu_count()} cores")
-        print(f"Python {platform.python_version()}, {platform.machine()}\n")
+        print(f"{machine()}- {options.pairs:,} pairs, {size / 1e6:,.0f} MB of text\n")
         print(
             "run | s to the first update | own memory in training, MB | own memory at most, MB"
             " | mapped pages at most, MB | processes that tokenize, MB"

@@ -1,6 +1,7 @@
 """What training takes of memory and time, by the ways to take less of it: see README.md.
 
 Each form trains in a process of its own, on batches of copied random sentences, and all take turns.
+Parts are computed side by side where `crosshead train` would.
 """
 
 import argparse
@@ -28,12 +29,21 @@ from crosshead.bundle import build_model
 from crosshead.devices import hold_kernels
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
-from crosshead.training.memory import recompute_activations
+from crosshead.training.hardware import Machine
+from crosshead.training.memory import (
+    Shape,
+    batch_bytes,
+    memory_estimate,
+    recompute_activations,
+)
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import compose
+from crosshead.training.recipe import Recipe, compose
 from crosshead.training.updater import Updater
 
-VOCABULARY = 8000
+VOCABULARY, UPDATES = 8000, 3
+
+BATCHES = [(128, 32), (1, 100), (1, 1000), (1, 2000), (1, 4000)]
+"""Rows and positions, of source and target."""
 
 FORMS: dict[str, Settings] = {
     "plain": {},
@@ -58,8 +68,8 @@ def main() -> None:
         f"in sentences of {options.length}, {options.threads} threads. Memory is what training "
         "adds to the process at its peak once the model is built.\n"
     )
-    rows = _measured({name: {**common, **form} for name, form in FORMS.items()}, options.rounds)
-    print(table(["form", "peak memory, MiB", "seconds an update"], rows), flush=True)
+    forms = {name: {**common, **form} for name, form in FORMS.items()}
+    _report(_measured(forms, options.rounds))
     deep = {
         f"{layers}+{layers} layers{', recompute' if recompute else ''}": {
             **common, "layers": layers, "recompute": recompute,
@@ -67,38 +77,97 @@ def main() -> None:
         for layers, recompute in itertools.product(options.depths, (False, True))
     }  # fmt: skip
     print("By depth:\n")
-    print(table(["form", "peak memory, MiB", "seconds an update"], _measured(deep, 1)))
+    _report(_measured(deep, 1))
+    batches = {
+        f"{rows} x {length}, {precision}": {
+            **common, "size": "tiny", "threads": 1, "tokens": rows * length, "length": length,
+            "precision": precision,
+        }
+        for precision, (rows, length) in itertools.product(("float32", "bfloat16"), options.batches)
+    }  # fmt: skip
+    print(
+        "What is counted beforehand, at `tiny` on one thread: the process as it is estimated, and "
+        "what is certain to be held of a batch, beside what memory grows by.\n"
+    )
+    _report_counted(batches)
 
 
-def _measured(forms: dict[str, Settings], rounds: int) -> list[list[str]]:
+def _report(answers: dict[str, list[dict[str, Any]]]) -> None:
     """A row for each form: its name, peak memory and seconds."""
     rows = []
+    for name, found in answers.items():
+        seconds = [each["seconds"] / UPDATES for each in found]
+        rows.append([name, mebibytes(found[-1]["peak_bytes"]), spread(seconds, 2)])
+    print(table(["form", "peak memory, MiB", "seconds an update"], rows), flush=True)
+
+
+def _report_counted(batches: dict[str, Settings]) -> None:
+    """A row for each batch: what its process and it took, and what is counted of each."""
+    rows = []
+    for name, settings in batches.items():
+        [answer] = _measured({name: settings}, 1)[name]
+        if answer["peak_bytes"] is None:
+            continue
+        recipe, machine = recipe_of(settings), machine_of(settings)
+        shape = Shape(settings["tokens"] // settings["length"], *[settings["length"]] * 2)
+        process = answer["built_bytes"] + answer["peak_bytes"]
+        estimated = memory_estimate(recipe, shape, answer["parameters"], machine)
+        certain = batch_bytes(recipe.model, shape, machine, recompute=False)
+        rows.append(
+            [
+                name, mebibytes(process), mebibytes(estimated), mebibytes(answer["peak_bytes"]),
+                mebibytes(certain), f"{certain / answer['peak_bytes']:.2f}",
+            ]
+        )  # fmt: skip
+    header = [
+        "rows x positions",
+        "process, MiB",
+        "estimated",
+        "growth, MiB",
+        "certain",
+        "of growth",
+    ]
+    print(table(header, rows))
+
+
+def _measured(forms: dict[str, Settings], rounds: int) -> dict[str, list[dict[str, Any]]]:
+    """What each form's worker answers, round by round."""
     workers = {name: Worker(settings) for name, settings in forms.items()}
     for worker in workers.values():
         worker.ask(updates=1)
-    answers = take_turns(workers, rounds, lambda number: {"updates": 3})
+    answers = take_turns(workers, rounds, lambda number: {"updates": UPDATES})
     for worker in workers.values():
         worker.close()
-    for name, found in answers.items():
-        seconds = [each["seconds"] / 3 for each in found]
-        rows.append([name, mebibytes(found[-1]["peak_bytes"]), spread(seconds, 2)])
-    return rows
+    return answers
+
+
+def recipe_of(settings: Settings) -> Recipe:
+    """The recipe that the settings stand for."""
+    chosen = [f"accumulate={settings['accumulate']}", f"batch_tokens={settings['tokens']}"]
+    chosen.append(f"recompute={str(settings['recompute']).lower()}")
+    if settings["layers"]:
+        chosen += [f"{side}_layers={settings['layers']}" for side in ("encoder", "decoder")]
+    return compose(settings["size"], assignments=chosen)
+
+
+def machine_of(settings: Settings) -> Machine:
+    """The processor, with as many threads, in the precision of the settings."""
+    precision = getattr(torch, settings["precision"])
+    return Machine(torch.device("cpu"), settings["threads"], precision, "as asked")
 
 
 def start(settings: Settings, memory: PeakMemory) -> Answer:
     """A model that trains as the settings say."""
     hold_kernels()
-    chosen = [f"accumulate={settings['accumulate']}"]
-    if settings["layers"]:
-        chosen += [f"{side}_layers={settings['layers']}" for side in ("encoder", "decoder")]
-    recipe = compose(settings["size"], assignments=chosen)
+    recipe, machine = recipe_of(settings), machine_of(settings)
     torch.manual_seed(1)
     model = build_model(recipe.model, VOCABULARY, VOCABULARY)
-    model.to(getattr(torch, settings["precision"]))
-    if settings["recompute"]:
+    model.to(machine.dtype)
+    if recipe.train.recompute:
         recompute_activations(model)
-    optimizer, progress = Optimizer(model, recipe.train), Progress(parts=settings["accumulate"])
-    updater = Updater(model, optimizer, recipe.train, progress, print, ALONE)
+    optimizer, progress = Optimizer(model, recipe.train), Progress(parts=recipe.train.accumulate)
+    abreast = machine.parts_abreast(recipe.train)
+    updater = Updater(model, optimizer, recipe.train, progress, print, ALONE, abreast)
     count = settings["tokens"] // settings["length"]
     rng = np.random.default_rng(1)
     ids = rng.integers(4, VOCABULARY, (count, settings["length"] - 1)).tolist()
@@ -110,9 +179,19 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
         for _ in range(request["updates"]):
             updater.take(examples, np.arange(count), 1e-4)
             progress.update += 1
-        return {"seconds": time.perf_counter() - began}
+        return {
+            "seconds": time.perf_counter() - began,
+            "parameters": optimizer.size(),
+            "built_bytes": memory.baseline,
+        }
 
     return answer
+
+
+def rows_by_positions(text: str) -> tuple[int, int]:
+    """The numbers of `128x32`."""
+    rows, positions = map(int, text.split("x"))
+    return rows, positions
 
 
 def _options() -> argparse.Namespace:
@@ -124,6 +203,7 @@ def _options() -> argparse.Namespace:
     add("--threads", type=int, default=2)
     add("--rounds", type=int, default=5, help="turns of each form (%(default)s)")
     add("--depths", type=int, nargs="+", default=[2, 4, 8, 16], help="layers of each stack")
+    add("--batches", type=rows_by_positions, nargs="+", default=BATCHES, metavar="ROWSxPOSITIONS")
     return parser.parse_args()
 
 

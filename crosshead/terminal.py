@@ -175,7 +175,9 @@ def stop_on_signals() -> Iterator[StopRequest]:
         request.ask(number)
         # Straight to the descriptor: the signal may have come in the middle of a print.
         with contextlib.suppress(OSError):  # the terminal may be gone
-            os.write(2, b"\ncrosshead: stopping after this update; once more, to stop at once\n")
+            os.write(
+                2, b"\ncrosshead: stopping, and keeping what is done; once more, to stop at once\n"
+            )
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:

@@ -20,6 +20,7 @@ from crosshead.vocabulary import BOS, EOS, PAD
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 SHAPE = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 32, "heads": 2}
 VOCABULARY = 40
+SIDES = (("source", "val.en"), ("target", "val.de"))
 
 
 @pytest.fixture(autouse=True)
@@ -153,6 +154,53 @@ def test_the_training_benchmark_runs(data: Path) -> None:
     assert "- crosshead / Marian: **" in printed
     assert "- crosshead / Marian, bfloat16 weights: **" in printed
     assert "not measured" not in printed
+
+
+@pytest.mark.slow
+def test_the_memory_benchmark_runs() -> None:
+    printed = run(
+        "memory.py", "--size", "tiny", "--tokens", 128, "--rounds", 1, "--depths", 1,
+        "--batches", "2x40",
+    )  # fmt: skip
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows if row[0].startswith("| 1+1")] == [
+        "| 1+1 layers", "| 1+1 layers, recompute"
+    ]  # fmt: skip
+    counted = [row for row in rows if row[0].startswith("| 2 x 40")]
+    assert len(counted) == 2 and all(0 < float(row[-1].rstrip(" |")) < 1 for row in counted)
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_shared_weights_runs() -> None:
+    torchrun = Path(sys.executable).with_name("torchrun")
+    command = [torchrun, "--nproc-per-node", "2", BENCHMARKS / "sharding.py", "--size", "tiny"]
+    for form, more in (("replicated", []), ("sharded", ["--sharded"])):
+        process = subprocess.run(
+            [*map(str, command), *more], capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONPATH": str(BENCHMARKS.parent), "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        for rank in (0, 1):
+            assert f"process {rank} of 2, {form}, 2.3 M parameters, float32: " in process.stdout
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_a_large_corpus_runs(tmp_path: Path) -> None:
+    printed = run("large_corpus.py", "--pairs", 3000, "--folder", tmp_path)
+    rows = [line.split(" | ") for line in printed.splitlines() if " | " in line]
+    assert [row[0] for row in rows] == ["run", "cold", "resumed", "from the cache"]
+    assert all(float(row[1]) > 0 for row in rows[1:])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_going_on_runs(data: Path) -> None:
+    texts = [f"--{side}={data / 'multi30k/raw' / file}" for side, file in SIDES]
+    printed = run(
+        "resume.py", "--rounds", 1, *texts, "--set=batch_tokens=20000", "--set=d_model=16",
+        "--set=heads=2", "--set=vocab_size=500", "--set=encoder_layers=1", "--set=decoder_layers=1",
+    )  # fmt: skip
+    rows = [line for line in printed.splitlines() if line.startswith("| after ")]
+    assert len(rows) == 2 and rows[0].startswith("| after 1 of ")
 
 
 @pytest.mark.slow

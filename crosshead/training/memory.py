@@ -16,9 +16,9 @@ from crosshead.data.batching import example_lengths
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training.corpus import Corpus
-from crosshead.training.distributed import World
+from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
-from crosshead.training.recipe import Recipe
+from crosshead.training.recipe import Recipe, TrainConfig
 
 LIBRARIES = 500_000_000
 """Bytes that Python, PyTorch and their like hold before there is a model."""
@@ -66,37 +66,39 @@ def recompute_activations(model: Transformer) -> None:
 
 
 def memory_estimate(
-    model: TransformerConfig, shape: Shape, parameters: int, machine: Machine, *, recompute: bool
+    recipe: Recipe, shape: Shape, parameters: int, machine: Machine, world: World = ALONE
 ) -> int:
     """Bytes that a run takes: the libraries, the weights with all that hangs on them, a batch.
 
-    `shape` is that of the largest part of a batch that is computed at once.
-
-    Held against the peak of resident memory of three updates of `tiny` on one thread of a CPU, with
-    a vocabulary of 120, in GB; a whole run holds 0.1 to 0.2 more for validation and the like.
-
-        rows x positions           float32 (estimated)    bfloat16 (estimated)
-        128 x 32                   0.91 (1.16)            0.65 (1.05)
-        1 x 100                    0.37 (0.55)            0.40 (0.74)
-        1 x 1,000                  0.94 (1.11)            0.67 (1.03)
-        1 x 2,000                  1.48 (1.71)            1.71 (1.76)
-        1 x 4,000                  4.37 (4.66)            2.51 (2.80)
-        1 x 4,000, target 400      2.29 (2.33)
+    `shape` is that of the largest part of a batch that is computed at once. Held by tests against
+    the memory of runs, within 30 %; `benchmarks/memory.py` prints both.
     """
-    size = machine.dtype.itemsize
-    vectors, weights = _numbers(model, shape, machine, recompute=recompute)
+    model, size = recipe.model, machine.dtype.itemsize
+    vectors, weights = _numbers(model, shape, machine, recompute=recipe.train.recompute)
     block = shape.rows * model.heads * max(shape.source, shape.target) ** 2 * size
     batch = 2 * vectors + (1 if block > MAPPED else 2) * weights
     has_kernels = machine.device.type == "cpu" and machine.dtype == torch.bfloat16
-    own = sum(_weight_bytes(parameters, machine))
+    own = sum(weight_bytes(parameters, recipe.train, machine, world))
     return LIBRARIES + KERNELS * has_kernels + own + batch * size
 
 
-def _weight_bytes(parameters: int, machine: Machine) -> tuple[int, int]:
-    """Bytes of the weights with masters, moments and those to validate with; of the gradients."""
+def weight_bytes(
+    parameters: int, train: TrainConfig, machine: Machine, world: World = ALONE
+) -> tuple[int, int]:
+    """Bytes of the weights with masters, moments and those to validate with; of the gradients.
+
+    For each weight of its share a process holds the weight, its master where that is another, and
+    two moments; the first process also all weights in float32. Gradients are those of the model,
+    of its twins that compute side by side, and of the masters.
+    """
     size = machine.dtype.itemsize
     wide = 4 if size < 4 else 0  # masters, and gradients of theirs
-    return parameters * (size + wide + 8 + 4), parameters * (size + wide)
+    held = -(-parameters // world.size) if train.sharded else parameters
+    models = machine.parts_abreast(train, world.size)
+    return (
+        held * (size + wide + 8) + 4 * parameters * world.is_first,
+        held * (size * models + wide),
+    )
 
 
 def batch_bytes(
@@ -104,8 +106,7 @@ def batch_bytes(
 ) -> int:
     """Bytes that computing a part of a batch takes at least: what is held at once at its peak.
 
-    In the updates of `memory_estimate` it was 0.39 to 0.96 of what memory grew by: 3.86 of 4.01 GB
-    for a pair of 4,000 tokens in float32, 1.93 of 2.12 in bfloat16.
+    Counted without a margin: `benchmarks/memory.py` prints it beside what memory grows by.
     """
     return sum(_numbers(model, shape, machine, recompute=recompute)) * machine.dtype.itemsize
 
@@ -160,12 +161,13 @@ def refuse_what_cannot_fit(recipe: Recipe, corpus: Corpus, machine: Machine, wor
     with torch.device("meta"):
         built = build_model(recipe.model, source, target)
     parameters = sum(parameter.numel() for parameter in built.parameters())
-    weights, gradients = _weight_bytes(parameters, machine)
+    weights, gradients = weight_bytes(parameters, recipe.train, machine, world)
     if weights + gradients > room.left:
         raise ConfigError(
             f"a model of {parameters / 1e6:,.1f} M parameters takes about "
             f"{_gb(weights + gradients)} to train (weights, gradients, optimiser), and "
             f"{_gb(room.left)} are left of {room.of}; take a smaller one"
+            + (", or set train.sharded" if world.size > 1 and not recipe.train.sharded else "")
         )
     lengths = example_lengths(corpus.kept.examples)
     taken, row = max(_at_longest(recipe, lengths, machine, world))

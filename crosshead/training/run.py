@@ -273,8 +273,8 @@ def _under_way(
     try:
         _write_text_files(out, recipe, corpus)
         setup.world.wait()  # from here on the others can read what they need
-        size, processes = setup.optimizer.size(), setup.world.size
-        for line in opening_lines(recipe, corpus, machine, size, processes):
+        size = setup.optimizer.size()
+        for line in opening_lines(recipe, corpus, machine, size, setup.world):
             display.say(line)
         training = Training(
             setup.model,
@@ -288,7 +288,7 @@ def _under_way(
             progress,
             should_stop,
             setup.world,
-            machine.parts_abreast(recipe.train, processes),
+            machine.parts_abreast(recipe.train, setup.world.size),
             partial(_keep_batch, failed_batch(out), corpus),
         )
         yield training, judge

@@ -15,6 +15,7 @@ from crosshead.decoding.search import DecodeConfig
 from crosshead.training.checkpoint import Progress
 from crosshead.training.corpus import Corpus
 from crosshead.training.directory import LEFT_OUT
+from crosshead.training.distributed import World
 from crosshead.training.hardware import Machine
 from crosshead.training.log import counted
 from crosshead.training.memory import Shape, memory_estimate
@@ -25,7 +26,7 @@ FEW = 100
 
 
 def opening_lines(
-    recipe: Recipe, corpus: Corpus, machine: Machine, parameters: int, processes: int
+    recipe: Recipe, corpus: Corpus, machine: Machine, parameters: int, world: World
 ) -> list[str]:
     """What will run where, how large it is, what it costs in memory; a warning for little text."""
     kept, train = corpus.kept, recipe.train
@@ -34,9 +35,8 @@ def opening_lines(
     vocabulary = f"{corpus.source_tokenizer.vocab_size:,}"
     if not recipe.tokenizer.joint:
         vocabulary += f" and {corpus.target_tokenizer.vocab_size:,}"
-    shape = _largest_part(recipe, corpus, processes)
-    held = -(-parameters // processes) if train.sharded else parameters
-    memory = memory_estimate(recipe.model, shape, held, machine, recompute=train.recompute)
+    shape = _largest_part(recipe, corpus, world.size)
+    memory = memory_estimate(recipe, shape, parameters, machine, world)
     lines = [
         f"{counted(len(kept.examples), 'pair')} to train on"
         + (f" (left out: {dropped}; see {LEFT_OUT})" if dropped else "")
@@ -45,7 +45,7 @@ def opening_lines(
         f"{train.batch_tokens:,} tokens, warm-up of {counted(train.warmup or 0, 'update')}, "
         f"validation every {counted(train.valid_every, 'update')}",
         f"on {machine.name}, "
-        + (f"{processes} processes of " if processes > 1 else "")
+        + (f"{world.size} processes of " if world.size > 1 else "")
         + f"{counted(machine.threads, 'thread')}, {machine.precision} "
         f"({machine.why}); about {memory / 1e9:.1f} GB of memory",
     ]

@@ -7,10 +7,12 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
 
+from crosshead.devices import available_cores
 from crosshead.training.checkpoint import Progress, load_newest, save_checkpoint
 from tests.reliability.tools import (
     PROGRAM,
@@ -101,18 +103,37 @@ def test_a_kill_while_checkpoints_are_saved(count: int, tmp_path: Path, record: 
     )
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+class Form(NamedTuple):
+    """A run that is begun again and again: on which text, and with which settings."""
+
+    name: str
+    corpus: Path
+    settings: dict[str, str]
+
+    def flags(self, out: Path) -> list[str]:
+        """Those of `crosshead train`."""
+        return train_flags(self.corpus, out, **self.settings)
+
+
+@pytest.fixture(scope="module", params=["one thread", pytest.param("two", marks=pytest.mark.slow)])
+def form(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Form:
+    """In float32 one part after the other, or in bfloat16 two parts side by side."""
     folder = tmp_path_factory.mktemp("corpus")
-    write_corpus(folder)
-    return folder
+    if request.param == "one thread":
+        write_corpus(folder)
+        return Form("one thread, float32", folder, {})
+    if available_cores() < 2:
+        pytest.skip("there is one core")
+    write_corpus(folder, pairs=2000)
+    settings = {"threads": "2", "batch_tokens": "8192", "precision": "bfloat16"}
+    return Form("two parts side by side, bfloat16", folder, settings)
 
 
 @pytest.fixture(scope="module")
-def unbroken(corpus: Path) -> dict[str, str]:
+def unbroken(form: Form) -> dict[str, str]:
     """The files of a run that nothing happened to."""
-    out = corpus / "unbroken"
-    done = program("train", *train_flags(corpus, out))
+    out = form.corpus / "unbroken"
+    done = program("train", *form.flags(out))
     assert done.returncode == 0, done.stderr
     assert "the average of 3 checkpoints, updates 24 to 30" in done.stdout  # it is what was kept
     return results(out)
@@ -144,38 +165,38 @@ def interrupted(command: list[str], update: int, pause: float, number: int) -> t
     return code, time.monotonic() - sent
 
 
-def resume(corpus: Path, out: Path) -> None:
+def resume(form: Form, out: Path) -> None:
     """Bring a run that was killed to its end, as a user does."""
     goes_on = any((out / "checkpoints").glob("update-*"))
-    flags = ["--out", str(out), "--resume"] if goes_on else [*train_flags(corpus, out), "--force"]
+    flags = ["--out", str(out), "--resume"] if goes_on else [*form.flags(out), "--force"]
     done = program("train", *flags)
     assert done.returncode == 0, done.stderr
 
 
 @counts(quick=1, full=20)
 def test_a_killed_run_ends_in_the_same_weights(
-    count: int, corpus: Path, unbroken: dict[str, str], tmp_path: Path, record: Record
+    count: int, form: Form, unbroken: dict[str, str], tmp_path: Path, record: Record
 ) -> None:
     rng = random.Random(SEED)
     updates = []
     for number in range(count):
         out = tmp_path / f"run-{number}"
         updates.append(rng.randint(1, 30))
-        command = [*PROGRAM, "train", *train_flags(corpus, out)]
+        command = [*PROGRAM, "train", *form.flags(out)]
         code, _ = interrupted(command, updates[-1], rng.uniform(0, 0.03), signal.SIGKILL)
         assert code == -signal.SIGKILL
-        resume(corpus, out)
+        resume(form, out)
         assert results(out) == unbroken
     record(
-        f"{count} of {count} runs, killed after updates {sorted(updates)} of 30 and resumed, ended "
-        f"in the weights, the best and the checkpoints of the unbroken run (sha256)"
+        f"{form.name}: {count} of {count} runs, killed after updates {sorted(updates)} of 30 and "
+        f"resumed, ended in the weights, the best and the checkpoints of the unbroken run (sha256)"
     )
 
 
 def test_resume_takes_the_newest_that_is_whole_and_says_so(
-    corpus: Path, unbroken: dict[str, str], tmp_path: Path
+    form: Form, unbroken: dict[str, str], tmp_path: Path
 ) -> None:
-    out = fresh_copy(corpus / "unbroken", tmp_path / "run")
+    out = fresh_copy(form.corpus / "unbroken", tmp_path / "run")
     damaged = out / "checkpoints/update-00000030/weights.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     done = program("train", "--out", out, "--resume")
@@ -186,11 +207,27 @@ def test_resume_takes_the_newest_that_is_whole_and_says_so(
 
 
 @pytest.mark.slow
+def test_three_runs_of_1000_updates_end_in_the_same_weights(
+    form: Form, tmp_path: Path, record: Record
+) -> None:
+    settings = {**form.settings, "max_updates": "1000", "checkpoint_every": "100"}
+    found = []
+    for number in range(3):
+        out = tmp_path / f"run-{number}"
+        flags = train_flags(form.corpus, out, **settings, valid_every="500")
+        done = program("train", *flags)
+        assert done.returncode == 0, done.stderr
+        found.append(results(out))
+    assert found[0] == found[1] == found[2]
+    record(f"{form.name}: 3 of 3 runs of 1,000 updates ended in the same weights (sha256)")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_stopped_run_ends_in_the_same_weights(
     number: int,
     code: int,
-    corpus: Path,
+    form: Form,
     unbroken: dict[str, str],
     tmp_path: Path,
     record: Record,
@@ -199,15 +236,16 @@ def test_a_stopped_run_ends_in_the_same_weights(
     longest = 0.0
     for update in (2, 9, 10, 17, 24):
         out = tmp_path / f"run-{update}"
-        command = [*PROGRAM, "train", *train_flags(corpus, out)]
+        command = [*PROGRAM, "train", *form.flags(out)]
         found, seconds = interrupted(command, update, rng.uniform(0, 0.03), number)
         assert found == code
         assert seconds < 10
         assert not (out / "config.json").exists()
         longest = max(longest, seconds)
-        resume(corpus, out)
+        resume(form, out)
         assert results(out) == unbroken
     record(
-        f"5 of 5 runs that {signal.Signals(number).name} stopped left a checkpoint and ended "
-        f"within {longest:.1f} s; resumed, each ended in the weights of the unbroken run (sha256)"
+        f"{form.name}: 5 of 5 runs that {signal.Signals(number).name} stopped left a checkpoint "
+        f"and ended within {longest:.1f} s; resumed, each ended in the weights of the unbroken run "
+        "(sha256)"
     )

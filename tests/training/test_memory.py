@@ -21,6 +21,7 @@ from crosshead.training.memory import (
     memory_estimate,
     memory_room,
     refuse_what_cannot_fit,
+    weight_bytes,
 )
 from crosshead.training.recipe import Recipe, compose
 from crosshead.training.updater import batch_loss
@@ -73,10 +74,7 @@ def test_the_estimate_is_near_the_memory_that_a_run_takes(
     parameters, peak = map(int, done.stdout.split())
     recipe = compose("tiny", assignments=settings)
     machine = Machine(CPU, 1, getattr(torch, recipe.train.precision), "as asked")
-    recompute = recipe.train.recompute
-    estimate = memory_estimate(
-        recipe.model, Shape(rows, 67, 67), parameters, machine, recompute=recompute
-    )
+    estimate = memory_estimate(recipe, Shape(rows, 67, 67), parameters, machine)
     assert peak == pytest.approx(estimate, rel=0.3)
 
 
@@ -233,6 +231,41 @@ def test_what_is_refused_is_what_does_not_fit(
         refuse_what_cannot_fit(recipe, corpus, MACHINE, World(0, 2, 0, 2))
     finer = recipe.model_copy(update={"train": recipe.train.model_copy(update={"accumulate": 2})})
     refuse_what_cannot_fit(finer, corpus, MACHINE, World(0, 2, 0, 2))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "threads", "world", "sharded", "weights", "gradients"),
+    [
+        (torch.float32, 1, ALONE, False, 4 + 8 + 4, 4),
+        (torch.bfloat16, 1, ALONE, False, 2 + 4 + 8 + 4, 2 + 4),
+        # Two models side by side share weights, and each has gradients.
+        (torch.bfloat16, 2, ALONE, False, 2 + 4 + 8 + 4, 2 * 2 + 4),
+        # Of four processes that share all, the first has those to validate with besides.
+        (torch.bfloat16, 2, World(0, 4, 0, 4), True, (2 + 4 + 8) / 4 + 4, (2 + 4) / 4),
+        (torch.bfloat16, 2, World(1, 4, 1, 4), True, (2 + 4 + 8) / 4, (2 + 4) / 4),
+        (torch.bfloat16, 2, World(1, 4, 1, 4), False, 2 + 4 + 8, 2 + 4),
+    ],
+)
+def test_what_hangs_on_a_weight(
+    dtype: torch.dtype, threads: int, world: World, sharded: bool, weights: float, gradients: float
+) -> None:
+    train = compose("tiny", assignments=[f"sharded={str(sharded).lower()}"]).train
+    machine = Machine(CPU, threads, dtype, "as asked")
+    assert weight_bytes(400, train, machine, world) == (400 * weights, 400 * gradients)
+
+
+def test_what_fits_in_shares_is_not_refused(
+    run: tuple[Recipe, Corpus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, corpus = run
+    parameters = 1_333_376 - 65 * 128 + corpus.source_tokenizer.vocab_size * 128
+    monkeypatch.setattr(memory, "memory_room", lambda *_: Room(15 * parameters, "what is there"))
+    monkeypatch.setattr(memory, "batch_bytes", lambda *_, **__: 0)
+    world = World(0, 4, 0, 4)
+    with pytest.raises(ConfigError, match=r"take a smaller one, or set train\.sharded$"):
+        refuse_what_cannot_fit(recipe, corpus, MACHINE, world)
+    shares = recipe.model_copy(update={"train": recipe.train.model_copy(update={"sharded": True})})
+    refuse_what_cannot_fit(shares, corpus, MACHINE, world)
 
 
 STATUS = "Name:\tpython\nVmSize:\t 3000 kB\nVmRSS:\t 1000 kB\nThreads:\t1\n"

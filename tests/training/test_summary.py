@@ -8,6 +8,7 @@ import torch
 from crosshead.decoding.search import DecodeConfig
 from crosshead.training.checkpoint import Progress
 from crosshead.training.corpus import Corpus, read_corpus
+from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
 from crosshead.training.recipe import Recipe, compose
 from crosshead.training.sizes import with_sizes
@@ -32,7 +33,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus
 
 def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
-    text, sizes, machine, warning = opening_lines(recipe, corpus, MACHINE, 1_230_000, 1)
+    text, sizes, machine, warning = opening_lines(recipe, corpus, MACHINE, 1_230_000, ALONE)
     assert text.startswith("19 pairs to train on (left out: 1 empty side; see left-out.tsv); ")
     assert text.endswith("validation: 1 pair held out of the training files (held-out.tsv)")
     assert sizes == (
@@ -53,7 +54,7 @@ def test_a_hundred_pairs_are_no_longer_few(run: tuple[Recipe, Corpus]) -> None:
         more |= {name: 2 * np.arange(1, count + 1) for name in ("source_ends", "target_ends")}
         kept = dataclasses.replace(corpus.kept, encoded=encoded._replace(**more))
         enough = dataclasses.replace(corpus, kept=kept)
-        assert len(opening_lines(recipe, enough, MACHINE, 1, 1)) == lines
+        assert len(opening_lines(recipe, enough, MACHINE, 1, ALONE)) == lines
 
 
 def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> None:
