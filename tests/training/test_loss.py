@@ -124,6 +124,27 @@ def test_lower_precisions_are_near_the_exact_loss(
         assert (ours.double() - theirs).norm() <= tolerance * theirs.norm()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "each", "mean"),
+    [(torch.float32, 1e-5, 1e-6), (torch.float16, 1e-5, 1e-6), (torch.bfloat16, 4e-3, 5e-4)],
+    ids=str,
+)
+@pytest.mark.parametrize("scale", [0.5, 1.5, 3.0])
+def test_the_likelihood_is_that_of_the_logits_as_they_are_rounded(
+    dtype: torch.dtype, each: float, mean: float, scale: float
+) -> None:
+    """From all but certain to vanishing: a token's to `each` nats, and the mean to `mean`."""
+    features, weight, bias, _ = problem(300, dtype=dtype, scale=scale)
+    logits = F.linear(features, weight, bias).detach()
+    target = torch.where(torch.arange(300) % 2 == 0, logits.argmax(dim=1), logits.argmin(dim=1))
+    expected = F.cross_entropy(logits.double(), target, reduction="none")
+    rows = zip(features.split(1), target.split(1), strict=True)
+    found = torch.stack([fused_cross_entropy(h, weight, bias, t, 0.1).nll for h, t in rows])
+    lost = found.double() - expected
+    assert lost.abs().max() <= each + 1e-6 * expected.max()
+    assert abs(lost.mean()) <= mean
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_targets_of_vanishing_probability_cost_what_they_cost(smoothing: float) -> None:
     given = problem(50, dtype=torch.float32, scale=40.0)
