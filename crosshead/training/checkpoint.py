@@ -69,6 +69,8 @@ class Progress:
     target_tokens: int = 0
     parts: int = 1
     """The parts that a batch is computed in: more than the recipe says after memory ran out."""
+    side_by_side: bool = True
+    """Whether parts may be computed side by side: not after memory ran out."""
     skipped: int = 0
     """Updates left out because a gradient was not finite."""
     best_update: int = 0

@@ -1,8 +1,6 @@
 """Adam over float32 weights, whatever precision the model computes in."""
 
-import copy
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +15,6 @@ FIRST_SCALE, GROWTH = 2.0**13, 1000
 """The factor of losses in float16 at the beginning, and finite updates until it is doubled."""
 
 
-Model = TypeVar("Model", bound=nn.Module)
-
-
 class Optimizer:
     """Adam (Kingma & Ba 2015; betas 0.9, 0.98 and eps 1e-9 in Vaswani et al. 2017, section 5.3).
 
@@ -32,7 +27,6 @@ class Optimizer:
 
     def __init__(self, model: nn.Module, config: TrainConfig) -> None:
         self.parameters = dict(model.named_parameters())
-        self._others: list[dict[str, nn.Parameter]] = []
         self.masters: dict[str, Tensor] = {
             name: _master(parameter) for name, parameter in self.parameters.items()
         }
@@ -47,38 +41,28 @@ class Optimizer:
             fused=True,
         )
 
-    def twin(self, model: Model) -> Model:
-        """A copy of the model: with the same weights, in one memory, and gradients of its own.
-
-        `step` adds them up, so that models and copies may be differentiated side by side.
-        """
-        sharing = {id(p): nn.Parameter(p.data) for p in self.parameters.values()}
-        twin = copy.deepcopy(model, sharing)
-        self._others.append(dict(twin.named_parameters()))
-        return twin
-
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss to those that are there."""
         (loss if self.scale == 1.0 else loss * self.scale).backward()
 
     def drop_gradients(self) -> None:
         """Forget the gradients that are there."""
-        everything: list[Mapping[str, Tensor]] = [self.parameters, self.masters, *self._others]
-        for weights in everything:
-            for tensor in weights.values():
-                tensor.grad = None
+        for tensor in (*self.parameters.values(), *self.masters.values()):
+            tensor.grad = None
 
-    def step(self, learning_rate: float) -> float | None:
+    def step(self, learning_rate: float, twins: Sequence[nn.Module] = ()) -> float | None:
         """Apply the gradients and drop them; the norm they had, or None where it was not finite.
 
-        Gradients that are not finite are not applied.
+        Those of `twins`, which have the same weights, are added to them, and dropped too. Gradients
+        that are not finite are not applied.
         """
+        others = [dict(twin.named_parameters()) for twin in twins]
         for name, parameter in self.parameters.items():
             assert parameter.grad is not None, f"{name} has no gradient"
             gradient = parameter.grad.to(self.masters[name].dtype)
-            for other in self._others:
-                further = other[name].grad
-                if further is not None:  # a batch may have too few pairs for all copies
+            for other in others:
+                further, other[name].grad = other[name].grad, None
+                if further is not None:  # a batch may have too few pairs for all twins
                     gradient.add_(further)
             self.masters[name].grad = gradient if self.scale == 1.0 else gradient / self.scale
         gradients = [master.grad for master in self.masters.values() if master.grad is not None]

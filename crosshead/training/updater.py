@@ -1,14 +1,16 @@
 """One update: a batch in parts, the gradients of all of them, and the step that these make.
 
-An update is the same however many parts its batch is computed in, and by however many threads and
-processes, but for rounding: losses are sums, divided by the tokens of the whole batch, and what
-dropout draws is a function of (seed, update, part).
+An update is the same, but for rounding, by however many threads and processes the parts of its
+batch are computed: losses are sums, divided by the tokens of the whole batch, and what dropout
+draws is a function of (seed, update, part). Without dropout it is the same in however many parts.
 
 On a CPU several parts are computed side by side, a thread each, on twins of the model: most steps
 of a model for sentences are too small to be shared among cores themselves.
 """
 
 import contextlib
+import copy
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NamedTuple
@@ -67,8 +69,9 @@ class Updater:
     ) -> None:
         self.model, self.optimizer, self.config = model.train(), optimizer, config
         self.progress, self.say, self.world = progress, say, world
-        twins = [optimizer.twin(model) for _ in range(abreast - 1)]
-        self._models: list[nn.Module] = [_BatchLoss(m, config) for m in (model, *twins)]
+        others = abreast - 1 if progress.side_by_side else 0
+        self._twins = [twin_of(model) for _ in range(others)]
+        self._models: list[nn.Module] = [_BatchLoss(m, config) for m in (model, *self._twins)]
         self._pool = ThreadPoolExecutor(abreast, "part")
         self._threads = torch.get_num_threads()
         self._all_but_last: Callable[[], contextlib.AbstractContextManager[object]] = (
@@ -76,32 +79,36 @@ class Updater:
         )
         assert abreast == 1 or world.size == 1, "processes compute one part after the other"
         if world.size > 1 and not config.sharded:
-            # The only buffers are sinusoids, which each process computes as far as it needs them.
-            replica = DistributedDataParallel(self._models[0], broadcast_buffers=False)
+            replica = _replicated(self._models[0])
             self._models, self._all_but_last = [replica], replica.no_sync
 
     def take(self, examples: Sequence[Example], rows: np.ndarray, rate: float) -> Outcome:
         """Make the next update out of the examples `rows`, at the learning rate `rate`.
 
-        Where memory does not suffice, the batch is computed in twice as many parts, and so are all
-        that follow. Raises what PyTorch raises where a single pair is too large, or in one of
-        several processes.
+        Where memory does not suffice, the parts of this batch and of all that follow are computed
+        one after the other, and where it still does not, in twice as many parts. Raises what
+        PyTorch raises where a single pair is too large, or in one of several processes.
         """
         try:
-            parts = self._parts(examples, rows)
-            sums = torch.zeros(3, dtype=torch.float64, device=self.optimizer.device)
-            sums[2] = sum(part.weight * part.batch.target_tokens for part in parts)
-            tokens = int(self.world.total(sums[2:].clone()))
-            for found in self._side_by_side(parts, tokens):
-                sums[:2] += found
-            loss, nll = self.world.total(sums)[:2].tolist()
-            return Outcome(loss, nll, tokens, self.optimizer.step(rate))
+            found = self._differentiate(examples, rows)
         except (MemoryError, RuntimeError) as error:
-            splits = self.world.size == 1 and self._number_of_parts() < len(rows)
-            if not is_out_of_memory(error) or not splits:
+            if not is_out_of_memory(error) or not self._may_take_less(len(rows)):
                 raise
-        self._split_further()  # here, where what the failed attempt held is free again
+        else:
+            return found._replace(norm=self.optimizer.step(rate, self._twins))
+        self._take_less()  # here, where what the failed attempt held is free again
         return self.take(examples, rows, rate)
+
+    def _differentiate(self, examples: Sequence[Example], rows: np.ndarray) -> Outcome:
+        """Add up the gradients of a batch; its sums, for the norm is not yet known."""
+        parts = self._parts(examples, rows)
+        sums = torch.zeros(3, dtype=torch.float64, device=self.optimizer.device)
+        sums[2] = sum(part.weight * part.batch.target_tokens for part in parts)
+        tokens = int(self.world.total(sums[2:].clone()))
+        for found in self._side_by_side(parts, tokens):
+            sums[:2] += found
+        loss, nll = self.world.total(sums)[:2].tolist()
+        return Outcome(loss, nll, tokens, None)
 
     def _side_by_side(self, parts: Sequence[Part], tokens: int) -> list[Tensor]:
         """The sums of loss and of likelihood of each model's share of the parts."""
@@ -153,19 +160,45 @@ class Updater:
             parts.append(Part(number, collate(examples, some.tolist(), start).to(device), weight))
         return parts
 
-    def _split_further(self) -> None:
+    def _may_take_less(self, pairs: int) -> bool:
+        """Whether a batch of so many pairs can be computed in less memory."""
+        return bool(self._twins) or (self.world.size == 1 and self._number_of_parts() < pairs)
+
+    def _take_less(self) -> None:
+        """Compute one after the other the parts that were side by side, or else twice as many."""
         self.optimizer.drop_gradients()
         if self.optimizer.device.type == "cuda":
             torch.cuda.empty_cache()
-        self.progress.parts *= 2
+        if self._twins:  # the parts stay what they are, and so what is drawn for them
+            self.progress.parts, self.progress.side_by_side = self._number_of_parts(), False
+            self._models, self._twins = self._models[:1], []
+            how = "one part after the other"
+        else:
+            self.progress.parts *= 2
+            how = f"in {self._number_of_parts()} parts"
         self.say(
-            f"not enough memory for update {self.progress.update + 1}: batches are computed in "
-            f"{self._number_of_parts()} parts from here on"
+            f"not enough memory for update {self.progress.update + 1}: batches are computed {how} "
+            "from here on"
         )
 
     def _number_of_parts(self) -> int:
         """In which a batch is split, over all threads and processes."""
         return self.progress.parts * len(self._models) * self.world.size
+
+
+def twin_of(model: Transformer) -> Transformer:
+    """A copy of the model with the same weights, in one memory, and gradients of its own."""
+    sharing = {id(each): nn.Parameter(each.data) for each in model.parameters()}
+    return copy.deepcopy(model, sharing)
+
+
+def _replicated(model: nn.Module) -> DistributedDataParallel:
+    """The model, whose gradients are averaged over all processes."""
+    with warnings.catch_warnings():
+        # The only buffers are sinusoids, which each process computes as far as it needs them; the
+        # newer name of this argument would send them once.
+        warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
+        return DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
 
 
 class _BatchLoss(nn.Module):

@@ -176,21 +176,29 @@ def test_the_scale_of_float16_grows_and_is_part_of_the_state(
     assert "loss_scale" not in Optimizer(small_model(), UNCLIPPED).state()
 
 
+def sharing_weights(model: nn.Module) -> nn.Module:
+    """A model with the weights of another, in one memory."""
+    twin = copy.deepcopy(model)
+    for own, other in zip(twin.parameters(), model.parameters(), strict=True):
+        own.data = other.data
+    return twin
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_a_twin_has_the_same_weights_and_gradients_of_its_own_that_are_added(
+def test_gradients_of_a_twin_are_added_and_dropped(
     dtype: torch.dtype,
 ) -> None:
     model, alone = small_model(dtype), small_model(torch.float32)
     alone.load_state_dict(model.float().state_dict())
     model.to(dtype)
     optimizer, expected = Optimizer(model, UNCLIPPED), Optimizer(alone, UNCLIPPED)
-    twin = optimizer.twin(model)
+    twin = sharing_weights(model)
     for seed, rate in enumerate(RATES):
         give_gradients(model, seed)
         give_gradients(twin, 100 + seed)
         for p, q, r in zip(alone.parameters(), model.parameters(), twin.parameters(), strict=True):
             p.grad = q.grad.float() + r.grad.float()
-        assert optimizer.step(rate) == pytest.approx(expected.step(rate), rel=1e-6)
+        assert optimizer.step(rate, [twin]) == pytest.approx(expected.step(rate), rel=1e-6)
         assert all(p.grad is None for p in (*model.parameters(), *twin.parameters()))
     assert_equal(optimizer.weights(), expected.weights())
     assert_equal(dict(twin.named_parameters()), dict(model.named_parameters()))
@@ -199,9 +207,8 @@ def test_a_twin_has_the_same_weights_and_gradients_of_its_own_that_are_added(
 def test_a_twin_without_a_gradient_adds_none() -> None:
     model, alone = small_model(), small_model()
     optimizer, expected = Optimizer(model, UNCLIPPED), Optimizer(alone, UNCLIPPED)
-    optimizer.twin(model)
     give_gradients(model, 1)
     give_gradients(alone, 1)
-    optimizer.step(0.1)
+    optimizer.step(0.1, [sharing_weights(model)])
     expected.step(0.1)
     assert_equal(optimizer.weights(), expected.weights())

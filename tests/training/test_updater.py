@@ -19,7 +19,7 @@ from crosshead.training.loss import LossSums
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
-from crosshead.training.updater import Outcome, Updater, batch_loss, draw_seed
+from crosshead.training.updater import Outcome, Updater, batch_loss, draw_seed, twin_of
 from crosshead.vocabulary import PAD
 
 SHAPE = TransformerConfig(
@@ -37,6 +37,7 @@ def updater(
     dropout: bool = False,
     dtype: torch.dtype = torch.float64,
     seed: int = 1,
+    recompute: bool = False,
 ) -> Updater:
     torch.manual_seed(0)
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY).to(dtype)
@@ -44,6 +45,8 @@ def updater(
         for part in model.modules():
             if isinstance(part, Dropout):
                 part.p = 0.0
+    if recompute:
+        recompute_activations(model)
     config = TrainConfig(max_updates=9, learning_rate=0.01, clip_norm=0.0, seed=seed)
     optimizer, progress = Optimizer(model, config), Progress(parts=parts)
     return Updater(model, optimizer, config, progress, print, ALONE, abreast)
@@ -53,7 +56,7 @@ def gradients(made: Updater, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, 
     """What an update says of itself, and the gradients it would apply."""
     found: dict[str, Tensor] = {}
 
-    def step(rate: float) -> float:
+    def step(rate: float, twins: object) -> float:
         for model in made._models:
             for name, p in model.model.named_parameters():
                 if p.grad is not None:
@@ -92,13 +95,8 @@ def test_parts_side_by_side_are_those_one_after_the_other(
     parts: int, abreast: int, *, recompute: bool
 ) -> None:
     """With dropout: gradients over several updates, and so the weights, to rounding."""
-    one = updater(parts=parts * abreast, dropout=True)
-    torch.manual_seed(0)
-    many = updater(parts=parts, abreast=abreast, dropout=True)
-    if recompute:
-        recompute_activations(one.model)
-        for wrapped in many._models:
-            recompute_activations(wrapped.model)
+    one = updater(parts=parts * abreast, dropout=True, recompute=recompute)
+    many = updater(parts=parts, abreast=abreast, dropout=True, recompute=recompute)
     for number in range(3):
         one.progress.update = many.progress.update = number
         expected, found = one.take(PAIRS, ROWS, 0.01), many.take(PAIRS, ROWS, 0.01)
@@ -126,12 +124,71 @@ def test_one_thread_of_several_that_fails_is_heard_and_its_part_split(
 ) -> None:
     made = updater(abreast=2)
     found, split = gradients(made, monkeypatch)
-    assert sorted(little_memory, reverse=True) == [15, 15, 8, 8, 7, 7]
-    assert made.progress.parts == 2
+    assert sorted(little_memory[:2]) == [15, 15]  # side by side
+    assert little_memory[2:] == [15, 8, 8, 7, 7]
+    assert made.progress.parts == 4 and not made.progress.side_by_side
     monkeypatch.setattr(module, "batch_loss", batch_loss)
     whole, expected = gradients(updater(abreast=2), monkeypatch)
     assert found.loss == pytest.approx(whole.loss)
     assert_alike(split, expected, 1e-12)
+
+
+def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what they would have drawn side by side; a batch of two pairs has no more parts."""
+    made = updater(abreast=2, dropout=True)
+
+    def limited(model: Transformer, batch: module.Batch, smoothing: float) -> LossSums:
+        if model is not made.model:
+            raise MemoryError
+        return batch_loss(model, batch, smoothing)
+
+    monkeypatch.setattr(module, "batch_loss", limited)
+    found = made.take(PAIRS, ROWS[:2], 0.01)
+    assert (made.progress.parts, made.progress.side_by_side) == (2, False)
+    assert capsys.readouterr().out == (
+        "not enough memory for update 1: batches are computed one part after the other from here "
+        "on\n"
+    )
+    monkeypatch.setattr(module, "batch_loss", batch_loss)
+    plenty = updater(abreast=2, dropout=True)
+    expected = plenty.take(PAIRS, ROWS[:2], 0.01)
+    assert found.loss == pytest.approx(expected.loss, rel=1e-12)
+    assert_alike(made.optimizer.weights(), plenty.optimizer.weights(), 1e-9)
+    config, progress = made.config, made.progress
+    again = Updater(made.model, made.optimizer, config, progress, print, ALONE, abreast=2)
+    assert len(again._models) == 1  # a run that goes on does not try again
+
+
+def test_memory_that_ends_in_the_step_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smaller parts would not help; and what Adam has begun it could not begin again."""
+    made, steps = updater(abreast=2), []
+
+    def step(*arguments: object) -> float:
+        steps.append(arguments)
+        raise MemoryError
+
+    monkeypatch.setattr(made.optimizer.adam, "step", step)
+    with pytest.raises(MemoryError):
+        made.take(PAIRS, ROWS, 0.01)
+    assert len(steps) == 1
+
+
+def test_a_twin_shares_weights_and_has_gradients_of_its_own() -> None:
+    torch.manual_seed(0)
+    model = Transformer(SHAPE, VOCABULARY, VOCABULARY)
+    twin = twin_of(model)
+    batch = collate(PAIRS, [0, 1])
+    batch_loss(twin, batch, 0.1).loss.backward()
+    assert all(each.grad is not None for each in twin.parameters())
+    assert all(each.grad is None for each in model.parameters())
+    for own, other in zip(twin.parameters(), model.parameters(), strict=True):
+        assert own.data_ptr() == other.data_ptr()
+    assert [name for name, _ in twin.named_parameters()] == [
+        name
+        for name, _ in model.named_parameters()  # what is tied is tied
+    ]
 
 
 @pytest.mark.parametrize("abreast", [1, 2])
@@ -165,9 +222,7 @@ def test_what_a_failed_attempt_held_is_free_before_the_next(
 def test_recomputed_activations_give_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     """With dropout, which draws the same again."""
     _, expected = gradients(updater(dropout=True), monkeypatch)
-    again = updater(dropout=True)
-    recompute_activations(again.model)
-    _, found = gradients(again, monkeypatch)
+    _, found = gradients(updater(dropout=True, recompute=True), monkeypatch)
     assert_alike(found, expected, 1e-12)
 
 
