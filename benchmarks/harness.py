@@ -188,7 +188,11 @@ def machine() -> str:
         text=True,
         check=False,
     ).stdout.strip()
-    tuned = {k: v for k, v in os.environ.items() if k in ("GLIBC_TUNABLES", "LD_PRELOAD")}
+    tuned = {
+        k: v
+        for k, v in os.environ.items()
+        if k.startswith(("GLIBC_TUNABLES", "LD_PRELOAD", "MALLOC_"))
+    }
     lines = [
         f"{_processor()}, {CORES} cores, {' '.join(instruction_sets()) or 'no known units'}",
         f"matrix products on {CORES} threads: {rates.float32:.0f} GFLOP/s in float32, "

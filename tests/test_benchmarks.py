@@ -196,7 +196,7 @@ def test_the_benchmark_of_a_large_corpus_runs(tmp_path: Path) -> None:
 def test_the_benchmark_of_going_on_runs(data: Path) -> None:
     texts = [f"--{side}={data / 'multi30k/raw' / file}" for side, file in SIDES]
     printed = run(
-        "resume.py", "--rounds", 1, *texts, "--set=batch_tokens=20000", "--set=d_model=16",
+        "resume.py", "--rounds", 1, *texts, "--set=train.batch_tokens=20000", "--set=d_model=16",
         "--set=heads=2", "--set=vocab_size=500", "--set=encoder_layers=1", "--set=decoder_layers=1",
     )  # fmt: skip
     rows = [line for line in printed.splitlines() if line.startswith("| after ")]
