@@ -113,9 +113,10 @@ def save_checkpoint(
     where the disk is full or cannot be written; earlier checkpoints stay whole.
     """
     place = _place(directory, progress.update)
+    weights, state = optimizer.contents()
     contents = {
-        WEIGHTS: safetensors.torch.save(_on_cpu(optimizer.weights())),
-        OPTIMIZER: safetensors.torch.save(_on_cpu(optimizer.state())),
+        WEIGHTS: safetensors.torch.save(_on_cpu(weights)),
+        OPTIMIZER: safetensors.torch.save(_on_cpu(state)),
     }
     contents[STATE] = _state(
         dataclasses.asdict(progress),
@@ -255,7 +256,10 @@ def _beside(place: Path) -> Path:
 def _write_beside(place: Path, contents: dict[str, bytes]) -> None:
     beside = _beside(place)
     with explained(beside):
+        is_first = not place.parent.is_dir()
         beside.mkdir(parents=True)
+        if is_first:
+            synchronise(place.parent.parent)
     try:
         atomic_write_all(beside, contents)
         with explained(place):

@@ -150,9 +150,9 @@ def refuse_what_cannot_fit(recipe: Recipe, corpus: Corpus, machine: Machine, wor
     """Raise an error where the model, or the largest pair, takes more memory than there is.
 
     A batch is computed in parts where memory does not suffice, so that what must fit is a single
-    pair; of several processes, whose batches are not split, each one's share. What is compared is
-    what the process may still take with what is certain to be held at once: a run that fits is not
-    refused. Raises `ConfigError` for the model and `DataError` for the pair, by file and line.
+    pair; of several processes, whose batches are not split, each one's share of a batch of such
+    pairs. What is compared is what the process may still take with what is certain to be held at
+    once. Raises `ConfigError` for the model and `DataError` for the pair, by file and line.
     """
     room = memory_room(machine.device, world.local_size)
     if room is None:
@@ -216,7 +216,8 @@ def memory_room(device: torch.device, processes: int) -> Room | None:
     total = _kilobytes(PROC / "meminfo").get("MemTotal")
     if total is not None:
         shared.append(Room(total, "the machine's memory"))
-    rooms = [room._replace(left=room.left // processes - status["VmRSS"]) for room in shared]
+    held = status["RssAnon"] + status["RssShmem"]  # the pages of files can be taken back
+    rooms = [room._replace(left=room.left // processes - held) for room in shared]
     address_space = _address_space()
     if address_space is not None:
         rooms.append(

@@ -116,6 +116,10 @@ class Optimizer:
         }
         return {**gathered(moments), **self.scaling()}
 
+    def contents(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The weights and the state; one call for all processes, so that they ask in one order."""
+        return self.weights(), self.state()
+
     def scaling(self) -> dict[str, Tensor]:
         """What the state says besides Adam's: the scale of losses, in float16."""
         if self.scale == 1.0:

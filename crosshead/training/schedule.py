@@ -5,7 +5,7 @@ from crosshead.training.recipe import TrainConfig
 
 def learning_rate(config: TrainConfig, d_model: int, update: int) -> float:
     """The rate that the schedule of `config` gives for an update; its warm-up has been chosen."""
-    assert config.warmup is not None  # by `sized`, where the recipe leaves it open
+    assert config.warmup is not None  # `with_sizes` chooses it where it is left open
     if config.schedule == "paper":
         return paper_rate(update, d_model, config.warmup)
     assert config.learning_rate is not None  # checked by TrainConfig

@@ -268,7 +268,14 @@ def test_what_fits_in_shares_is_not_refused(
     refuse_what_cannot_fit(shares, corpus, MACHINE, world)
 
 
-STATUS = "Name:\tpython\nVmSize:\t 3000 kB\nVmRSS:\t 1000 kB\nThreads:\t1\n"
+STATUS = """Name:	python
+VmSize:	 3000 kB
+VmRSS:	 1900 kB
+RssAnon:	 800 kB
+RssFile:	 900 kB
+RssShmem:	 200 kB
+Threads:	1
+"""
 
 
 @pytest.mark.parametrize(
