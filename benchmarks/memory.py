@@ -144,6 +144,7 @@ def _measured(forms: dict[str, Settings], rounds: int) -> dict[str, list[dict[st
 def recipe_of(settings: Settings) -> Recipe:
     """The recipe that the settings stand for."""
     chosen = [f"accumulate={settings['accumulate']}", f"train.batch_tokens={settings['tokens']}"]
+    chosen.append(f"data.max_length={settings['length'] - 1}")
     chosen.append(f"recompute={str(settings['recompute']).lower()}")
     if settings["layers"]:
         chosen += [f"{side}_layers={settings['layers']}" for side in ("encoder", "decoder")]

@@ -72,6 +72,9 @@ PARTS = ("source", "input", "output")
 
 OURS, MARIAN, NARROW = "crosshead", "Marian", "Marian, bfloat16 weights"
 
+ONE_BY_ONE = "crosshead, parts one by one"
+"""Ours again, with the settings found for it: what computing parts side by side is worth."""
+
 DEFAULTS: dict[str, Settings] = {
     OURS: {"precision": "float32", "threads": CORES},
     # Without float32 weights it is faster, but small updates are lost: a side of its own, whose
@@ -130,6 +133,7 @@ def _compare(size: str, files: Path, options: argparse.Namespace) -> str:
         if options.calibrate:
             settings = choose_settings(settings, CHOICES[side], _rate, calibration)
         chosen[side] = settings
+    chosen[ONE_BY_ONE] = {**chosen[OURS], "side": ONE_BY_ONE}
     workers = {side: Worker(settings) for side, settings in chosen.items()}
     starts = {
         side: worker.ask(do="loss", first=0, count=1)["loss"] for side, worker in workers.items()
@@ -154,13 +158,13 @@ def _compare(size: str, files: Path, options: argparse.Namespace) -> str:
         table(["side", "settings", "target tokens/s", "peak memory, MiB"], rows),
         f"Round by round, {options.rounds} rounds of {count} updates; median, least and largest:\n",
     ]
-    for rival in (MARIAN, NARROW):
+    for rival in (MARIAN, NARROW, ONE_BY_ONE):
         ratios = [a / b for a, b in zip(rates[OURS], rates[rival], strict=True)]
         lines.append(f"- {OURS} / {rival}: **{spread(ratios, 2)}**")
     lines += ["", _share_of_peak(operations, rates[OURS], chosen[OURS]["precision"])]
     lines += [f"Loss a token of the first batch, before any update: {_listed(starts, 4)}.\n"]
     if options.loss:
-        losses = {side: _loss_after(settings, options.loss) for side, settings in chosen.items()}
+        losses = {side: _loss_after(chosen[side], options.loss) for side in DEFAULTS}
         lines.append(
             f"Loss a token over the last tenth of {options.loss} updates: {_listed(losses, 3)}.\n"
         )
@@ -280,7 +284,7 @@ def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
         Progress(),
         progress,
         ALONE,
-        here.parts_abreast(config),
+        1 if settings["side"] == ONE_BY_ONE else here.parts_abreast(config),
     )
 
     def update(examples: list[Example], rate: float) -> float:
@@ -359,7 +363,7 @@ def _marian(ours: Transformer, recipe: Recipe, settings: Settings) -> Side:
     return Side(update, loss)
 
 
-SIDES = {OURS: _crosshead, MARIAN: _marian, NARROW: _marian}
+SIDES = {OURS: _crosshead, ONE_BY_ONE: _crosshead, MARIAN: _marian, NARROW: _marian}
 
 
 def _read_batches(path: str, first: int, count: int) -> list[Batch]:
