@@ -16,7 +16,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cache
@@ -304,10 +304,10 @@ def _in_processes(
 
 def _result(future: Future[Encoded], check: Check) -> Encoded:
     """What a task gives, unless `check` raises before."""
-    while True:
+    check()
+    while not wait([future], _PATIENCE).done:
         check()
-        with contextlib.suppress(TimeoutError):
-            return future.result(_PATIENCE)
+    return future.result()  # without a limit: a `TimeoutError` is what a file system has raised
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@ import multiprocessing
 import os
 import shutil
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -291,3 +292,11 @@ def test_whoever_is_asked_to_stop_kills_what_he_began_and_keeps_what_is_done(
         store(place, *split(config), config, BOTH, 1, print, check)
     assert set(multiprocessing.active_children()) == before
     assert len(list(shards_done("shard-*.safetensors"))) == 1
+
+
+def test_a_time_out_in_a_task_is_raised() -> None:
+    """As a file system raises it, over a network."""
+    future, asked = Future[Encoded](), iter(range(3))
+    future.set_exception(TimeoutError("Connection timed out"))
+    with pytest.raises(TimeoutError, match="Connection timed out"):
+        shards._result(future, lambda: print(next(asked)))
