@@ -1,6 +1,8 @@
 """Where tokenized corpora are kept, who uses them, and when they go.
 
 Each stands in a folder, `KEY`, or `KEY.part` while it is written, with a file `KEY.lock` beside it.
+Whoever writes or removes either folder holds the lock on that file, which is empty and stays for
+good: were it removed, the next would make another and be alone too, beside who holds the first.
 """
 
 import contextlib
@@ -12,42 +14,66 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from crosshead.errors import UserError
 from crosshead.files import explained
 
 UNUSED = 30
 """Days after which a corpus that no run has opened may go."""
 
+PATIENCE = 0.2
+"""Seconds between two looks whether the work is to end."""
+
 Say = Callable[[str], None]
+Check = Callable[[], None]
 
 
 def cache_directory() -> Path:
-    """Where tokenized corpora are kept: `$CROSSHEAD_CACHE`, or `crosshead` in the user's cache."""
+    """Where tokenized corpora are kept: `$CROSSHEAD_CACHE`, or `crosshead` in the user's cache.
+
+    Raises `UserError` where the user has no home, as in a container.
+    """
     if own := os.environ.get("CROSSHEAD_CACHE"):
         return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosshead"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosshead"
+    except RuntimeError:
+        raise UserError(
+            "tokenized corpora are kept in the home directory, and there is none: set HOME, or "
+            "CROSSHEAD_CACHE to another place"
+        ) from None
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """A block that one process at a time is in, by a lock on `path`: the others wait before it."""
+def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
+    """A block in which no other process writes or removes the corpus in `place`.
+
+    Where one does, `say` gets a line, and `check` is called several times a second until that one
+    is done: what it raises ends the wait.
+    """
+    path = _lock_of(place)
     with explained(path):
-        file = path.open("wb")
+        file = path.open("ab")
     with file:
-        lock(file, exclusive=True)
+        # Never inside the system's own wait: Python goes on with that after a signal.
+        if not lock(file, exclusive=True):
+            say(f"another run is tokenizing this corpus in {place.parent}: waiting for it")
+            while not lock(file, exclusive=True):
+                check()
+                time.sleep(PATIENCE)
         yield
 
 
-def lock(file: BinaryIO, *, exclusive: bool, wait: bool = True) -> bool:
+def lock(file: BinaryIO, *, exclusive: bool) -> bool:
     """Hold the system's lock on a file while it is open or mapped.
 
-    False where others hold one that excludes it, and this does not `wait`. Systems and file systems
-    without locks hold none.
+    False where others hold one that excludes an `exclusive` one; for a shared one this waits, since
+    nobody holds the other kind on a corpus for long. Systems and file systems without locks hold
+    none.
     """
     try:
         import fcntl
 
-        kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
-        fcntl.flock(file, kind if wait else kind | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
     except BlockingIOError:
         return False
     except (ImportError, OSError):
@@ -64,29 +90,40 @@ def remove_unused(directory: Path, say: Say) -> None:
     removed = 0
     for place in sorted(directory.iterdir()):
         with contextlib.suppress(OSError):  # another run was quicker, or it is somebody else's
-            if _is_corpus(place) and _age(place) > UNUSED and _is_free(place):
-                shutil.rmtree(place)
-                place.with_suffix(".lock").unlink(missing_ok=True)
-                removed += 1
+            removed += _is_corpus(place) and _is_old(place) and _remove_free(place)
     if removed:
         corpora = "corpus" if removed == 1 else "corpora"
         say(f"removed {removed} {corpora} from {directory}: not opened for {UNUSED} days")
+
+
+def _remove_free(place: Path) -> bool:
+    """Remove an old corpus unless a process writes or has mapped it, as far as there are locks."""
+    with _lock_of(place).open("ab") as file:
+        if not lock(file, exclusive=True) or _is_mapped(place):
+            return False
+        # Again, and last: whoever opens a corpus makes it new before he maps its files.
+        if not _is_old(place):
+            return False
+        shutil.rmtree(place)
+    return True
+
+
+def _is_mapped(place: Path) -> bool:
+    for path in place.iterdir():
+        with path.open("r+b") as file:  # to be written: NFS locks no other file exclusively
+            if not lock(file, exclusive=True):
+                return True
+    return False
 
 
 def _is_corpus(place: Path) -> bool:
     return re.fullmatch(r"[0-9a-f]{32}(\.part)?", place.name) is not None and place.is_dir()
 
 
-def _age(place: Path) -> float:
-    """Days since a corpus was opened, or since a file was made in it."""
-    return (time.time() - place.stat().st_mtime) / 86_400
+def _is_old(place: Path) -> bool:
+    """Whether it is long ago that a corpus was opened, or that a file was made in it."""
+    return time.time() - place.stat().st_mtime > UNUSED * 86_400
 
 
-def _is_free(place: Path) -> bool:
-    """Whether no process writes or has mapped a corpus, as far as there are locks."""
-    for path in (place.with_suffix(".lock"), *place.iterdir()):
-        if path.is_file():
-            with path.open("rb") as file:
-                if not lock(file, exclusive=True, wait=False):
-                    return False
-    return True
+def _lock_of(place: Path) -> Path:
+    return place.with_suffix(".lock")

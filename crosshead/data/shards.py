@@ -15,7 +15,7 @@ import shutil
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from crosshead.data.cached import Say, alone, lock, remove_unused
+from crosshead.data.cached import PATIENCE, Check, Say, alone, lock, remove_unused
 from crosshead.data.corpora import Corpora, DataConfig, Part, file_sha256
 from crosshead.data.filters import (
     CHUNKS_A_SHARD,
@@ -54,11 +54,6 @@ FORMAT = 1
 _CONTENTS = "corpus.json"
 _AHEAD = 3
 """So many tasks wait for each process, so that none is idle and few are held."""
-
-_PATIENCE = 0.2
-"""Seconds between two looks whether the work is to end."""
-
-Check = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -130,7 +125,7 @@ def store(
     """
     make_directory(place.parent)
     part = place.with_suffix(".part")
-    with alone(place.with_suffix(".lock")):
+    with alone(place, say, check):
         if not place.is_dir():
             make_directory(part)
             save_tokenizers(part, *tokenizers, joint=False)
@@ -305,7 +300,7 @@ def _in_processes(
 def _result(future: Future[Encoded], check: Check) -> Encoded:
     """What a task gives, unless `check` raises before."""
     check()
-    while not wait([future], _PATIENCE).done:
+    while not wait([future], PATIENCE).done:
         check()
     return future.result()  # without a limit: a `TimeoutError` is what a file system has raised
 

@@ -1,7 +1,10 @@
+import contextlib
 import multiprocessing
 import os
 import shutil
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 
 from crosshead.data import filters, shards
+from crosshead.data.cached import alone
 from crosshead.data.corpora import Corpora, DataConfig, survey, training_parts
 from crosshead.data.filters import Encoded, Kept, keep_pairs
 from crosshead.data.heldout import HeldOut, hold_out
@@ -108,6 +112,17 @@ def test_what_is_mapped_is_what_would_be_in_memory(
 
 class Killed(BaseException):
     """What a test throws in the place of a signal."""
+
+
+@contextlib.contextmanager
+def another_at_work(place: Path) -> Iterator[None]:
+    """A block in which another run writes a corpus, if only for 5 seconds: no mistake hangs."""
+    with contextlib.ExitStack() as run:
+        run.enter_context(alone(place, pytest.fail, never))
+        timer = threading.Timer(5, run.close)
+        timer.start()
+        yield
+        timer.cancel()
 
 
 @pytest.mark.parametrize("done", [1, 3, 5])
@@ -292,6 +307,23 @@ def test_whoever_is_asked_to_stop_kills_what_he_began_and_keeps_what_is_done(
         store(place, *split(config), config, BOTH, 1, print, check)
     assert set(multiprocessing.active_children()) == before
     assert len(list(shards_done("shard-*.safetensors"))) == 1
+
+
+def test_whoever_waits_for_another_run_may_be_asked_to_stop(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    place, said, asked = tmp_path / "key", list[str](), list[int]()
+
+    def check() -> None:
+        asked.append(1)
+        if len(asked) == 3:
+            raise Killed
+
+    with another_at_work(place), pytest.raises(Killed):
+        store(place, *split(config), config, BOTH, 1, said.append, check)
+    assert said == [f"another run is tokenizing this corpus in {tmp_path}: waiting for it"]
+    assert not place.with_suffix(".part").exists()
+    assert_same(stored(config, place, said).kept, in_memory(config))
 
 
 def test_a_time_out_in_a_task_is_raised() -> None:
