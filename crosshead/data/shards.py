@@ -2,8 +2,11 @@
 
 They are kept in a folder whose name is a key of all that they follow from. It is written as
 `KEY.part`, a shard of about a million pairs at a time, and renamed when it is whole, so that what
-was interrupted goes on with the shards that are there. What is mapped is locked, and a folder has
-the time of its last use: by these `crosshead.data.cached` knows what may go.
+was interrupted goes on with what is there. What is mapped is locked, and a folder has the time of
+its last use: by these `crosshead.data.cached` knows what may go.
+
+A file is damaged where it is missing or is not what was written, and is made again. What the system
+does not let be read is not: that ends the run, and nothing is removed.
 """
 
 import contextlib
@@ -49,7 +52,7 @@ from crosshead.errors import UserError
 from crosshead.files import atomic_file, atomic_write, explained, make_directory
 
 FORMAT = 1
-"""Changes with what is in the files, or with how it follows from the text."""
+"""Changes with what is in the files, how it follows from the text, or how much a shard holds."""
 
 _CONTENTS = "corpus.json"
 _AHEAD = 3
@@ -91,19 +94,19 @@ def cache_key(
 
 
 def open_stored(place: Path, parts: Sequence[Part], say: Say) -> Stored | None:
-    """The tokenized corpus in `place`, or None where there is none.
+    """The tokenized corpus in `place`, or None where there is none that is whole.
 
-    All of it is read once, for its checksums (a second for each gigabyte), and then mapped. One
-    that is damaged is removed; `say` gets a line about it.
+    All of it is read once, for its checksums (a second for each gigabyte), and then mapped. `say`
+    gets a line about one that is damaged, which `store` makes again. Raises `UserError` where the
+    system does not let it be read or mapped.
     """
-    if not place.is_dir():
-        return None
+    with _reading(place):
+        if not place.is_dir():
+            return None
     try:
         return _opened(place, parts)
-    except (OSError, LookupError, TypeError, ValueError) as error:
-        say(f"the tokenized corpus in {place} is damaged ({error}); it is made again")
-        with explained(place):
-            shutil.rmtree(place)
+    except _Damaged as error:
+        say(f"the tokenized corpus in {place} is damaged ({error.found}); it is made again")
         return None
 
 
@@ -119,46 +122,85 @@ def store(
 ) -> Stored:
     """Tokenize a corpus into `place`, in `workers` processes, and open it.
 
-    What an earlier call has left there is gone on with. `check` is called several times a second:
-    what it raises ends this, and the shards that are done stay. Raises `DataError` where no pair is
-    left and `UserError` where files cannot be written or a process dies.
+    What an earlier call has left there is gone on with, and what is damaged is made again. One
+    process at a time does this; the others wait for it, and find it done. `check` is called several
+    times a second: what it raises ends this, and the shards that are done stay. Raises `DataError`
+    where no pair is left and `UserError` where files cannot be read or written or a process dies.
     """
     make_directory(place.parent)
-    part = place.with_suffix(".part")
     with alone(place, say, check):
-        if not place.is_dir():
-            make_directory(part)
-            save_tokenizers(part, *tokenizers, joint=False)
-            count = _write_shards(part, text, held, config, workers, say, check)
-            _join(part, count, text, held)
+        # Looked at again, since others may have made it, or made it anew, before this was alone.
+        stored = open_stored(place, text.parts, _unsaid)
+        if stored is None:
+            with explained(place), contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(place)
+            part = place.with_suffix(".part")
+            if open_stored(part, text.parts, _unsaid) is None:
+                make_directory(part)
+                save_tokenizers(part, *tokenizers, joint=False)
+                count = _write_shards(part, text, held, config, workers, say, check)
+                _join(part, count, text, held, check)
+            # Before the rename: what is in its place is not written again. Cut off here, the next
+            # finds `part` whole without them.
+            _remove_what_is_joined(part)
             with explained(place):
                 part.rename(place)
-            _remove_shards(place, count)
+            stored = _opened(place, text.parts)
             remove_unused(place.parent, say)
-    stored = _opened(place, text.parts)
     require_some(stored.kept)
     return stored
 
 
+def _unsaid(line: str) -> None:
+    """A line that was said before, or says what is no news."""
+
+
+class _Damaged(UserError):
+    """A file of a tokenized corpus that is missing or is not what was written: `found` says how."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.found = f"{path.name}: {reason}"
+        super().__init__(f"{path}: {reason}; start the same again, and it is made again")
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """A block that reads `path`: raises `_Damaged`, and `UserError` where the system says no."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise _Damaged(Path(error.filename or path), "missing") from None
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or path}: cannot be read: {error.strerror or error}; nothing was "
+            "removed: start the same again once it can be, or remove its folder to make it again"
+        ) from None
+    except (LookupError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        raise _Damaged(path, str(error)) from None
+
+
 def _opened(place: Path, parts: Sequence[Part]) -> Stored:
-    """Raises what it meets where something is missing or not as it was written."""
+    """Raises what `_reading` raises."""
     with contextlib.suppress(OSError):  # it may be somebody else's, to be read only
         os.utime(place)
-    contents = json.loads(_unsealed(place / _CONTENTS))
-    text = Corpora(parts, contents["counts"])
-    arrays = {name: _mapped(place / name, facts) for name, facts in contents["arrays"].items()}
-    valid = [((source, target), text.origin(row)) for row, source, target in contents["held"]]
-    repeats = [int(row) for row in contents["repeats"]]
-    held = held_out(valid, [row for row, _, _ in contents["held"]], repeats)
-    return Stored(text, Kept(text, Encoded(**arrays), contents["sha256"]), held)
+    path = place / _CONTENTS
+    with _reading(path):
+        contents = json.loads(_unsealed(path))
+        text = Corpora(parts, contents["counts"])
+        valid = [((source, target), text.origin(row)) for row, source, target in contents["held"]]
+        repeats = [int(row) for row in contents["repeats"]]
+        held = held_out(valid, [row for row, _, _ in contents["held"]], repeats)
+        arrays = {name: _mapped(place / name, facts) for name, facts in contents["arrays"].items()}
+        return Stored(text, Kept(text, Encoded(**arrays), contents["sha256"]), held)
 
 
 def _mapped(path: Path, facts: dict[str, Any]) -> np.ndarray:
+    """Raises what `_reading` raises."""
     dtype, length = np.dtype(facts["dtype"]), int(facts["length"])
-    with path.open("rb") as file:
+    with _reading(path), path.open("rb") as file:
         lock(file, exclusive=False)
         if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
-            raise ValueError(f"{path.name} has not its checksum")
+            raise ValueError("has not its checksum")
         if not length:
             return np.zeros(0, dtype)  # nothing cannot be mapped
         # As a plain array, for the sake of its speed; it keeps the mapping open, and that the lock.
@@ -176,8 +218,10 @@ def _write_shards(
 ) -> int:
     """Write the shards that are missing; how many there are."""
     done: list[np.ndarray] = []
-    while (shard := _read_shard(part, len(done))) is not None:
-        done.append(np.array(shard.hashes))
+    with contextlib.suppress(_Damaged):  # the first that is missing, at the latest
+        while True:
+            check()
+            done.append(np.array(_read_shard(part, len(done)).hashes))
     if done:
         say(f"going on with the tokenized corpus in {part}: shards that are there: {len(done)}")
     else:
@@ -195,7 +239,7 @@ def _write_shards(
     return count
 
 
-def _join(part: Path, count: int, text: Corpora, held: HeldOut) -> None:
+def _join(part: Path, count: int, text: Corpora, held: HeldOut, check: Check) -> None:
     """Join the shards to one file for each array, with what else there is to know."""
     facts: dict[str, dict[str, Any]] = {}
     with contextlib.ExitStack() as stack:
@@ -203,11 +247,13 @@ def _join(part: Path, count: int, text: Corpora, held: HeldOut) -> None:
             name: (stack.enter_context(atomic_file(part / name)), hashlib.sha256())
             for name in Encoded._fields
         }
-        for shard in continued(_all_shards(part, count)):
+        for shard in continued(_read_shard(part, number) for number in range(count)):
+            check()
             for name, array in shard._asdict().items():
                 write, digest = files[name]
-                write(array.tobytes())
-                digest.update(array.tobytes())
+                data = array.tobytes()
+                write(data)
+                digest.update(data)
                 length = facts.get(name, {"length": 0})["length"] + len(array)
                 facts[name] = {"dtype": array.dtype.str, "length": length}
     for name, (_, digest) in files.items():
@@ -224,26 +270,18 @@ def _join(part: Path, count: int, text: Corpora, held: HeldOut) -> None:
     _seal(part / _CONTENTS, json.dumps(contents).encode())
 
 
-def _remove_shards(place: Path, count: int) -> None:
-    for number in range(count):
-        for path in (_shard_path(place, number), _seal_of(_shard_path(place, number))):
-            path.unlink(missing_ok=True)
+def _remove_what_is_joined(part: Path) -> None:
+    """Remove the shards, and the files that were unfinished when their writer was killed."""
+    with explained(part):
+        for path in (*part.glob("shard-*"), *part.glob(".*.tmp")):
+            path.unlink()
 
 
-def _all_shards(part: Path, count: int) -> Iterator[Encoded]:
-    for number in range(count):
-        shard = _read_shard(part, number)
-        if shard is None:
-            raise UserError(f"{_shard_path(part, number)}: damaged; begin again")
-        yield shard
-
-
-def _read_shard(part: Path, number: int) -> Encoded | None:
-    """A shard, or None where there is none, or none that is whole."""
-    try:
-        return Encoded(**safetensors.numpy.load(_unsealed(_shard_path(part, number))))
-    except (OSError, ValueError, TypeError, safetensors.SafetensorError):
-        return None
+def _read_shard(part: Path, number: int) -> Encoded:
+    """Raises what `_reading` raises."""
+    path = _shard_path(part, number)
+    with _reading(path):
+        return Encoded(**safetensors.numpy.load(_unsealed(path)))
 
 
 def _shard_path(part: Path, number: int) -> Path:
@@ -260,7 +298,7 @@ def _unsealed(path: Path) -> bytes:
     """What `_seal` wrote; `OSError` where it is missing, `ValueError` where damaged."""
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest().encode() != _seal_of(path).read_bytes():
-        raise ValueError(f"{path.name} has not its checksum")
+        raise ValueError("has not its checksum")
     return data
 
 

@@ -1,10 +1,12 @@
 import contextlib
+import errno
 import multiprocessing
 import os
+import resource
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -114,6 +116,11 @@ class Killed(BaseException):
     """What a test throws in the place of a signal."""
 
 
+def killed() -> None:
+    """Somebody asks for the end."""
+    raise Killed
+
+
 @contextlib.contextmanager
 def another_at_work(place: Path) -> Iterator[None]:
     """A block in which another run writes a corpus, if only for 5 seconds: no mistake hangs."""
@@ -123,6 +130,16 @@ def another_at_work(place: Path) -> Iterator[None]:
         timer.start()
         yield
         timer.cancel()
+
+
+def killed_at(line: str) -> Callable[[str], None]:
+    """Somebody asks for the end once a line that begins so is said."""
+
+    def kill(said: str) -> None:
+        if said.startswith(line):
+            raise Killed
+
+    return kill
 
 
 @pytest.mark.parametrize("done", [1, 3, 5])
@@ -165,13 +182,8 @@ def test_of_an_interrupted_corpus_a_damaged_shard_is_made_again(
     config: DataConfig, tmp_path: Path
 ) -> None:
     place = tmp_path / "key"
-
-    def kill(line: str) -> None:
-        if line.startswith("tokenized 144"):
-            raise Killed
-
     with pytest.raises(Killed):
-        store(place, *split(config), config, BOTH, 1, kill, never)
+        store(place, *split(config), config, BOTH, 1, killed_at("tokenized 144"), never)
     second = place.with_suffix(".part") / "shard-00001.safetensors"
     second.write_bytes(second.read_bytes()[:-1] + b"\x07")
     said: list[str] = []
@@ -197,10 +209,179 @@ def test_a_damaged_corpus_is_made_again_and_the_line_says_so(
             said.clear()
             assert open_stored(place, training_parts(config), said.append) is None, path
             [line] = said
-            assert line.startswith(f"the tokenized corpus in {place} is damaged (")
-            assert path.stem in line and "\n" not in line
-            assert not place.exists()
+            assert line.startswith(f"the tokenized corpus in {place} is damaged ({path.stem}")
+            assert "\n" not in line
+            shutil.rmtree(place)
+    for name in ("corpus.json", "rows"):
+        shutil.copytree(whole, place, dirs_exist_ok=True)
+        (place / name).write_bytes(b"")
+        said.clear()
+        assert_same(stored(config, place, said).kept, in_memory(config))
+        assert len(said) == 6
+
+
+def test_what_another_process_has_made_anew_meanwhile_is_taken(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    place, said = tmp_path / "key", list[str]()
+    stored(config, place, said)
+    shutil.copytree(place, tmp_path / "whole")
+    (place / "rows").unlink()
+    assert open_stored(place, training_parts(config), said.append) is None
+    shutil.rmtree(place)
+    (tmp_path / "whole").rename(place)
+    before = (place / "corpus.json").stat().st_mtime_ns
+    said.clear()
     assert_same(stored(config, place, said).kept, in_memory(config))
+    assert (place / "corpus.json").stat().st_mtime_ns == before and not said
+
+
+def test_what_is_damaged_is_removed_by_who_is_alone_with_it(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    place, said = tmp_path / "key", list[str]()
+    stored(config, place, said)
+    (place / "rows").unlink()
+    before = sorted(place.iterdir())
+    with another_at_work(place):
+        assert open_stored(place, training_parts(config), said.append) is None
+        with pytest.raises(Killed):
+            store(place, *split(config), config, BOTH, 1, said.append, killed)
+    assert sorted(place.iterdir()) == before
+
+
+@contextlib.contextmanager
+def no_files_left() -> Iterator[None]:
+    """A block in which this process has all the files open that it may."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.dup(1))
+        yield
+    finally:
+        for each in taken:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_too_many_open_files_are_no_damage(config: DataConfig, tmp_path: Path) -> None:
+    place, said = tmp_path / "key", list[str]()
+    stored(config, place, said)
+    before, parts = sorted(place.iterdir()), training_parts(config)
+    with (
+        pytest.raises(UserError, match=rf"^{place}/corpus.json: cannot be read: Too many open"),
+        no_files_left(),
+    ):
+        open_stored(place, parts, pytest.fail)
+    assert sorted(place.iterdir()) == before
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EIO, errno.EACCES])
+@pytest.mark.parametrize("function", ["numpy.memmap", "hashlib.file_digest"])
+def test_what_the_system_does_not_let_be_read_is_no_damage(
+    config: DataConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    number: int,
+) -> None:
+    place, said = tmp_path / "key", list[str]()
+    stored(config, place, said)
+    before = sorted(place.iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr(function, refused(number))
+        for again in (
+            lambda: open_stored(place, training_parts(config), pytest.fail),
+            lambda: stored(config, place, []),
+        ):
+            with pytest.raises(UserError) as caught:
+                again()
+            assert str(caught.value).startswith(f"{place}/source_ids: cannot be read: ")
+            assert os.strerror(number) in str(caught.value) and "\n" not in str(caught.value)
+            assert sorted(place.iterdir()) == before
+    assert_same(stored(config, place, said).kept, in_memory(config))
+    assert len(said) == 6
+
+
+def refused(number: int) -> Callable[..., None]:
+    """A function against which the system is."""
+
+    def refuse(*given: object, **named: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EIO])
+def test_a_shard_that_the_system_does_not_let_be_read_is_not_made_again(
+    config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    place, said = tmp_path / "key", list[str]()
+    part, read_bytes = place.with_suffix(".part"), Path.read_bytes
+    with pytest.raises(Killed):
+        store(place, *split(config), config, BOTH, 1, killed_at("tokenized 144"), never)
+
+    def read(path: Path) -> bytes:
+        return read_bytes(path) if path.name != "shard-00001.safetensors" else refuse()
+
+    refuse = refused(number)
+    before = {path: path.stat().st_mtime_ns for path in part.glob("shard-*")}
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", read)
+        with pytest.raises(UserError, match=rf"^{part}/shard-00001.safetensors: cannot be read: "):
+            stored(config, place, [])
+    assert {path: path.stat().st_mtime_ns for path in part.glob("shard-*")} == before
+    assert_same(stored(config, place, said).kept, in_memory(config))
+    assert said[0].endswith("shards that are there: 3")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "calls"),
+    [(Path, "unlink", 1), (Path, "unlink", 4), (Path, "rename", 0), (Path, "rename", 1)],
+)
+def test_cut_off_once_it_is_joined_it_is_whole_and_there_once(
+    config: DataConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: type,
+    name: str,
+    calls: int,
+) -> None:
+    place, said, done = tmp_path / "key", list[str](), list[Path]()
+    function = getattr(module, name)
+
+    def kill(path: Path, *given: object, **named: object) -> None:
+        if path.name.startswith(("shard-", "key.part")):
+            if len(done) == calls:
+                raise Killed
+            done.append(path)
+        function(path, *given, **named)
+        if name == "rename" and len(done) == calls:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, name, kill)
+        with pytest.raises(Killed):
+            stored(config, place, said)
+    assert len(said) == 6
+    found = open_stored(place, training_parts(config), pytest.fail) or stored(config, place, said)
+    assert_same(found.kept, in_memory(config))
+    assert len(said) == 6
+    assert not list(place.glob("shard-*")) and not place.with_suffix(".part").exists()
+
+
+def test_what_a_killed_writer_has_not_finished_goes(config: DataConfig, tmp_path: Path) -> None:
+    place, said = tmp_path / "key", list[str]()
+    part = place.with_suffix(".part")
+    part.mkdir()
+    for name in (".rows.17.tmp", ".shard-00001.safetensors.17.tmp", "shard-00099.safetensors"):
+        (part / name).write_bytes(b"half of it")
+    assert_same(stored(config, place, said).kept, in_memory(config))
+    expected = {"corpus.json", "corpus.sha256", "source.json", "target.json", *Encoded._fields}
+    assert {path.name for path in place.iterdir()} == expected
 
 
 def test_nothing_there_is_nothing_to_say(config: DataConfig, tmp_path: Path) -> None:
@@ -214,9 +395,9 @@ def test_what_another_process_has_made_meanwhile_is_taken(
 ) -> None:
     place, said = tmp_path / "key", list[str]()
     first = stored(config, place, said)
-    before = (place / "corpus.json").stat()
+    before = (place / "corpus.json").stat().st_mtime_ns
     second = stored(config, place, said)
-    assert (place / "corpus.json").stat() == before and len(said) == 6
+    assert (place / "corpus.json").stat().st_mtime_ns == before and len(said) == 6
     assert_same(second.kept, first.kept)
 
 
