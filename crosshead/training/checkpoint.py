@@ -94,6 +94,13 @@ class Progress:
     """What was typed: the command that began the run, and those that resumed it."""
     names: list[str] = field(default_factory=list)
     """The files of the text, as they were named when the run began."""
+    threads: int = 0
+    """That each process computed with; 0 where nobody wrote it down."""
+    processes: int = 1
+    accumulate: int = 0
+    """What the recipe said of parts when they were last counted by it; 0 as for threads."""
+    skipped_in_a_row: int = 0
+    """Updates without finite gradients since the last one with."""
 
     @property
     def epochs(self) -> float:

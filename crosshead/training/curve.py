@@ -50,6 +50,7 @@ def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color
         return []
     updates = [row["update"] for row in rows]
     marker = "o" if len(rows) <= 30 else None
-    values = [row[key] for row in rows]
+    # A gap where there is no number: no update was finite.
+    values = [float("nan") if row[key] is None else row[key] for row in rows]
     drawn: list[Any] = axes.plot(updates, values, label=label, color=color, marker=marker, ms=3)
     return drawn

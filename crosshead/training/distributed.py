@@ -8,22 +8,34 @@ The first one alone decides, validates and writes.
 
 import contextlib
 import os
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from crosshead.devices import choose_device
 from crosshead.errors import ConfigError, UserError
 from crosshead.models.transformer import Transformer
+from crosshead.training.log import counted
 
 _LONGEST_WORD = 256
 """Bytes that the first process says at once."""
+
+_PATIENCE = timedelta(days=1)
+"""How long processes wait for each other. The first one alone tokenizes the text and validates, for
+hours where there is much of it. One that dies is noticed without this: its connections break, and
+torchrun ends the others."""
+
+_GONE = ("gloo", "Connection closed", "Connection reset", "Broken pipe")
+"""What stands in the plain errors by which gloo says that there is nobody to talk to."""
 
 
 @dataclass(frozen=True)
@@ -42,33 +54,46 @@ class World:
         return self.rank == 0
 
     def device(self, name: str) -> torch.device:
-        """The device of that name; of several GPUs, `auto` and `cuda` are this process's own."""
-        if self.size > 1 and name in ("auto", "cuda") and torch.cuda.is_available():
-            name = f"cuda:{self.local_rank}"
-        return choose_device(name)
+        """The device of that name; of several GPUs, `auto` and `cuda` are this process's own.
+
+        Raises `ConfigError` where processes of one machine would have to share a GPU.
+        """
+        own = name in ("auto", "cuda")
+        if self.size == 1 or not torch.cuda.is_available() or not (own or name.startswith("cuda:")):
+            return choose_device(name)
+        if self.local_size > 1 and not own:
+            raise ConfigError(
+                f"train.device is {name}, one GPU for {self.local_size} processes; with auto each "
+                "has its own"
+            )
+        if self.local_size > torch.cuda.device_count():
+            raise ConfigError(
+                f"{self.local_size} processes of this machine would share "
+                f"{counted(torch.cuda.device_count(), 'GPU')}; start one a GPU (torchrun "
+                "--nproc-per-node gpu), or set train.device = cpu"
+            )
+        device = choose_device(f"cuda:{self.local_rank}" if own else name)
+        torch.cuda.set_device(device)
+        return device
 
     def total(self, values: Tensor) -> Tensor:
         """The sum of what all processes give."""
         if self.size > 1:
-            with _named_failure():
-                dist.all_reduce(values)
+            dist.all_reduce(values)
         return values
 
-    def agreed(self, word: str, device: torch.device) -> str:
+    def some(self, says: bool) -> bool:
+        """Whether one of all processes says so."""
+        return bool(self.total(torch.tensor(int(says))))
+
+    def agreed(self, word: str) -> str:
         """What the first process says, in a clause."""
         if self.size == 1:
             return word
         padded = word.encode()[:_LONGEST_WORD].ljust(_LONGEST_WORD, b"\0")
-        letters = torch.tensor(list(padded), dtype=torch.uint8, device=device)
-        with _named_failure():
-            dist.broadcast(letters, src=0)
+        letters = torch.tensor(list(padded), dtype=torch.uint8)
+        dist.broadcast(letters, src=0)
         return bytes(letters.tolist()).rstrip(b"\0").decode(errors="replace")
-
-    def wait(self) -> None:
-        """Go on when all processes have come here."""
-        if self.size > 1:
-            with _named_failure():
-                dist.barrier()
 
 
 ALONE = World()
@@ -79,8 +104,9 @@ ALONE = World()
 def joined() -> Iterator[World]:
     """A block in which this process is one of those that torchrun has started, if it has.
 
-    They talk by NCCL where there are GPUs, and by gloo elsewhere. Raises `ConfigError` where what
-    torchrun says in the environment cannot be.
+    What is on GPUs they send by NCCL, all else by gloo, whatever device the run then takes. Raises
+    `ConfigError` where what torchrun says in the environment cannot be, and `UserError` where
+    another process is lost, wherever in the block that comes out.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         yield ALONE
@@ -95,13 +121,38 @@ def joined() -> Iterator[World]:
     if size == 1:
         yield ALONE
         return
-    if torch.cuda.is_available():
-        torch.cuda.set_device(local_rank)
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     try:
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend, timeout=_PATIENCE)
         yield World(rank, size, local_rank, local_size)
+    except BaseException as error:
+        _let_go(error)
+        if not isinstance(error, RuntimeError) or not _is_loss(error):
+            raise
+        reason = str(error).partition("\n")[0]
+        raise UserError(
+            f"process {rank} of the run has lost another one ({reason}); what torchrun prints "
+            "names the one that failed first"
+        ) from None
     finally:
-        dist.destroy_process_group()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Free what the frames of an error hold, a `DistributedDataParallel` perhaps.
+
+    Were that the last to hold the group of processes, its end would wait, with Python's lock, for a
+    thread that may be waiting for the lock.
+    """
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
+
+
+def _is_loss(error: RuntimeError) -> bool:
+    """Whether an error says that another process is gone, rather than that this one has failed."""
+    return isinstance(error, dist.DistError) or any(words in str(error) for words in _GONE)
 
 
 def shard(model: Transformer) -> None:
@@ -114,12 +165,15 @@ def shard(model: Transformer) -> None:
     """
     # It is about outputs that are changed in place: keys and values are not.
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view", UserWarning)
+    # Left to itself it would take a GPU, if there is one, for a model in main memory too.
+    mesh = init_device_mesh(next(model.parameters()).device.type, (dist.get_world_size(),))
     for layer in model.decoder.layers:
         # It projects the memory before its layer computes: `Decoder.project_memory`.
-        fully_shard(layer.cross_attention.key_value)
+        fully_shard(layer.cross_attention.key_value, mesh=mesh)
     for layer in (*model.encoder.layers, *model.decoder.layers):
-        fully_shard(layer)
-    fully_shard(model)  # embeddings, output projection: whole from `features` to the gradients
+        fully_shard(layer, mesh=mesh)
+    # Embeddings and output projection: whole from `features` to the gradients.
+    fully_shard(model, mesh=mesh)
     register_fsdp_forward_method(model, "features")
 
 
@@ -140,8 +194,7 @@ def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if not isinstance(tensor, DTensor):
             found[name] = tensor
             continue
-        with _named_failure():
-            whole = tensor.full_tensor()
+        whole = tensor.full_tensor()
         if dist.get_rank() == 0:
             found[name] = whole.cpu()
     return found
@@ -155,16 +208,3 @@ def like(model: Tensor, whole: Tensor) -> Tensor:
     return distribute_tensor(
         whole.to(model.device), model.device_mesh, model.placements, src_data_rank=None
     )
-
-
-@contextlib.contextmanager
-def _named_failure() -> Iterator[None]:
-    """Say in one line that another process is gone."""
-    try:
-        yield
-    except RuntimeError as error:  # that is how the backends say it
-        reason = str(error).partition("\n")[0]
-        raise UserError(
-            f"process {os.environ['RANK']} of the run has lost another one ({reason}); "
-            "what torchrun prints names the one that failed first"
-        ) from None

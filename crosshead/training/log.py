@@ -27,7 +27,7 @@ class RunLog:
 
     The kinds are `train`, `valid`, `average` (the validation of averaged weights) and `end`. `keep`
     bytes of an earlier log are kept when a run goes on from a checkpoint: what was logged after it
-    is logged again.
+    is logged again. What there is no number for is null: losses where no update was finite.
     """
 
     def __init__(self, directory: Path, keep: int = 0) -> None:
@@ -59,23 +59,6 @@ class RunLog:
         self._file.close()
         if self._events is not None:
             self._events.close()
-
-
-class NoLog(RunLog):
-    """The log of a process that keeps none, since another one does."""
-
-    def __init__(self) -> None:
-        pass
-
-    def write(self, kind: str, update: int, **values: Any) -> None:
-        """Nothing is written."""
-
-    def tell(self) -> int:
-        """The length of nothing."""
-        return 0
-
-    def close(self) -> None:
-        """Nothing was open."""
 
 
 def _tensorboard(directory: Path) -> Any:

@@ -16,7 +16,7 @@ from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
 from crosshead.training.distributed import ALONE, World
-from crosshead.training.log import Display, RunLog, counted
+from crosshead.training.log import Display, RunLog, Silent, counted
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.schedule import learning_rate
@@ -46,6 +46,26 @@ class Validation(NamedTuple):
         return [self.bleu, -self.loss] if metric == "bleu" else [-self.loss, self.bleu]
 
 
+class Diverged(UserError):
+    """The end of a run whose gradients stay infinite."""
+
+
+@dataclass
+class Lead:
+    """What a process decides, validates and writes by; of several, the first one alone has it."""
+
+    validate: Callable[[dict[str, Tensor]], Validation]
+    """Judges float32 weights."""
+    directory: Path
+    """Where checkpoints are written."""
+    log: RunLog
+    display: Display
+    should_stop: Callable[[], bool] = lambda: False
+    """Whether somebody asked the run to end (a signal)."""
+    keep_batch: Callable[[list[Example]], str] = lambda batch: ""
+    """Writes a batch down for replay, and says where, in a clause."""
+
+
 @dataclass
 class Training:
     """All that a run works with."""
@@ -55,47 +75,29 @@ class Training:
     config: TrainConfig
     examples: Callable[[int], Sequence[Example]]
     """The training examples of an epoch: others in each where subwords are sampled."""
-    validate: Callable[[dict[str, Tensor]], Validation]
-    """Judges float32 weights."""
-    directory: Path
-    """Where checkpoints are written."""
-    log: RunLog
-    display: Display
     progress: Progress
-    should_stop: Callable[[], bool] = lambda: False
-    """Whether somebody asked the run to end (a signal)."""
+    lead: Lead | None
+    """None in a process that does as the first one says."""
     world: World = ALONE
     """The processes that train together. All come here; the first one decides and writes."""
     abreast: int = 1
     """Parts of a batch that are computed at a time."""
-    keep_batch: Callable[[list[Example]], str] = lambda batch: ""
-    """Writes a batch down for replay, and says where, in a clause."""
-
-    def diverged(self, examples: Sequence[Example], rows: np.ndarray) -> UserError:
-        """The error that ends a run whose gradients stay infinite, its last batch written down."""
-        kept = ""
-        if self.world.is_first:
-            kept = self.keep_batch([examples[row] for row in rows.tolist()])
-        return UserError(
-            f"the gradients of {MAX_SKIPPED} updates in a row, up to update "
-            f"{self.progress.update + 1}, were not finite; lower train.learning_rate{kept}"
-        )
 
 
 def fit(training: Training) -> str:
     """Train until a budget is spent, validation stops improving, or somebody asks to stop.
 
     Returns why it ended, in a clause. A checkpoint of the last update is on disk afterwards. Raises
-    `UserError` where gradients stay infinite.
+    `Diverged` where gradients stay infinite.
     """
-    config, progress = training.config, training.progress
+    config, progress, lead = training.config, training.progress, training.lead
     meter = Meter(progress)
     updater = Updater(
         training.model,
         training.optimizer,
         config,
         progress,
-        training.display.say,
+        (lead.display if lead else Silent()).say,
         training.world,
         training.abreast,
     )
@@ -110,7 +112,7 @@ def fit(training: Training) -> str:
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
         outcome = updater.take(examples, rows, rate)
         if not meter.add(outcome, rate):
-            raise training.diverged(examples, rows)
+            raise _diverged(training, [examples[row] for row in rows.tolist()])
         progress.update += 1
         reason = _reason_to_end(training, meter.elapsed())
         if progress.update % config.log_every == 0 or reason:
@@ -124,7 +126,8 @@ def fit(training: Training) -> str:
             _checkpoint(training, meter, due=checkpoints)
         if reason:
             break
-    training.display.close()
+    if lead:
+        lead.display.close()
     return reason
 
 
@@ -134,7 +137,6 @@ class Meter:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._began = time.perf_counter()
-        self._skipped_in_a_row = 0
         self.rate = self.norm = self.loss = self.nll = 0.0
         self.tokens = self.counted = 0
         self._since = self._began
@@ -146,9 +148,9 @@ class Meter:
         self.rate = rate
         if outcome.norm is None:
             self._progress.skipped += 1
-            self._skipped_in_a_row += 1
-            return self._skipped_in_a_row < MAX_SKIPPED
-        self._skipped_in_a_row = 0
+            self._progress.skipped_in_a_row += 1
+            return self._progress.skipped_in_a_row < MAX_SKIPPED
+        self._progress.skipped_in_a_row = 0
         self.norm = outcome.norm
         self.counted += outcome.tokens
         self.loss += outcome.loss
@@ -169,16 +171,16 @@ class Meter:
         """Keep time that was not spent on updates out of the speed."""
         self._since += seconds
 
-    def values(self) -> dict[str, float | int]:
-        """The means since the last call, for the log."""
+    def values(self) -> dict[str, float | None]:
+        """The means since the last call, for the log; None where no update was finite."""
         seconds = time.perf_counter() - self._since
         values = {
-            "loss": self.loss / max(1, self.counted),
-            "nll": self.nll / max(1, self.counted),
+            "loss": self.loss / self.counted if self.counted else None,
+            "nll": self.nll / self.counted if self.counted else None,
             "target_tokens": self._progress.target_tokens,
             "target_tokens_per_second": round(self.tokens / seconds, 1),
             "learning_rate": self.rate,
-            "gradient_norm": self.norm,
+            "gradient_norm": self.norm if self.counted else None,
         }
         self._clear()
         return values
@@ -235,13 +237,13 @@ def _reason_to_end(training: Training, since: float) -> str:
 
     The first of several processes decides for all.
     """
-    reason = _own_reason(training, since) if training.world.is_first else ""
-    return training.world.agreed(reason, training.optimizer.device)
+    reason = _own_reason(training, training.lead, since) if training.lead else ""
+    return training.world.agreed(reason)
 
 
-def _own_reason(training: Training, since: float) -> str:
+def _own_reason(training: Training, lead: Lead, since: float) -> str:
     config, progress = training.config, training.progress
-    if training.should_stop():
+    if lead.should_stop():
         return STOPPED
     if config.max_updates is not None and progress.update >= config.max_updates:
         return f"max_updates {config.max_updates} is reached"
@@ -267,13 +269,23 @@ def _fraction(training: Training, since: float) -> float:
     return min(1.0, max(shares))
 
 
+def _diverged(training: Training, batch: list[Example]) -> Diverged:
+    """The error that ends a run whose gradients stay infinite, its last batch written down."""
+    kept = training.lead.keep_batch(batch) if training.lead else ""
+    return Diverged(
+        f"the gradients of {MAX_SKIPPED} updates in a row, up to update "
+        f"{training.progress.update + 1}, were not finite; lower train.learning_rate{kept}"
+    )
+
+
 def _report(training: Training, meter: Meter) -> None:
-    if not training.world.is_first:
+    progress, lead = training.progress, training.lead
+    if lead is None:
         return
-    progress, values = training.progress, meter.values()
+    values = meter.values()
     device = next(training.model.parameters()).device
     elapsed = meter.elapsed()
-    training.log.write(
+    lead.log.write(
         "train",
         progress.update,
         epoch=progress.epoch,
@@ -282,10 +294,12 @@ def _report(training: Training, meter: Meter) -> None:
         skipped=progress.skipped,
         peak_memory_bytes=peak_memory(device),
     )
-    training.display.advance(
+    loss = values["loss"]
+    lead.display.advance(
         _fraction(training, elapsed),
-        f"update {progress.update}  epoch {progress.epoch}  loss {values['loss']:.3f}  "
-        f"{values['target_tokens_per_second']:,.0f} tokens/s"
+        f"update {progress.update}  epoch {progress.epoch}  "
+        + ("no finite update" if loss is None else f"loss {loss:.3f}")
+        + f"  {values['target_tokens_per_second']:,.0f} tokens/s"
         + (f"  {progress.skipped} skipped" if progress.skipped else ""),
     )
 
@@ -301,22 +315,22 @@ def _owes_validation(training: Training, reason: str) -> bool:
 def _validate(training: Training, meter: Meter) -> None:
     """Judge the present weights, and keep them as the best if they are."""
     weights = training.optimizer.weights()  # of several processes each may have a share
-    if not training.world.is_first:
+    progress, config, lead = training.progress, training.config, training.lead
+    if lead is None:
         return
-    progress, config = training.progress, training.config
     began = time.perf_counter()
-    found = training.validate(weights)
+    found = lead.validate(weights)
     score = found.score(config.metric)
     is_best = progress.best_score is None or score > progress.best_score
     if is_best:
         progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
-        save_best(training.directory, weights)
+        save_best(lead.directory, weights)
     elif progress.update > (config.warmup or 0):  # before it, chance decides which is better
         progress.since_best += 1
     progress.validated = progress.update
     progress.seconds += meter.restart()
     meter.leave_out(time.perf_counter() - began)
-    training.log.write(
+    lead.log.write(
         "valid",
         progress.update,
         epoch=progress.epoch,
@@ -326,7 +340,7 @@ def _validate(training: Training, meter: Meter) -> None:
         bleu=found.bleu,
         best=is_best,
     )
-    training.display.say(
+    lead.display.say(
         f"update {progress.update}  epoch {progress.epoch}  validation: loss {found.loss:.3f}  "
         f"BLEU (greedy) {found.bleu:.2f}{'  (best so far)' if is_best else ''}"
     )
@@ -337,16 +351,16 @@ def _checkpoint(training: Training, meter: Meter, *, due: bool) -> None:
 
     So a run that was stopped and resumed leaves, and averages, the checkpoints of one that was not.
     """
-    if not training.world.is_first:
+    progress, lead = training.progress, training.lead
+    if lead is None:
         # What the first writes it may have to be sent: `save_checkpoint` asks in this order.
         training.optimizer.weights(), training.optimizer.state()
         return
-    progress = training.progress
     began = time.perf_counter()
     progress.seconds += meter.restart()
-    progress.log_bytes = training.log.tell()
+    progress.log_bytes = lead.log.tell()
     replaced, progress.interim = progress.interim, 0 if due else progress.update
     save_checkpoint(
-        training.directory, training.optimizer, progress, training.config.keep_last, replaced
+        lead.directory, training.optimizer, progress, training.config.keep_last, replaced
     )
     meter.leave_out(time.perf_counter() - began)

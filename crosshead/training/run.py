@@ -3,24 +3,19 @@
 import contextlib
 import dataclasses
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from crosshead.bundle import (
     CHECKPOINTS,
     RECIPE,
     BundleScore,
-    build_model,
-    load_bundle,
     save_bundle,
     set_weights,
-    weights_of,
 )
 from crosshead.card import model_card
 from crosshead.data.batching import Example
@@ -28,18 +23,15 @@ from crosshead.data.filters import write_held_out, write_left_out
 from crosshead.data.tokenizers import save_tokenizers
 from crosshead.errors import UserError
 from crosshead.files import atomic_write
-from crosshead.models.transformer import Transformer
 from crosshead.training.checkpoint import (
     BEST,
     Progress,
     average_weights,
     list_checkpoints,
     load_best,
-    load_checkpoint,
-    load_newest,
     load_weights,
 )
-from crosshead.training.corpus import Corpus, Stopped, epoch_examples, read_corpus
+from crosshead.training.corpus import Corpus, Stopped, epoch_examples
 from crosshead.training.curve import plot_curve
 from crosshead.training.directory import (
     HELD_OUT,
@@ -53,16 +45,12 @@ from crosshead.training.directory import (
     kept_beside,
     run_directory,
 )
-from crosshead.training.distributed import World, joined, shard
-from crosshead.training.hardware import Machine, choose_machine
+from crosshead.training.distributed import World, joined
 from crosshead.training.judge import Judge
-from crosshead.training.log import LOG, Display, NoLog, RunLog, Silent
-from crosshead.training.loop import STOPPED, Training, Validation, fit
-from crosshead.training.memory import recompute_activations, refuse_what_cannot_fit
-from crosshead.training.optimizer import Optimizer
+from crosshead.training.log import LOG, Display, RunLog, Silent
+from crosshead.training.loop import STOPPED, Diverged, Lead, Training, fit
 from crosshead.training.recipe import Recipe, to_toml
-from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
-from crosshead.training.sizes import with_sizes
+from crosshead.training.setup import Setup, absolute, begun, followed, resumed
 from crosshead.training.summary import card_facts, opening_lines, search_name
 
 __all__ = ["LEFT_OUT", "RECIPE", "Summary", "train"]
@@ -84,19 +72,6 @@ class Summary:
     """How the translations that were scored came about."""
     rank: int = 0
     """Which of several processes this was; the first, 0, has more to say than the others."""
-
-
-@dataclass
-class Setup:
-    """A run that is ready to begin or to go on."""
-
-    recipe: Recipe
-    machine: Machine
-    corpus: Corpus
-    model: Transformer
-    optimizer: Optimizer
-    progress: Progress
-    world: World
 
 
 def train(
@@ -124,142 +99,75 @@ def train(
     inputs = [Path(name) for name in recipe.data.files()] + ([start] if start else [])
     with joined() as world:
         if not world.is_first:
-            return _follow(world, out, start, resume)
+            return _follow(world, out, start, resume, display, should_stop)
         with held_directory(out):
             check_directory(out, resume=resume, force=force, inputs=inputs)
             try:
                 if resume:
-                    setup = _resumed(recipe, out, display, world, should_stop)
+                    setup = resumed(recipe, out, display, world, should_stop)
                 else:
-                    setup = _begun(recipe, start, display, world, should_stop)
+                    setup = begun(recipe, start, display, world, should_stop)
             except Stopped:
+                world.agreed(STOPPED)
+                world.some(True)
                 kept = list_checkpoints(out / CHECKPOINTS) if resume else []
                 progress = Progress(update=_update_of(kept[-1]) if kept else 0)
                 return Summary(out, STOPPED, True, progress, 0, "", [])
             setup.progress.commands.append(command)
             with (
                 run_directory(out, resume=resume),
-                _under_way(setup, out, display, should_stop) as (training, judge),
+                _under_way(setup, out, display, should_stop) as (lead, judge),
             ):
-                reason = fit(training)
+                reason = STOPPED if world.some(should_stop()) else fit(_training(setup, lead))
                 if reason == STOPPED or should_stop():
                     size = setup.optimizer.size()
                     return Summary(out, reason, True, setup.progress, size, "", [])
-                return _finish(setup, out, judge, training, reason)
+                return _finish(setup, out, judge, lead, reason)
 
 
-def _follow(world: World, out: Path, start: Path | None, resume: bool) -> Summary:
-    """Train beside the first process, which has written all that there is to know."""
-    world.wait()
-    recipe = stored_recipe(out)
-    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
-    setup = _set_up(recipe, machine, read_corpus(recipe, None, out), world)
-    if resume:
-        newest = list_checkpoints(out / CHECKPOINTS)[-1]
-        setup.progress = load_checkpoint(newest, setup.optimizer)
-    elif start is not None:
-        setup.optimizer.set_weights(weights_of(load_bundle(start).model))
-    reason = fit(
-        Training(
-            setup.model,
-            setup.optimizer,
-            recipe.train,
-            epoch_examples(recipe, setup.corpus),
-            _never,
-            out / CHECKPOINTS,
-            NoLog(),
-            Silent(),
-            setup.progress,
-            world=world,
-        )
-    )
+def _follow(
+    world: World,
+    out: Path,
+    start: Path | None,
+    resume: bool,
+    display: Display,
+    should_stop: Callable[[], bool],
+) -> Summary:
+    """Train beside the first process, which has written all that there is to know.
+
+    Exits with the code of a mistake where the run diverges: the first one says why.
+    """
+    setup = None
+    with contextlib.suppress(Stopped):
+        setup = followed(out, start, resume, display, world, should_stop)
+    if world.some(setup is None) or setup is None:
+        return Summary(out, STOPPED, True, Progress(), 0, "", [], rank=world.rank)
+    try:
+        reason = fit(_training(setup, None))
+    except Diverged:
+        raise SystemExit(2) from None
     size, stopped = setup.optimizer.size(), reason == STOPPED
     return Summary(out, reason, stopped, setup.progress, size, "", [], rank=world.rank)
 
 
-def _begun(
-    recipe: Recipe,
-    start: Path | None,
-    display: Display,
-    world: World,
-    should_stop: Callable[[], bool],
-) -> Setup:
-    """A new run, of a new model or of that of the bundle `start`."""
-    base = load_bundle(start) if start else None
-    if base is not None and start is not None:
-        check_fine_tuned(sections_of(base.config, base.source_tokenizer), recipe, start)
-    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
-    corpus = read_corpus(recipe, base, None, display.say, should_stop)
-    first = epoch_examples(recipe, corpus)(0)
-    recipe = with_sizes(_on_machine(recipe, machine), corpus.tokenizer, first)
-    setup = _set_up(recipe, machine, corpus, world)
-    if base is not None:
-        setup.optimizer.set_weights(weights_of(base.model))
-    progress = setup.progress
-    progress.longest_source = max(
-        corpus.longest_source, base.config.longest_source if base is not None else 0
+def _training(setup: Setup, lead: Lead | None) -> Training:
+    config = setup.recipe.train
+    return Training(
+        model=setup.model,
+        optimizer=setup.optimizer,
+        config=config,
+        examples=epoch_examples(setup.recipe, setup.corpus),
+        progress=setup.progress,
+        lead=lead,
+        world=setup.world,
+        abreast=setup.machine.parts_abreast(config, setup.world.size),
     )
-    progress.pairs, progress.text_sha256 = len(corpus.kept.examples), corpus.sha256()
-    progress.names = recipe.data.files()
-    return setup
-
-
-def _resumed(
-    recipe: Recipe, out: Path, display: Display, world: World, should_stop: Callable[[], bool]
-) -> Setup:
-    """The run in `out`, where its newest checkpoint stands."""
-    began = _absolute(stored_recipe(out))
-    recipe = check_resumed(began, _absolute(recipe), out)
-    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
-    corpus = read_corpus(recipe, None, out, display.say, should_stop)
-    setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
-    progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
-    _check_text(progress, corpus, out)
-    for line in passed_over:
-        display.say(line)
-    display.say(f"going on from update {progress.update} in {out}")
-    if machine.threads != began.train.threads:
-        display.say(
-            f"with {machine.threads} threads, where the run began with {began.train.threads}: "
-            "the result is not, to the bit, that of a run without a break"
-        )
-    setup.progress = progress
-    return setup
-
-
-def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> Setup:
-    refuse_what_cannot_fit(recipe, corpus, machine, world)
-    torch.manual_seed(recipe.train.seed)
-    model = build_model(
-        recipe.model, corpus.source_tokenizer.vocab_size, corpus.target_tokenizer.vocab_size
-    ).to(machine.device, machine.dtype)
-    if recipe.train.recompute:
-        recompute_activations(model)
-    if recipe.train.sharded and world.size > 1:
-        shard(model)
-    progress = Progress(parts=recipe.train.accumulate)
-    return Setup(recipe, machine, corpus, model, Optimizer(model, recipe.train), progress, world)
-
-
-def _check_text(progress: Progress, corpus: Corpus, out: Path) -> None:
-    """Raise `UserError` where the text is not what the run began with."""
-    pairs = len(corpus.kept.examples)
-    advice = "put the earlier files back, or begin another run with a new --out"
-    if pairs != progress.pairs:
-        raise UserError(
-            f"the run in {out} began with {progress.pairs:,} pairs to train on, and the files now "
-            f"give {pairs:,}; {advice}"
-        )
-    if corpus.sha256() != progress.text_sha256:
-        raise UserError(
-            f"the text that the run in {out} is trained or validated on has changed; {advice}"
-        )
 
 
 @contextlib.contextmanager
 def _under_way(
     setup: Setup, out: Path, display: Display, should_stop: Callable[[], bool]
-) -> Iterator[tuple[Training, Judge]]:
+) -> Iterator[tuple[Lead, Judge]]:
     """A block in which the run trains: its files are begun, and its log is open."""
     recipe, corpus, machine, progress = setup.recipe, setup.corpus, setup.machine, setup.progress
     if kept_beside(out).is_dir():
@@ -268,30 +176,17 @@ def _under_way(
     if progress.best_score is not None:  # it is needed at the end: better refused now
         set_weights(judge.bundle.model, load_best(out / CHECKPOINTS), out / CHECKPOINTS / BEST)
     # A recipe and a log are what a run is known by: they come first.
-    atomic_write(out / RECIPE, to_toml(_absolute(recipe)).encode())
+    atomic_write(out / RECIPE, to_toml(absolute(recipe)).encode())
     log = RunLog(out, keep=progress.log_bytes)
     try:
         _write_text_files(out, recipe, corpus)
-        setup.world.wait()  # from here on the others can read what they need
+        # From here on the others can read what they need.
+        setup.world.agreed(progress.text_sha256)
         size = setup.optimizer.size()
         for line in opening_lines(recipe, corpus, machine, size, setup.world):
             display.say(line)
-        training = Training(
-            setup.model,
-            setup.optimizer,
-            recipe.train,
-            epoch_examples(recipe, corpus),
-            judge.validate,
-            out / CHECKPOINTS,
-            log,
-            display,
-            progress,
-            should_stop,
-            setup.world,
-            machine.parts_abreast(recipe.train, setup.world.size),
-            partial(_keep_batch, failed_batch(out), corpus),
-        )
-        yield training, judge
+        keep = partial(_keep_batch, failed_batch(out), corpus)
+        yield Lead(judge.validate, out / CHECKPOINTS, log, display, should_stop, keep), judge
     finally:
         display.close()
         log.close()
@@ -306,10 +201,6 @@ def _write_text_files(out: Path, recipe: Recipe, corpus: Corpus) -> None:
         write_held_out(out / HELD_OUT, corpus.valid)
 
 
-def _never(weights: dict[str, Tensor]) -> Validation:
-    raise AssertionError("the first process alone validates")
-
-
 def _keep_batch(path: Path, corpus: Corpus, batch: Sequence[Example]) -> str:
     """Write the texts of a batch to `path`, for replay; the clause that says where they are."""
     tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
@@ -319,11 +210,11 @@ def _keep_batch(path: Path, corpus: Corpus, batch: Sequence[Example]) -> str:
     return f"; the last batch is in {path} (--pairs, with --fields source,target)"
 
 
-def _finish(setup: Setup, out: Path, judge: Judge, training: Training, reason: str) -> Summary:
+def _finish(setup: Setup, out: Path, judge: Judge, lead: Lead, reason: str) -> Summary:
     """Choose the weights, score them, and write the bundle and the picture of the run."""
-    recipe, progress, log, display = setup.recipe, setup.progress, training.log, training.display
+    recipe, progress, log, display = setup.recipe, setup.progress, lead.log, lead.display
     size, search = setup.optimizer.size(), search_name(recipe.decode)
-    weights, clause = _choose_weights(training, judge)
+    weights, clause = _choose_weights(setup, lead, judge)
     scores = judge.scores(weights)
     bundle = judge.bundle_of(weights)
     bundle = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"scores": scores}))
@@ -350,13 +241,13 @@ def _finish(setup: Setup, out: Path, judge: Judge, training: Training, reason: s
     return Summary(out, reason, False, progress, size, clause, scores, search)
 
 
-def _choose_weights(training: Training, judge: Judge) -> tuple[dict[str, Tensor], str]:
+def _choose_weights(setup: Setup, lead: Lead, judge: Judge) -> tuple[dict[str, Tensor], str]:
     """The best single weights or the average of the last checkpoints, by validation."""
-    config, progress = training.config, training.progress
-    best = load_best(training.directory)
+    config, progress = setup.recipe.train, setup.progress
+    best = load_best(lead.directory)
     name = "BLEU (greedy)" if config.metric == "bleu" else "loss"
     clause = f"the best validation {name}, at update {progress.best_update}"
-    last = list_checkpoints(training.directory)[-config.average :] if config.average > 1 else []
+    last = list_checkpoints(lead.directory)[-config.average :] if config.average > 1 else []
     if len(last) < 2 or progress.best_score is None:
         return best, clause
     averaged = average_weights([load_weights(place) for place in last])
@@ -364,7 +255,7 @@ def _choose_weights(training: Training, judge: Judge) -> tuple[dict[str, Tensor]
     first, newest = _update_of(last[0]), _update_of(last[-1])
     average = f"the average of {len(last)} checkpoints, updates {first} to {newest}"
     is_best = found.score(config.metric) > progress.best_score
-    training.log.write(
+    lead.log.write(
         "average",
         progress.update,
         epoch=progress.epoch,
@@ -373,7 +264,7 @@ def _choose_weights(training: Training, judge: Judge) -> tuple[dict[str, Tensor]
         **found._asdict(),
         best=is_best,
     )
-    training.display.say(
+    lead.display.say(
         f"{average}: loss {found.loss:.3f}  BLEU (greedy) {found.bleu:.2f}"
         + ("  (best so far)" if is_best else "")
     )
@@ -382,15 +273,3 @@ def _choose_weights(training: Training, judge: Judge) -> tuple[dict[str, Tensor]
 
 def _update_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("update-"))
-
-
-def _on_machine(recipe: Recipe, machine: Machine) -> Recipe:
-    """The recipe with the precision and the threads that were chosen, to repeat and resume in."""
-    chosen = {"precision": machine.precision, "threads": machine.threads}
-    return recipe.model_copy(update={"train": recipe.train.model_copy(update=chosen)})
-
-
-def _absolute(recipe: Recipe) -> Recipe:
-    """The recipe with names of files that are good in every working directory."""
-    names = [os.path.abspath(name) for name in recipe.data.files()]
-    return recipe.model_copy(update={"data": recipe.data.renamed(names)})

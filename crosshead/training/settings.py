@@ -14,7 +14,7 @@ from crosshead.training.recipe import Recipe, Sections, compose
 CHANGEABLE = {
     "train": {
         "max_updates", "max_epochs", "max_minutes", "patience", "log_every", "keep_last", "average",
-        "device", "threads", "sharded",
+        "device", "threads", "sharded", "accumulate",
     },
     "data": {"source_language", "target_language"},
 }  # fmt: skip

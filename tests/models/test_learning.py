@@ -16,7 +16,7 @@ from crosshead.training.checkpoint import (
     load_weights,
 )
 from crosshead.training.log import RunLog, Silent
-from crosshead.training.loop import Training, Validation, fit
+from crosshead.training.loop import Lead, Training, Validation, fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.vocabulary import BOS, EOS, PAD
@@ -66,15 +66,14 @@ def learned(
     model = Transformer(shape, VOCABULARY, VOCABULARY)
     optimizer = Optimizer(model, config)
     log = RunLog(directory)
-    training = Training(
-        model, optimizer, config, lambda epoch: train, lambda weights: Validation(0.0, 0.0, 0.0),
-        directory / "checkpoints", log, Silent(), Progress(),
-    )  # fmt: skip
+    checkpoints = directory / "checkpoints"
+    lead = Lead(lambda weights: Validation(0.0, 0.0, 0.0), checkpoints, log, Silent())
+    training = Training(model, optimizer, config, lambda epoch: train, Progress(), lead)
     try:
         fit(training)
     finally:
         log.close()
-    last = [load_weights(place) for place in list_checkpoints(training.directory)]
+    last = [load_weights(place) for place in list_checkpoints(checkpoints)]
     optimizer.set_weights(average_weights(last))
     return exact_match(model, test)
 

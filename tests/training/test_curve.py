@@ -28,6 +28,15 @@ def test_a_curve_is_drawn(validations: int, tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_curve_has_a_gap_where_no_update_was_finite(tmp_path: Path) -> None:
+    log, picture = write_log(tmp_path / "log.jsonl", 1), tmp_path / "curve.png"
+    with log.open("a") as file:
+        for update, nll in ((41, None), (42, 0.1)):
+            file.write(json.dumps({"kind": "train", "update": update, "nll": nll}) + "\n")
+    plot_curve(log, picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_missing_matplotlib_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 

@@ -3,20 +3,31 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.tensor import DTensor
 
-from crosshead.errors import ConfigError
-from crosshead.training.distributed import ALONE, joined
+from crosshead.config import read_toml
+from crosshead.devices import available_cores
+from crosshead.errors import ConfigError, UserError
+from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.training import distributed
+from crosshead.training.distributed import ALONE, World, joined, shard
+from crosshead.training.recipe import compose
 from crosshead.training.run import train
-from tests.training.runs import SMALL, logged, recipe_for
+from tests.training.runs import SMALL, Remembering, logged, own_text, recipe_for
 
 ROOT = Path(__file__).parent.parent.parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
@@ -58,7 +69,7 @@ def trained(world, how, parts, dropout, updates, place):
     optimizer, progress = Optimizer(model, config), Progress(parts=parts)
     if place and Path(place).is_dir():
         progress = load_checkpoint(sorted(Path(place).iterdir())[-1], optimizer)
-    world.wait()  # all have read before one writes
+    world.some(False)  # all have read before one writes
     world = ALONE if how == "alone" else world
     made = module.Updater(model, optimizer, config, progress, print, world)
     losses = []
@@ -85,7 +96,7 @@ with joined() as world:
     rank, answers = world.rank, []
     for run in json.loads(sys.argv[2]):
         answers.append(trained(world, *run))
-        world.wait()
+        world.some(False)
     open(f"{sys.argv[1]}.{rank}", "w").write(json.dumps({"runs": answers, "seen": seen}))
 """
 
@@ -189,6 +200,114 @@ def test_four_processes_are_one(how: str, alone: dict[str, Any], tmp_path: Path)
         assert_same(found, expected)
 
 
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What a process group is begun with, in the second of two processes; none is."""
+    found: dict[str, Any] = {}
+
+    def begin(backend: str, **named: Any) -> None:
+        found.update(backend=backend, **named)
+
+    monkeypatch.setattr(dist, "init_process_group", begin)
+    for name, value in zip(NAMES, "1212", strict=True):
+        monkeypatch.setenv(name, value)
+    return found
+
+
+NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+
+
+@pytest.mark.parametrize(("gpus", "backend"), [(0, "gloo"), (2, "cpu:gloo,cuda:nccl")])
+def test_what_is_in_main_memory_is_sent_by_gloo_on_every_machine(
+    gpus: int, backend: str, started: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    with joined() as world:  # without a GPU it can set no device: the run has not chosen one
+        assert world == World(1, 2, 1, 2)
+    assert started["backend"] == backend
+    assert started["timeout"].total_seconds() >= 24 * 3600
+
+
+@pytest.mark.parametrize(
+    ("name", "world", "found", "words"),
+    [
+        ("auto", World(5, 8, 1, 4), "cuda:1", ""),
+        ("cuda", World(5, 8, 1, 4), "cuda:1", ""),
+        ("cuda:2", World(1, 2, 0, 1), "cuda:2", ""),
+        ("cpu", World(5, 8, 1, 4), "cpu", ""),
+        ("auto", World(0, 5, 0, 5), "", "5 processes of this machine would share 4 GPUs"),
+        ("cuda:2", World(5, 8, 1, 4), "", "train.device is cuda:2, one GPU for 4 processes"),
+    ],
+)
+def test_a_process_of_several_has_a_gpu_of_its_own(
+    name: str, world: World, found: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(distributed, "choose_device", torch.device)
+    if words:
+        with pytest.raises(ConfigError, match=words) as caught:
+            world.device(name)
+        assert "\n" not in str(caught.value)
+        return
+    device = world.device(name)
+    assert str(device) == found
+    assert chosen == ([device] if device.type == "cuda" else [])
+
+
+@contextmanager
+def group_of_one(tmp_path: Path) -> Iterator[None]:
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def test_a_model_in_main_memory_is_shared_out_there_though_there_is_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2)
+    model = Transformer(shape, 9, 9)
+    with group_of_one(tmp_path):
+        monkeypatch.setattr("torch._C._get_accelerator", lambda: torch.device("cuda"))
+        shard(model)
+    held = list(model.parameters())
+    assert all(isinstance(each, DTensor) and each.device_mesh.device_type == "cpu" for each in held)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[/pytorch/gloo/transport/tcp/pair.cc:547] Connection closed by peer [::1]"),
+        dist.DistBackendError("NCCL error in: ...\nLast error: ..."),
+        dist.DistNetworkError("failed to recv, got 0 bytes"),
+    ],
+)
+@pytest.mark.usefixtures("started")
+def test_a_lost_process_is_one_line_wherever_it_is_noticed(error: Exception) -> None:
+    words = "process 1 of the run has lost another one"
+    with pytest.raises(UserError, match=words) as caught, joined():
+        raise error
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB"),
+        RuntimeError("shape '[2]' is invalid for input of size 3"),
+    ],
+)
+@pytest.mark.usefixtures("started")
+def test_a_failure_of_its_own_is_not_taken_for_the_loss_of_another(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, joined():
+        raise error
+    assert caught.value is error
+
+
 def test_what_torchrun_did_not_say_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with joined() as world:
         assert world is ALONE
@@ -214,7 +333,10 @@ def test_the_command_line_trains_in_two_processes_and_goes_on_in_one(
     assert "2 processes of 1 thread" in done.stderr
     assert done.stdout.count("Translate with") == 1
     alone = recipe_for(text, *settings, "max_updates=13", "sharded=true")  # of no effect
-    train(alone, tmp_path / "two", resume=True)
+    display = Remembering()
+    train(alone, tmp_path / "two", resume=True, display=display)
+    [change] = [line for line in display.lines if "to the bit" in line]
+    assert change.startswith("with 1 thread, where the run had 2 processes of 1 thread: ")
     again = run(*command(tmp_path / "two", text, *settings, "sharded=false"), "--resume")
     assert again.returncode == 0, again.stderr
     one, two = (
@@ -222,6 +344,139 @@ def test_the_command_line_trains_in_two_processes_and_goes_on_in_one(
         for name in ("one", "two")
     )
     assert len(two) == 18 and two == pytest.approx(one, rel=1e-4)
+
+
+def test_threads_that_were_left_open_are_shared_out_when_more_processes_go_on(
+    text: Path, tmp_path: Path
+) -> None:
+    out, cores = tmp_path / "run", available_cores()
+    train(recipe_for(text, "max_updates=1", "threads=0"), out)
+    resume = ["--resume", "--out", str(out), "--max-updates", "2"]
+    done = run(*TORCHRUN, "2", "-m", "crosshead", "train", *resume)
+    assert done.returncode == 0, done.stderr
+    assert f"on cpu, 2 processes of {max(1, cores // 2)} thread" in done.stderr
+    assert f"thread, where the run had {cores} thread" in done.stderr
+    assert compose(recipe=read_toml(out / "recipe.toml")).train.threads == 0
+
+
+class Process(NamedTuple):
+    """One of several, as torchrun would have started it, with what it says to itself."""
+
+    popen: subprocess.Popen[str]
+    said: Path
+
+
+def both(arguments: list[str], folder: Path) -> list[Process]:
+    """Two processes that run the same command, or the same script as it sees fit."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    started = []
+    for rank in "01":
+        place = dict(zip(NAMES, (rank, "2", rank, "2"), strict=True))
+        environment = {
+            **os.environ, **place, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+            "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT),
+        }  # fmt: skip
+        said = folder / f"said.{rank}"
+        with said.open("w") as file:
+            popen = subprocess.Popen(
+                [sys.executable, *arguments], env=environment, cwd=ROOT, stderr=file,
+                stdout=subprocess.DEVNULL, text=True,
+            )  # fmt: skip
+        started.append(Process(popen, said))
+    return started
+
+
+def ended(processes: list[Process]) -> list[tuple[int, str]]:
+    """Exit codes, and what was said."""
+    try:
+        return [(each.popen.wait(120), each.said.read_text()) for each in processes]
+    finally:
+        for each in processes:
+            each.popen.kill()
+            each.popen.wait()
+
+
+@pytest.mark.parametrize(("victim", "sharded"), [(1, "false"), (0, "true")])
+def test_a_process_that_is_killed_ends_the_other_with_one_line(
+    victim: int, sharded: str, text: Path, tmp_path: Path
+) -> None:
+    settings = ["max_updates=100000", "valid_every=0", f"sharded={sharded}"]
+    arguments = command(tmp_path / "run", text, *settings)[len(TORCHRUN) + 1 :]
+    processes = both(arguments, tmp_path)
+    while "update 20 " not in processes[0].said.read_text():
+        assert processes[0].popen.poll() is None, processes[0].said.read_text()
+        time.sleep(0.05)
+    processes[victim].popen.kill()
+    code, said = ended(processes)[1 - victim]
+    assert code == 2 and "Traceback" not in said
+    assert f"process {1 - victim} of the run has lost another one" in said.splitlines()[-1]
+
+
+def test_of_a_run_that_diverges_the_first_process_alone_speaks(text: Path, tmp_path: Path) -> None:
+    settings = ["learning_rate=1e30", "clip_norm=0", "max_updates=60", "valid_every=50"]
+    arguments = command(tmp_path / "run", text, *settings)[len(TORCHRUN) + 1 :]
+    (first, said), (second, nothing) = ended(both(arguments, tmp_path))
+    assert (first, second) == (2, 2)
+    assert said.count("10 updates in a row") == 1
+    assert "crosshead: " not in nothing and "Traceback" not in nothing
+
+
+READING = """
+import json, sys
+from pathlib import Path
+from crosshead.errors import UserError
+from crosshead.training import setup
+from crosshead.training.recipe import compose
+from crosshead.training.run import train
+import os
+given = json.loads(sys.argv[1])
+rank = int(os.environ["RANK"])
+if rank and given["other"]:  # what another machine has under the same names
+    stored = setup.stored_recipe
+    def renamed(out):
+        recipe = stored(out)
+        data = recipe.data.renamed(given["other"])
+        return recipe.model_copy(update={"data": data})
+    setup.stored_recipe = renamed
+recipe = compose(flags={"data": given["data"]}, assignments=given["settings"])
+try:
+    ended = train(recipe, Path(given["out"]), should_stop=lambda: rank == given["stopped"])
+    print(ended.interrupted, ended.reason, file=sys.stderr)
+except UserError as error:
+    print(error, file=sys.stderr)
+    sys.exit(2)
+"""
+
+
+def reading(text: Path, folder: Path, **more: Any) -> list[tuple[int, str]]:
+    """How two processes end that begin a run, one of them stopped or with another text."""
+    data = {"source": str(text / "en"), "target": str(text / "de")}
+    given = {"data": data, "settings": [*SMALL, "max_updates=2"], "out": str(folder / "run")}
+    given |= {"stopped": None, "other": []} | more
+    (folder / "script.py").write_text(READING)
+    return ended(both([str(folder / "script.py"), json.dumps(given)], folder))
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_stop_while_one_reads_the_text_ends_all_alike(
+    stopped: int, text: Path, tmp_path: Path
+) -> None:
+    expected = (0, "True it was asked to stop\n")
+    assert reading(text, tmp_path, stopped=stopped) == [expected, expected]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_process_that_reads_another_text_says_so(text: Path, tmp_path: Path) -> None:
+    stale = own_text(text, tmp_path)
+    lines = (stale / "de").read_text(encoding="utf-8").splitlines()
+    (stale / "de").write_text("\n".join([*lines[:5], lines[6], lines[5], *lines[7:]]) + "\n")
+    names = [str(stale / "en"), str(stale / "de")]
+    (first, _), (second, said) = reading(text, tmp_path, other=names)
+    assert (first, second) == (2, 2)
+    assert said.startswith("process 1 of the run reads another text than the first one")
+    assert said.count("\n") == 1 and all(name in said for name in names)
 
 
 def test_a_signal_to_torchrun_saves_a_checkpoint(text: Path, tmp_path: Path) -> None:

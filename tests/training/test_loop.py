@@ -26,7 +26,7 @@ from crosshead.training.checkpoint import (
     load_weights,
 )
 from crosshead.training.log import LOG, RunLog, Silent
-from crosshead.training.loop import Training, Validation, fit
+from crosshead.training.loop import Lead, Training, Validation, fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.updater import batch_loss
@@ -80,10 +80,8 @@ def begin(
     if resume:
         progress = load_checkpoint(list_checkpoints(checkpoints)[-1], optimizer)
     log = RunLog(directory, keep=progress.log_bytes)
-    return Training(
-        model, optimizer, config, lambda epoch: PAIRS, validate, checkpoints, log, Silent(),
-        progress, should_stop,
-    )  # fmt: skip
+    lead = Lead(validate, checkpoints, log, Silent(), should_stop)
+    return Training(model, optimizer, config, lambda epoch: PAIRS, progress, lead)
 
 
 def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Training, str]:
@@ -91,7 +89,7 @@ def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Training, st
     try:
         return training, fit(training)
     finally:
-        training.log.close()
+        training.lead.log.close()
 
 
 def logged(directory: Path) -> list[dict[str, Any]]:
@@ -110,9 +108,9 @@ def digest(training: Training) -> str:
 def stopped_run(directory: Path, config: TrainConfig, update: int, **more: Any) -> Training:
     """A run that is asked to stop after an update."""
     training = begin(directory, config, **more)
-    training.should_stop = lambda: training.progress.update >= update
+    training.lead.should_stop = lambda: training.progress.update >= update
     assert fit(training) == "it was asked to stop"
-    training.log.close()
+    training.lead.log.close()
     return training
 
 
@@ -170,10 +168,10 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         return False
 
-    killed.should_stop = explode
+    killed.lead.should_stop = explode
     with pytest.raises(KeyboardInterrupt):
         fit(killed)
-    killed.log.close()
+    killed.lead.log.close()
     resumed, _ = run(tmp_path / "parts", config, resume=True)
     assert digest(resumed) == expected
     found, wanted = comparable(logged(tmp_path / "parts")), comparable(logged(tmp_path / "whole"))
@@ -204,7 +202,7 @@ def test_more_updates_can_be_asked_for(tmp_path: Path) -> None:
 def test_the_budget_of_updates(tmp_path: Path) -> None:
     training, reason = run(tmp_path, settings(max_updates=3, max_epochs=50))
     assert (training.progress.update, reason) == (3, "max_updates 3 is reached")
-    (place,) = (p for p in list_checkpoints(training.directory) if p.name.endswith("3"))
+    (place,) = (p for p in list_checkpoints(training.lead.directory) if p.name.endswith("3"))
     assert load_checkpoint(place, training.optimizer).update == 3
 
 
@@ -280,9 +278,9 @@ def test_the_loss_decides_where_two_validations_have_the_same_bleu(tmp_path: Pat
 def test_the_best_weights_are_those_that_validated_best(tmp_path: Path) -> None:
     config = settings(max_updates=8, keep_last=9)
     training, _ = run(tmp_path, config, validate=scripted(1, 5, 2, 3))
-    places = {place.name[-1]: place for place in list_checkpoints(training.directory)}
+    places = {place.name[-1]: place for place in list_checkpoints(training.lead.directory)}
     assert list(places) == ["2", "4", "6", "8"]
-    best = load_best(training.directory)
+    best = load_best(training.lead.directory)
     for update, place in places.items():
         equal = [torch.equal(weight, best[name]) for name, weight in load_weights(place).items()]
         assert all(equal) if update == "4" else not all(equal)
@@ -301,7 +299,7 @@ def test_the_loss_can_be_what_validation_compares(tmp_path: Path) -> None:
 def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     config = settings(max_updates=10, checkpoint_every=3, keep_last=2, average=2)
     training, _ = run(tmp_path, config)
-    updates = [int(place.name[-8:]) for place in list_checkpoints(training.directory)]
+    updates = [int(place.name[-8:]) for place in list_checkpoints(training.lead.directory)]
     assert updates == [9, 10]
 
 
@@ -310,7 +308,7 @@ def test_a_stop_saves_what_there_is_without_validating(tmp_path: Path) -> None:
         pytest.fail("somebody waits for the run to end")
 
     training = stopped_run(tmp_path, settings(max_updates=9), 2, validate=validate)
-    (place,) = list_checkpoints(training.directory)
+    (place,) = list_checkpoints(training.lead.directory)
     assert load_checkpoint(place, training.optimizer).update == 2
 
 
@@ -353,7 +351,7 @@ def test_gradients_are_of_the_mean_over_target_tokens(
 
     monkeypatch.setattr(training.optimizer, "step", step)
     fit(training)
-    training.log.close()
+    training.lead.log.close()
     for name, parameter in expected.named_parameters():
         torch.testing.assert_close(found[name], parameter.grad)
 
@@ -383,7 +381,7 @@ def test_a_share_of_updates_without_finite_gradients_is_left_out(
     training = begin(tmp_path, settings(max_updates=100, valid_every=0, log_every=100))
     break_gradients(training, set(range(every, 101, every)), monkeypatch)
     assert fit(training) == "max_updates 100 is reached"
-    training.log.close()
+    training.lead.log.close()
     assert training.progress.skipped == skipped
     assert logged(tmp_path)[0]["skipped"] == skipped
     steps = {int(v) for k, v in training.optimizer.state().items() if k.endswith(".step")}
@@ -398,7 +396,7 @@ def test_gradients_that_stay_infinite_end_the_run(
     break_gradients(training, set(range(4, 50)), monkeypatch)
     with pytest.raises(UserError) as caught:
         fit(training)
-    training.log.close()
+    training.lead.log.close()
     message = str(caught.value)
     assert "10 updates in a row, up to update 13" in message and "learning_rate" in message
     assert "\n" not in message
@@ -410,7 +408,7 @@ def test_single_infinite_gradients_are_skipped_and_counted(
     training = begin(tmp_path, settings(max_updates=30))
     break_gradients(training, set(range(1, 31)) - {9, 18, 27}, monkeypatch)
     fit(training)
-    training.log.close()
+    training.lead.log.close()
     assert training.progress.skipped == 27
     steps = {float(v) for k, v in training.optimizer.state().items() if k.endswith(".step")}
     assert steps == {3.0}
@@ -433,7 +431,7 @@ def test_every_epoch_shows_every_pair_once_in_another_order(
     training.examples = examples
     monkeypatch.setattr(updater, "collate", spy)
     fit(training)
-    training.log.close()
+    training.lead.log.close()
     assert list(orders) == [0, 1, 2]
     assert all(sorted(order) == list(range(len(PAIRS))) for order in orders.values())
     assert orders[0] != orders[1] != orders[2] != orders[0]
@@ -449,7 +447,7 @@ def test_the_examples_of_an_epoch_are_asked_for_by_its_number(tmp_path: Path) ->
 
     training.examples = examples
     fit(training)
-    training.log.close()
+    training.lead.log.close()
     assert asked == [0, 1, 2]
 
 
@@ -486,9 +484,9 @@ class Watching(Silent):
 
 def test_the_bar_moves_within_an_epoch(tmp_path: Path) -> None:
     training = begin(tmp_path, settings(max_epochs=2, log_every=1, valid_every=0))
-    training.display = watching = Watching()
+    training.lead.display = watching = Watching()
     fit(training)
-    training.log.close()
+    training.lead.log.close()
     first = len(loop.plan_batches(loop.example_lengths(PAIRS), 80, 1, 0))
     second = len(loop.plan_batches(loop.example_lengths(PAIRS), 80, 1, 1))
     expected = [batch / first / 2 for batch in range(1, first + 1)]
@@ -498,13 +496,44 @@ def test_the_bar_moves_within_an_epoch(tmp_path: Path) -> None:
 
 def test_skipped_updates_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = begin(tmp_path, settings(max_updates=6))
-    training.display = watching = Watching()
+    training.lead.display = watching = Watching()
     applied, step = iter([True, False, True, True, False, True]), training.optimizer.step
     monkeypatch.setattr(
         training.optimizer, "step", lambda rate: step(rate) if next(applied) else None
     )
     fit(training)
-    training.log.close()
+    training.lead.log.close()
     lines = [line for line in logged(tmp_path) if line["kind"] == "train"]
     assert [line["skipped"] for line in lines] == [1, 1, 2]
     assert [line[-9:] for line in watching.lines] == ["1 skipped", "1 skipped", "2 skipped"]
+
+
+def test_where_no_update_was_finite_there_is_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = begin(tmp_path, settings(max_updates=4, valid_every=0))
+    training.lead.display = watching = Watching()
+    break_gradients(training, {1, 2}, monkeypatch)
+    fit(training)
+    training.lead.log.close()
+    first, second = (line for line in logged(tmp_path) if line["kind"] == "train")
+    assert [first[key] for key in ("loss", "nll", "gradient_norm")] == [None] * 3
+    assert all(second[key] > 0 for key in ("loss", "nll", "gradient_norm"))
+    assert "epoch 0  no finite update  " in watching.lines[0]
+    assert f"  loss {second['loss']:.3f}  " in watching.lines[1]
+
+
+def test_a_run_whose_gradients_stay_infinite_ends_no_later_for_a_break(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = settings(max_updates=50, valid_every=0)
+    broken = begin(tmp_path, config)
+    break_gradients(broken, set(range(4, 50)), monkeypatch)
+    broken.lead.should_stop = lambda: broken.progress.update == 8
+    assert fit(broken) == "it was asked to stop"
+    broken.lead.log.close()
+    resumed = begin(tmp_path, config, resume=True)
+    break_gradients(resumed, set(range(4, 50)), monkeypatch)
+    with pytest.raises(UserError, match="10 updates in a row, up to update 13,"):
+        fit(resumed)
+    resumed.lead.log.close()

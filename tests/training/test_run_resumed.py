@@ -1,5 +1,6 @@
 """Runs that were stopped and go on."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import torch
 from crosshead.bundle import load_bundle
 from crosshead.config import read_toml
 from crosshead.errors import BundleError, ConfigError, UserError
+from crosshead.training import checkpoint
 from crosshead.training import run as run_module
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.hardware import Machine
+from crosshead.training.loop import Training
 from crosshead.training.recipe import compose
 from crosshead.training.run import train
 from tests.training.runs import (
@@ -100,20 +103,66 @@ def test_there_must_be_something_to_resume(text: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "absent").exists()
 
 
-def test_other_threads_are_warned_of_and_kept(
+def test_other_threads_are_warned_of_and_what_was_left_open_stays_so(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "choose_machine", machine_with(1))
-    train(recipe_for(text, "max_updates=2", "threads=0"), tmp_path / "run")
-    stored = compose(recipe=read_toml(tmp_path / "run/recipe.toml"))
-    assert stored.train.threads == 1  # and not 0, which is another number elsewhere
-    monkeypatch.setattr(run_module, "choose_machine", machine_with(3))
+    out = tmp_path / "run"
+    for threads, updates in ((1, 2), (3, 3), (3, 4)):
+        monkeypatch.setattr("crosshead.training.setup.choose_machine", machine_with(threads))
+        display = Remembering()
+        recipe = recipe_for(text, f"max_updates={updates}", "threads=0")
+        train(recipe, out, resume=out.exists(), display=display)
+        assert compose(recipe=read_toml(out / "recipe.toml")).train.threads == 0
+        warnings = [line for line in display.lines if "to the bit" in line]
+        expected = ["with 3 threads, where the run had 1 thread: "] if updates == 3 else []
+        assert [line[: len(expected[0])] for line in warnings] == expected
+
+
+def test_of_a_run_that_did_not_write_its_threads_down_nothing_is_said_of_them(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is its recipe refused, which states what an earlier version chose."""
+    out = tmp_path / "run"
+    train(recipe_for(text, "max_updates=2", "threads=1"), out)
+    state = list_checkpoints(out / "checkpoints")[-1] / "state.json"
+    found = json.loads(state.read_text())
+    for name in ("threads", "processes", "accumulate", "skipped_in_a_row"):
+        del found["progress"][name]
+    state.write_bytes(checkpoint._state(found["progress"], found["sha256"]))
+    monkeypatch.setattr("crosshead.training.setup.choose_machine", machine_with(3))
     display = Remembering()
-    longer = recipe_for(text, "max_updates=3", "threads=3")
-    train(longer, tmp_path / "run", resume=True, display=display)
-    (warning,) = (line for line in display.lines if "to the bit" in line)
-    assert "with 3 threads, where the run began with 1" in warning
-    assert compose(recipe=read_toml(tmp_path / "run/recipe.toml")).train.threads == 3
+    summary = train(
+        recipe_for(text, "max_updates=3", "threads=1"), out, resume=True, display=display
+    )
+    assert summary.progress.update == 3 and summary.progress.threads == 3
+    assert not [line for line in display.lines if "to the bit" in line]
+
+
+def test_parts_may_be_others_when_a_run_goes_on(text: Path, tmp_path: Path) -> None:
+    out, said = tmp_path / "run", []
+    for parts, updates in ((1, 2), (3, 3), (3, 4), (1, 5)):
+        display = Remembering()
+        recipe = recipe_for(text, f"accumulate={parts}", f"max_updates={updates}")
+        summary = train(recipe, out, resume=out.exists(), display=display)
+        assert summary.progress.parts == parts
+        said.append([line for line in display.lines if "to the bit" in line])
+    assert [len(lines) for lines in said] == [0, 1, 0, 1]
+    assert said[1][0].startswith("with batches in 3 parts, where the run had them in 1: ")
+
+
+def test_parts_that_memory_called_for_are_kept_when_a_run_goes_on(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, fit = tmp_path / "run", run_module.fit
+
+    def split(training: Training) -> str:
+        training.progress.parts = 4
+        return fit(training)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "fit", split)
+        train(recipe_for(text, "max_updates=2"), out)
+    assert train(recipe_for(text, "max_updates=3"), out, resume=True).progress.parts == 4
 
 
 def machine_with(threads: int) -> Callable[..., Machine]:

@@ -1,0 +1,197 @@
+"""A run made ready: to begin, to go on, or to go along with the first of several processes."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from crosshead.bundle import CHECKPOINTS, build_model, load_bundle, weights_of
+from crosshead.errors import UserError
+from crosshead.models.transformer import Transformer
+from crosshead.training.checkpoint import (
+    Progress,
+    list_checkpoints,
+    load_checkpoint,
+    load_newest,
+)
+from crosshead.training.corpus import Corpus, Stopped, epoch_examples, read_corpus
+from crosshead.training.distributed import World, shard
+from crosshead.training.hardware import Machine, choose_machine
+from crosshead.training.log import Display, Silent, counted
+from crosshead.training.loop import STOPPED
+from crosshead.training.memory import recompute_activations, refuse_what_cannot_fit
+from crosshead.training.optimizer import Optimizer
+from crosshead.training.recipe import Recipe
+from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
+from crosshead.training.sizes import with_sizes
+
+
+@dataclass
+class Setup:
+    """A run that is ready to begin or to go on."""
+
+    recipe: Recipe
+    machine: Machine
+    corpus: Corpus
+    model: Transformer
+    optimizer: Optimizer
+    progress: Progress
+    world: World
+
+
+def begun(
+    recipe: Recipe,
+    start: Path | None,
+    display: Display,
+    world: World,
+    should_stop: Callable[[], bool],
+) -> Setup:
+    """A new run, of a new model or of that of the bundle `start`.
+
+    Raises `Stopped` soon after `should_stop` says so, and `UserError` as `train` does.
+    """
+    base = load_bundle(start) if start else None
+    if base is not None and start is not None:
+        check_fine_tuned(sections_of(base.config, base.source_tokenizer), recipe, start)
+    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
+    corpus = read_corpus(recipe, base, None, display.say, should_stop)
+    first = epoch_examples(recipe, corpus)(0)
+    recipe = with_sizes(_on_machine(recipe, machine), corpus.tokenizer, first)
+    setup = _set_up(recipe, machine, corpus, world)
+    if base is not None:
+        setup.optimizer.set_weights(weights_of(base.model))
+    progress = setup.progress
+    progress.longest_source = max(
+        corpus.longest_source, base.config.longest_source if base is not None else 0
+    )
+    progress.pairs, progress.text_sha256 = len(corpus.kept.examples), corpus.sha256()
+    progress.names = recipe.data.files()
+    return setup
+
+
+def resumed(
+    recipe: Recipe, out: Path, display: Display, world: World, should_stop: Callable[[], bool]
+) -> Setup:
+    """The run in `out`, where its newest checkpoint stands; raises as `begun` does."""
+    recipe = check_resumed(absolute(stored_recipe(out)), absolute(recipe), out)
+    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
+    corpus = read_corpus(recipe, None, out, display.say, should_stop)
+    setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
+    progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
+    _check_text(progress, corpus, out)
+    for line in passed_over:
+        display.say(line)
+    display.say(f"going on from update {progress.update} in {out}")
+    for change in _go_on(setup, progress):
+        display.say(f"{change}: the result is not, to the bit, that of a run without a break")
+    return setup
+
+
+def followed(
+    out: Path,
+    start: Path | None,
+    resume: bool,
+    display: Display,
+    world: World,
+    should_stop: Callable[[], bool],
+) -> Setup:
+    """The run that the first of several processes has made ready, and written down in `out`.
+
+    Waits until that is done. Raises `Stopped` where this or the first one was asked to stop, and
+    `UserError` where this one reads another text.
+    """
+    text_sha256 = world.agreed("")
+    if text_sha256 == STOPPED:
+        raise Stopped
+    recipe = stored_recipe(out)
+    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
+    # One for all of a machine says that it tokenizes what others have tokenized elsewhere.
+    say = (display if world.local_rank == 0 else Silent()).say
+    corpus = read_corpus(recipe, None, out, say, should_stop)
+    if corpus.sha256() != text_sha256:
+        names = ", ".join([*recipe.data.files(), str(out)])
+        raise UserError(
+            f"process {world.rank} of the run reads another text than the first one; these have to "
+            f"be the same on all machines: {names}"
+        )
+    setup = _set_up(recipe, machine, corpus, world)
+    if resume:
+        newest = list_checkpoints(out / CHECKPOINTS)[-1]
+        _go_on(setup, load_checkpoint(newest, setup.optimizer))
+    elif start is not None:
+        setup.optimizer.set_weights(weights_of(load_bundle(start).model))
+    return setup
+
+
+def absolute(recipe: Recipe) -> Recipe:
+    """The recipe with names of files that are good in every working directory."""
+    names = [os.path.abspath(name) for name in recipe.data.files()]
+    return recipe.model_copy(update={"data": recipe.data.renamed(names)})
+
+
+def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> Setup:
+    refuse_what_cannot_fit(recipe, corpus, machine, world)
+    train = recipe.train
+    torch.manual_seed(train.seed)
+    model = build_model(
+        recipe.model, corpus.source_tokenizer.vocab_size, corpus.target_tokenizer.vocab_size
+    ).to(machine.device, machine.dtype)
+    if train.recompute:
+        recompute_activations(model)
+    if train.sharded and world.size > 1:
+        shard(model)
+    progress = Progress(
+        parts=train.accumulate,
+        accumulate=train.accumulate,
+        threads=machine.threads,
+        processes=world.size,
+    )
+    return Setup(recipe, machine, corpus, model, Optimizer(model, train), progress, world)
+
+
+def _go_on(setup: Setup, progress: Progress) -> list[str]:
+    """Go on from `progress`; a clause for each way in which the run now computes otherwise."""
+    new, changes = setup.progress, []
+    if progress.threads and (progress.threads, progress.processes) != (new.threads, new.processes):
+        changes.append(f"with {_crew(new)}, where the run had {_crew(progress)}")
+    if (progress.accumulate or progress.parts) != new.accumulate:
+        changes.append(
+            f"with batches in {counted(new.parts, 'part')}, where the run had them in "
+            f"{progress.parts:,}"
+        )
+        progress.parts = new.parts
+    progress.threads, progress.processes = new.threads, new.processes
+    progress.accumulate = new.accumulate
+    setup.progress = progress
+    return changes
+
+
+def _crew(progress: Progress) -> str:
+    several = f"{progress.processes} processes of " if progress.processes > 1 else ""
+    return several + counted(progress.threads, "thread")
+
+
+def _check_text(progress: Progress, corpus: Corpus, out: Path) -> None:
+    """Raise `UserError` where the text is not what the run began with."""
+    pairs = len(corpus.kept.examples)
+    advice = "put the earlier files back, or begin another run with a new --out"
+    if pairs != progress.pairs:
+        raise UserError(
+            f"the run in {out} began with {progress.pairs:,} pairs to train on, and the files now "
+            f"give {pairs:,}; {advice}"
+        )
+    if corpus.sha256() != progress.text_sha256:
+        raise UserError(
+            f"the text that the run in {out} is trained or validated on has changed; {advice}"
+        )
+
+
+def _on_machine(recipe: Recipe, machine: Machine) -> Recipe:
+    """The recipe with the precision that was chosen, to repeat and resume in.
+
+    The number of threads is for each machine and number of processes to choose again.
+    """
+    train = recipe.train.model_copy(update={"precision": machine.precision})
+    return recipe.model_copy(update={"train": train})
