@@ -85,7 +85,7 @@ class Corpus:
 
 
 class Stopped(Exception):
-    """Somebody has asked for the end while the text was read."""
+    """Somebody has asked for the end while the text was read, or weights were judged."""
 
 
 @dataclass(frozen=True)

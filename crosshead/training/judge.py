@@ -1,5 +1,7 @@
 """Validation: how good some weights are, by the loss and by what they translate."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -8,7 +10,7 @@ from crosshead.data.batching import collate, example_lengths, plan_in_order
 from crosshead.decoding.search import DecodeConfig
 from crosshead.evaluation import bleu, corpus_scores
 from crosshead.pipelines import Translator
-from crosshead.training.corpus import Corpus
+from crosshead.training.corpus import Corpus, Stopped
 from crosshead.training.loop import Validation
 from crosshead.training.recipe import Recipe
 from crosshead.training.updater import batch_loss
@@ -17,12 +19,21 @@ GREEDY = DecodeConfig(beam=1)
 
 
 class Judge:
-    """Validation in float32, with weights that somebody else trains."""
+    """Validation in float32, with weights that somebody else trains.
+
+    All of it raises `Stopped`, after the batch that is under way, once `should_stop` says so.
+    """
 
     def __init__(
-        self, recipe: Recipe, corpus: Corpus, longest_source: int, device: torch.device
+        self,
+        recipe: Recipe,
+        corpus: Corpus,
+        longest_source: int,
+        device: torch.device,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.recipe, self.corpus, self.device = recipe, corpus, device
+        self.should_stop = should_stop
         source, target = corpus.source_tokenizer, corpus.target_tokenizer
         config = BundleConfig(
             model=recipe.model,
@@ -48,9 +59,11 @@ class Judge:
         examples, smoothing = self.corpus.valid_examples, self.recipe.train.label_smoothing
         loss = nll = count = 0.0
         lengths = example_lengths(examples)
-        budget = max(self.recipe.train.batch_tokens, int(lengths.max()))
+        most = min(self.recipe.train.batch_tokens, self.recipe.decode.batch_tokens)
+        budget = max(most, int(lengths.max()))
         with torch.inference_mode():
             for rows in plan_in_order(lengths, budget):
+                self._check()
                 batch = collate(examples, rows.tolist(), bundle.model.config.start_token)
                 sums = batch_loss(bundle.model, batch.to(self.device), smoothing)
                 loss, nll = loss + float(sums.loss), nll + float(sums.nll)
@@ -75,5 +88,11 @@ class Judge:
 
     def _translate(self, decode: DecodeConfig) -> list[str]:
         translator = Translator(self.bundle)
-        found = translator.translate(self.corpus.valid.source, decode=decode)
+        found = translator.translate(
+            self.corpus.valid.source, decode=decode, progress=lambda share: self._check()
+        )
         return [best[0].text for best in found]
+
+    def _check(self) -> None:
+        if self.should_stop():
+            raise Stopped

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from crosshead.files import explained, write_all
 
 LOG = "log.jsonl"
+TENSORBOARD = "tensorboard"
 
 
 def counted(number: int, noun: str) -> str:
@@ -44,9 +45,10 @@ class RunLog:
         with explained(self.path):
             write_all(self._file, line.encode())
         if self._events is not None:
-            for name, value in values.items():
-                if isinstance(value, int | float):
-                    self._events.add_scalar(f"{kind}/{name}", value, update)
+            with explained(self.path.with_name(TENSORBOARD)):
+                for name, value in values.items():
+                    if isinstance(value, int | float):
+                        self._events.add_scalar(f"{kind}/{name}", value, update)
 
     def tell(self) -> int:
         """The length of the log in bytes, once it is on the disk."""
@@ -66,7 +68,7 @@ def _tensorboard(directory: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(directory / "tensorboard"))
+    return SummaryWriter(str(directory / TENSORBOARD))
 
 
 class Display(Protocol):

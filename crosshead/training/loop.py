@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 
 from crosshead.data.batching import Example, example_lengths, plan_batches
-from crosshead.errors import UserError
+from crosshead.errors import UserError, is_out_of_memory
 from crosshead.models.transformer import Transformer
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
+from crosshead.training.corpus import Stopped
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.log import Display, RunLog, Silent, counted
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.schedule import learning_rate
-from crosshead.training.updater import Outcome, Updater
+from crosshead.training.updater import Outcome, PairTooLarge, Updater
 
 MAX_SKIPPED = 10
 """So many updates in a row without finite gradients end a run."""
@@ -55,7 +56,7 @@ class Lead:
     """What a process decides, validates and writes by; of several, the first one alone has it."""
 
     validate: Callable[[dict[str, Tensor]], Validation]
-    """Judges float32 weights."""
+    """Judges float32 weights; raises `Stopped` where somebody asks for the end meanwhile."""
     directory: Path
     """Where checkpoints are written."""
     log: RunLog
@@ -88,7 +89,8 @@ def fit(training: Training) -> str:
     """Train until a budget is spent, validation stops improving, or somebody asks to stop.
 
     Returns why it ended, in a clause. A checkpoint of the last update is on disk afterwards. Raises
-    `Diverged` where gradients stay infinite.
+    `Diverged` where gradients stay infinite, and `UserError` where memory does not suffice for a
+    single pair or for validation.
     """
     config, progress, lead = training.config, training.progress, training.lead
     meter = Meter(progress)
@@ -110,7 +112,10 @@ def fit(training: Training) -> str:
         return reason
     for examples, rows in _batches(training):
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
-        outcome = updater.take(examples, rows, rate)
+        try:
+            outcome = updater.take(examples, rows, rate)
+        except PairTooLarge:
+            raise _too_large(training, examples, rows) from None
         if not meter.add(outcome, rate):
             raise _diverged(training, [examples[row] for row in rows.tolist()])
         progress.update += 1
@@ -118,7 +123,10 @@ def fit(training: Training) -> str:
         if progress.update % config.log_every == 0 or reason:
             _report(training, meter)
         validates = _is_due(progress.update, config.valid_every)
-        checkpoints = _is_due(progress.update, config.checkpoint_every or config.valid_every)
+        # Not while updates are skipped: what was saved before must not give way to the same again.
+        checkpoints = not progress.skipped_in_a_row and _is_due(
+            progress.update, config.checkpoint_every or config.valid_every
+        )
         if (validates or reason) and reason != STOPPED:
             _validate(training, meter)
             reason = reason or _reason_to_end(training, 0.0)
@@ -278,6 +286,19 @@ def _diverged(training: Training, batch: list[Example]) -> Diverged:
     )
 
 
+def _too_large(training: Training, examples: Sequence[Example], rows: np.ndarray) -> UserError:
+    """The error that ends a run whose memory does not suffice for a pair, which is written down."""
+    source, target = max(
+        (examples[row] for row in rows.tolist()), key=lambda pair: sum(map(len, pair))
+    )
+    kept = training.lead.keep_batch([(source, target)]) if training.lead else ""
+    return UserError(
+        f"not enough memory for update {training.progress.update + 1}, one pair at a time: its "
+        f"longest has {len(source):,} and {len(target):,} tokens{kept}; go on with more memory "
+        "(--resume), or begin again with a lower data.max_length"
+    )
+
+
 def _report(training: Training, meter: Meter) -> None:
     progress, lead = training.progress, training.lead
     if lead is None:
@@ -313,13 +334,27 @@ def _owes_validation(training: Training, reason: str) -> bool:
 
 
 def _validate(training: Training, meter: Meter) -> None:
-    """Judge the present weights, and keep them as the best if they are."""
+    """Judge the present weights, and keep them as the best if they are.
+
+    Where somebody asks for the end meanwhile, the run owes this validation when it goes on.
+    """
     weights = training.optimizer.weights()  # of several processes each may have a share
     progress, config, lead = training.progress, training.config, training.lead
     if lead is None:
         return
     began = time.perf_counter()
-    found = lead.validate(weights)
+    try:
+        found = lead.validate(weights)
+    except Stopped:
+        return
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error) or training.world.size > 1:
+            raise
+        _checkpoint(training, meter, due=False)
+        raise UserError(
+            f"not enough memory to validate; the run is kept at update {progress.update}: go on "
+            "with more (--resume), or with a lower decode.batch_tokens"
+        ) from None
     score = found.score(config.metric)
     is_best = progress.best_score is None or score > progress.best_score
     if is_best:
@@ -353,8 +388,7 @@ def _checkpoint(training: Training, meter: Meter, *, due: bool) -> None:
     """
     progress, lead = training.progress, training.lead
     if lead is None:
-        # What the first writes it may have to be sent: `save_checkpoint` asks in this order.
-        training.optimizer.weights(), training.optimizer.state()
+        training.optimizer.contents()  # what the first one writes it may have to be sent
         return
     began = time.perf_counter()
     progress.seconds += meter.restart()

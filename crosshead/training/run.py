@@ -119,10 +119,11 @@ def train(
                 _under_way(setup, out, display, should_stop) as (lead, judge),
             ):
                 reason = STOPPED if world.some(should_stop()) else fit(_training(setup, lead))
-                if reason == STOPPED or should_stop():
-                    size = setup.optimizer.size()
-                    return Summary(out, reason, True, setup.progress, size, "", [])
-                return _finish(setup, out, judge, lead, reason)
+                if reason != STOPPED:
+                    with contextlib.suppress(Stopped):
+                        return _finish(setup, out, judge, lead, reason)
+                size = setup.optimizer.size()
+                return Summary(out, reason, True, setup.progress, size, "", [])
 
 
 def _follow(
@@ -172,7 +173,7 @@ def _under_way(
     recipe, corpus, machine, progress = setup.recipe, setup.corpus, setup.machine, setup.progress
     if kept_beside(out).is_dir():
         display.say(f"the earlier run is in {kept_beside(out)} until this has a bundle")
-    judge = Judge(recipe, corpus, progress.longest_source, machine.device)
+    judge = Judge(recipe, corpus, progress.longest_source, machine.device, should_stop)
     if progress.best_score is not None:  # it is needed at the end: better refused now
         set_weights(judge.bundle.model, load_best(out / CHECKPOINTS), out / CHECKPOINTS / BEST)
     # A recipe and a log are what a run is known by: they come first.
@@ -211,7 +212,10 @@ def _keep_batch(path: Path, corpus: Corpus, batch: Sequence[Example]) -> str:
 
 
 def _finish(setup: Setup, out: Path, judge: Judge, lead: Lead, reason: str) -> Summary:
-    """Choose the weights, score them, and write the bundle and the picture of the run."""
+    """Choose the weights, score them, and write the bundle and the picture of the run.
+
+    Raises `Stopped` where somebody asks for the end before the bundle is written.
+    """
     recipe, progress, log, display = setup.recipe, setup.progress, lead.log, lead.display
     size, search = setup.optimizer.size(), search_name(recipe.decode)
     weights, clause = _choose_weights(setup, lead, judge)

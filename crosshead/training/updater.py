@@ -42,6 +42,10 @@ class Outcome(NamedTuple):
     """Of the gradients; None where they were not finite and not applied."""
 
 
+class PairTooLarge(MemoryError):
+    """Memory does not suffice for a batch whose pairs are computed one at a time."""
+
+
 class Part(NamedTuple):
     """A part of a batch: which of all it is, and how much it counts (not at all where empty)."""
 
@@ -86,14 +90,17 @@ class Updater:
         """Make the next update out of the examples `rows`, at the learning rate `rate`.
 
         Where memory does not suffice, the parts of this batch and of all that follow are computed
-        one after the other, and where it still does not, in twice as many parts. Raises what
-        PyTorch raises where a single pair is too large, or in one of several processes.
+        one after the other, and where it still does not, in twice as many parts. Raises
+        `PairTooLarge` where every part is a single pair, and in one of several processes what
+        PyTorch raises.
         """
         try:
             found = self._differentiate(examples, rows)
         except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error) or not self._may_take_less(len(rows)):
+            if not is_out_of_memory(error) or self.world.size > 1:
                 raise
+            if not self._may_take_less(len(rows)):
+                raise PairTooLarge from None
         else:
             return found._replace(norm=self.optimizer.step(rate, self._twins))
         self._take_less()  # here, where what the failed attempt held is free again
@@ -162,7 +169,7 @@ class Updater:
 
     def _may_take_less(self, pairs: int) -> bool:
         """Whether a batch of so many pairs can be computed in less memory."""
-        return bool(self._twins) or (self.world.size == 1 and self._number_of_parts() < pairs)
+        return bool(self._twins) or self._number_of_parts() < pairs
 
     def _take_less(self) -> None:
         """Compute one after the other the parts that were side by side, or else twice as many."""

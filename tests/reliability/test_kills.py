@@ -252,3 +252,24 @@ def test_a_stopped_run_ends_in_the_same_weights(
         f"and ended within {longest:.1f} s; resumed, each ended in the weights of the unbroken run "
         "(sha256)"
     )
+
+
+@pytest.mark.parametrize("update", [30, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_run_that_is_stopped_while_it_validates_ends_soon(
+    update: int, tmp_path: Path, record: Record
+) -> None:
+    """On the way, and at the end: validation takes long here, and is owed when it goes on."""
+    write_corpus(tmp_path)
+    out = tmp_path / "out"
+    flags = train_flags(tmp_path, out, checkpoint_every="100")
+    for side in ("source", "target"):
+        valid = tmp_path / f"valid.{side}"
+        valid.write_text((tmp_path / f"{side}.txt").read_text() * 300)
+        flags += [f"--valid-{side}", str(valid)]
+    command = [*PROGRAM, "train", *flags]
+    code, seconds = interrupted(command, update, 0.3, signal.SIGTERM)
+    assert code == 143
+    assert seconds < 10
+    kept = [place.name for place in (out / "checkpoints").glob("update-*")]
+    assert kept == [f"update-{update:08}"]
+    record(f"stopped in a validation after update {update}: ended within {seconds:.1f} s, all kept")

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from crosshead.bundle import build_model, weights_of
 from crosshead.data.batching import collate
 from crosshead.evaluation import bleu
 from crosshead.pipelines import Translator
-from crosshead.training.corpus import read_corpus
+from crosshead.training.corpus import Stopped, read_corpus
 from crosshead.training.judge import GREEDY, Judge
 from crosshead.training.recipe import compose
 from crosshead.training.updater import batch_loss
@@ -68,6 +69,16 @@ def test_the_bleu_on_the_way_is_greedy_and_that_of_the_end_the_recipes(judge: Ju
         ("BLEU", "validation"), ("chrF2", "validation"),
     ]  # fmt: skip
     assert all("version" in score.signature for score in scores)
+
+
+@pytest.mark.parametrize("judges", [Judge.validate, Judge.scores])
+def test_whoever_asks_for_the_end_does_not_wait_for_all_batches(
+    judges: Callable[..., object], judge: Judge
+) -> None:
+    looks = iter([False, True])
+    judge.should_stop = lambda: next(looks)
+    with pytest.raises(Stopped):
+        judges(judge, weights(judge, 1))
 
 
 def test_the_bundle_is_that_of_the_recipe(judge: Judge) -> None:

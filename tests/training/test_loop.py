@@ -25,6 +25,7 @@ from crosshead.training.checkpoint import (
     load_checkpoint,
     load_weights,
 )
+from crosshead.training.corpus import Stopped
 from crosshead.training.log import LOG, RunLog, Silent
 from crosshead.training.loop import Lead, Training, Validation, fit
 from crosshead.training.optimizer import Optimizer
@@ -154,6 +155,78 @@ def test_resumed_is_uninterrupted(
     assert names[0] == names[1]
     best = [load_best(tmp_path / part / "checkpoints") for part in ("whole", "parts")]
     assert all(torch.equal(best[0][name], best[1][name]) for name in best[0])
+
+
+@pytest.mark.parametrize("update", [6, 14])
+def test_a_run_that_is_stopped_while_it_validates_owes_that_validation(
+    update: int, tmp_path: Path
+) -> None:
+    """On the way, and at its end."""
+    config = settings(max_updates=14, keep_last=3, average=3)
+    whole, _ = run(tmp_path / "whole", config)
+    stopped = begin(tmp_path / "parts", config)
+    asked = False
+
+    def validate(weights: dict[str, Tensor]) -> Validation:
+        nonlocal asked
+        asked = stopped.progress.update == update
+        if asked:
+            raise Stopped
+        return by_sum(weights)
+
+    stopped.lead.validate, stopped.lead.should_stop = validate, lambda: asked
+    fit(stopped)
+    stopped.lead.log.close()
+    assert stopped.progress.update == update and stopped.progress.validated == update - 2
+    resumed, _ = run(tmp_path / "parts", config, resume=True)
+    assert digest(resumed) == digest(whole)
+    assert resumed.progress.best_score == whole.progress.best_score
+    found, wanted = comparable(logged(tmp_path / "parts")), comparable(logged(tmp_path / "whole"))
+    assert found == wanted
+
+
+def test_memory_that_ends_in_validation_costs_no_update(tmp_path: Path) -> None:
+    def validate(weights: dict[str, Tensor]) -> Validation:
+        raise MemoryError
+
+    config = settings(max_updates=9, valid_every=5)
+    with pytest.raises(UserError, match=r"kept at update 5: go on with more \(--resume\), or"):
+        run(tmp_path / "parts", config, validate=validate)
+    whole, _ = run(tmp_path / "whole", config)
+    resumed, _ = run(tmp_path / "parts", config, resume=True)
+    assert digest(resumed) == digest(whole)
+
+
+def test_a_pair_that_memory_does_not_hold_is_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*arguments: object) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(updater, "batch_loss", failing)
+    kept: list[list[Example]] = []
+    training = begin(tmp_path, settings(max_updates=2))
+    training.lead.keep_batch = lambda batch: kept.append(batch) or "; it is there"
+    with pytest.raises(UserError, match="one pair at a time: its longest has") as caught:
+        fit(training)
+    training.lead.log.close()
+    [[(source, target)]] = kept
+    assert f"has {len(source)} and {len(target)} tokens; it is there; go on with more" in str(
+        caught.value
+    )
+
+
+def test_no_checkpoint_gives_way_while_updates_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = begin(tmp_path, settings(max_updates=30, valid_every=0, checkpoint_every=1))
+    training.config = training.config.model_copy(update={"keep_last": 2})
+    break_gradients(training, set(range(6, 30)), monkeypatch)
+    with pytest.raises(UserError, match="10 updates in a row, up to update 15"):
+        fit(training)
+    training.lead.log.close()
+    names = [place.name for place in list_checkpoints(tmp_path / "checkpoints")]
+    assert names == ["update-00000004", "update-00000005"]
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
@@ -345,7 +418,7 @@ def test_gradients_are_of_the_mean_over_target_tokens(
     (sums.loss / sum(len(target) + 1 for _, target in PAIRS)).backward()
     found: dict[str, Tensor] = {}
 
-    def step(rate: float) -> float:
+    def step(rate: float, twins: object) -> float:
         found.update((name, p.grad) for name, p in training.model.named_parameters())
         return 1.0
 
@@ -499,7 +572,7 @@ def test_skipped_updates_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     training.lead.display = watching = Watching()
     applied, step = iter([True, False, True, True, False, True]), training.optimizer.step
     monkeypatch.setattr(
-        training.optimizer, "step", lambda rate: step(rate) if next(applied) else None
+        training.optimizer, "step", lambda *given: step(*given) if next(applied) else None
     )
     fit(training)
     training.lead.log.close()
