@@ -129,10 +129,9 @@ def joined() -> Iterator[World]:
         _let_go(error)
         if not isinstance(error, RuntimeError) or not _is_loss(error):
             raise
-        reason = str(error).partition("\n")[0]
         raise UserError(
-            f"process {rank} of the run has lost another one ({reason}); what torchrun prints "
-            "names the one that failed first"
+            f"process {rank} of the run has lost another one; what that one or torchrun prints "
+            "says why"
         ) from None
     finally:
         if dist.is_initialized():
