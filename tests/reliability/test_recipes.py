@@ -34,7 +34,7 @@ WRONG: dict[Any, list[Any]] = {
     int: [1.5, "3", "many", True, False, [3], {}, math.nan, math.inf, 2**63, 10**30],
     float: ["0.1", "x", True, [0.1], {}, math.nan, math.inf, -math.inf],
     str: [1, 0.5, True, ["x"], {}],
-    list: [5, True, [1], [["x"]], {}, 0.5],
+    list: [5, True, [[1]], [["x"]], {}, 0.5],
 }
 """Values that are never of a type."""
 
