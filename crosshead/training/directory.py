@@ -163,14 +163,15 @@ def drop_replaced(out: Path) -> None:
 
 
 def _set_aside(out: Path) -> None:
-    kept = kept_beside(out)
-    if kept.is_dir() and not (out / CONFIG).exists() and not list_checkpoints(out / CHECKPOINTS):
-        clear(out)  # a run that was cut off at its beginning: the one kept is worth more
-        return
-    entries = list(out.iterdir())
+    kept, entries = kept_beside(out), list(out.iterdir())
     if not entries:
         return
-    drop_replaced(out)
+    # Nothing stands in both places where a kill has cut off a move: then it goes on.
+    if any((kept / entry.name).exists() for entry in entries):
+        if _worth(out) < _worth(kept):
+            clear(out)  # a run that was cut off: the one kept, which has come further, stays
+            return
+        drop_replaced(out)
     try:
         kept.mkdir(exist_ok=True)
         for entry in entries:
@@ -181,6 +182,11 @@ def _set_aside(out: Path) -> None:
             f"{kept}: the earlier run cannot be kept there ({error.strerror}); move it yourself, "
             "or give another --out"
         ) from None
+
+
+def _worth(place: Path) -> tuple[bool, bool]:
+    """How far a run has come, to compare: whether it has a bundle, and whether a checkpoint."""
+    return (place / CONFIG).is_file(), bool(list_checkpoints(place / CHECKPOINTS))
 
 
 def _put_back(out: Path) -> None:

@@ -216,9 +216,41 @@ def test_a_run_cut_off_at_its_beginning_does_not_displace_the_one_that_is_kept(r
         assert not list(run.iterdir())
         fill(run, "checkpoints/update-00000001/state.json")
     assert contents(kept_beside(run)) == before
-    with run_directory(run, resume=False):  # now there is something to displace it
-        fill(run, "checkpoints/update-00000001/state.json")
-    assert contents(kept_beside(run)) == ["checkpoints/update-00000001/state.json"]
+
+
+FRAGMENT = ["recipe.toml", "log.jsonl", "checkpoints/update-00000001/state.json"]
+
+
+def test_a_run_without_a_bundle_does_not_displace_one_with_a_bundle(run: Path) -> None:
+    """However many were begun and cut off since: each goes in its turn."""
+    before = contents(run)
+    for _ in range(3):
+        with run_directory(run, resume=False):
+            fill(run, *FRAGMENT)
+        assert contents(kept_beside(run)) == before
+        assert contents(run) == sorted(FRAGMENT)
+
+
+def test_what_is_kept_gives_way_to_what_is_worth_more(run: Path) -> None:
+    bundle = contents(run)
+    fill(kept_beside(run), "recipe.toml", "checkpoints/update-00000009/state.json")
+    with run_directory(run, resume=False):  # it has a bundle, what is kept has none
+        fill(run, *FRAGMENT)
+    assert contents(kept_beside(run)) == bundle
+    (kept_beside(run) / "config.json").unlink()
+    with run_directory(run, resume=False):  # neither has a bundle: the later one
+        fill(run, "checkpoints/update-00000002/state.json")
+    assert contents(kept_beside(run)) == sorted(FRAGMENT)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "checkpoints"])
+def test_a_run_that_a_kill_left_in_two_places_is_set_aside_whole(run: Path, name: str) -> None:
+    before = contents(run)
+    kept_beside(run).mkdir()
+    (run / name).rename(kept_beside(run) / name)
+    with run_directory(run, resume=False):
+        fill(run, *FRAGMENT)
+    assert contents(kept_beside(run)) == before
 
 
 def test_what_cannot_be_set_aside_stays(run: Path) -> None:

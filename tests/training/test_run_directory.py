@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from crosshead.errors import ConfigError, DataError, UserError
+from crosshead.training import loop
 from crosshead.training import run as run_module
 from crosshead.training.recipe import compose
 from crosshead.training.run import train
@@ -137,6 +138,29 @@ def test_a_run_that_is_replaced_is_there_until_the_new_one_has_a_bundle(
     train(recipe, out, resume=True)
     assert not kept.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_a_bundle_is_kept_however_often_its_replacement_is_cut_off(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, kept, save = tmp_path / "run", tmp_path / ".run.replaced", loop.save_checkpoint
+    train(recipe_for(text, "max_updates=1"), out)
+    before = tree(out)
+    recipe = recipe_for(text, "checkpoint_every=1")
+    for update in (2, 1):
+
+        def save_and_end(*arguments: Any, last: int = update) -> None:
+            if save(*arguments).name == f"update-{last:08d}":
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "save_checkpoint", save_and_end)
+            with pytest.raises(KeyboardInterrupt):
+                train(recipe, out, force=True)
+        assert len(list((out / "checkpoints").glob("update-*"))) == update
+        assert tree(kept) == before
+    train(recipe, out, resume=True)
+    assert (out / "config.json").exists() and not kept.exists()
 
 
 def test_a_refused_recipe_does_not_touch_the_run_it_would_replace(
