@@ -10,13 +10,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from crosshead.bundle import (
-    CHECKPOINTS,
-    RECIPE,
-    BundleScore,
-    save_bundle,
-    set_weights,
-)
+from crosshead.bundle import CHECKPOINTS, RECIPE, BundleScore, save_bundle
 from crosshead.card import model_card
 from crosshead.data.batching import Example
 from crosshead.data.filters import write_held_out, write_left_out
@@ -24,7 +18,6 @@ from crosshead.data.tokenizers import save_tokenizers
 from crosshead.errors import UserError
 from crosshead.files import atomic_write
 from crosshead.training.checkpoint import (
-    BEST,
     Progress,
     average_weights,
     list_checkpoints,
@@ -174,8 +167,6 @@ def _under_way(
     if kept_beside(out).is_dir():
         display.say(f"the earlier run is in {kept_beside(out)} until this has a bundle")
     judge = Judge(recipe, corpus, progress.longest_source, machine.device, should_stop)
-    if progress.best_score is not None:  # it is needed at the end: better refused now
-        set_weights(judge.bundle.model, load_best(out / CHECKPOINTS), out / CHECKPOINTS / BEST)
     # A recipe and a log are what a run is known by: they come first.
     atomic_write(out / RECIPE, to_toml(absolute(recipe)).encode())
     log = RunLog(out, keep=progress.log_bytes)

@@ -1,5 +1,6 @@
 """A run made ready: to begin, to go on, or to go along with the first of several processes."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +8,19 @@ from pathlib import Path
 
 import torch
 
-from crosshead.bundle import CHECKPOINTS, build_model, load_bundle, weights_of
-from crosshead.errors import UserError
+from crosshead.bundle import CHECKPOINTS, build_model, check_weights, load_bundle, weights_of
+from crosshead.errors import BundleError, UserError
 from crosshead.models.transformer import Transformer
 from crosshead.training.checkpoint import (
+    BEST,
+    DamagedCheckpoint,
     Progress,
     list_checkpoints,
+    load_best,
     load_checkpoint,
     load_newest,
+    load_weights,
+    save_best,
 )
 from crosshead.training.corpus import Corpus, Stopped, epoch_examples, read_corpus
 from crosshead.training.distributed import World, shard
@@ -81,7 +87,7 @@ def resumed(
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_text(progress, corpus, out)
-    for line in passed_over:
+    for line in [*passed_over, *_keep_best(progress, setup.model, out / CHECKPOINTS)]:
         display.say(line)
     display.say(f"going on from update {progress.update} in {out}")
     for change in _go_on(setup, progress):
@@ -166,6 +172,32 @@ def _go_on(setup: Setup, progress: Progress) -> list[str]:
     progress.accumulate = new.accumulate
     setup.progress = progress
     return changes
+
+
+def _keep_best(progress: Progress, model: Transformer, directory: Path) -> list[str]:
+    """Make sure of the weights that validated best, which are needed at the end of the run.
+
+    Where their file is missing or damaged they are those of their checkpoint, if it is kept, and
+    otherwise counted anew. A line says so.
+    """
+    if progress.best_score is None:
+        return []
+    best, update = directory / BEST, progress.best_update
+    with contextlib.suppress(BundleError):
+        check_weights(model, load_best(directory), best)
+        return []
+    for place in list_checkpoints(directory):
+        if place.name == f"update-{update:08d}":
+            with contextlib.suppress(DamagedCheckpoint):
+                save_best(directory, load_weights(place))
+                return [f"{best}: missing or damaged; written again from {place}"]
+    # What was validated last may be the best now.
+    progress.best_score, progress.best_update = None, 0
+    progress.since_best = progress.validated = 0
+    return [
+        f"{best}: missing or damaged; the best weights so far, of update {update}, are lost: the "
+        "best is counted anew from here"
+    ]
 
 
 def _crew(progress: Progress) -> str:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -215,25 +216,78 @@ def test_text_that_changed_is_noticed_when_a_run_goes_on(
     assert tree(out) == before
 
 
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (lambda path: path.unlink(), "cannot be read"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "damaged"),
-        (lambda path: path.write_bytes(b"x"), "damaged"),
-    ],
-)
-def test_best_weights_that_are_lost_are_missed_before_training(
-    damage: Callable[[Path], None], words: str, text: Path, tmp_path: Path
+DAMAGES = [
+    lambda path: path.unlink(),
+    lambda path: path.write_bytes(path.read_bytes()[:-9]),
+    lambda path: path.write_bytes(b"x"),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_best_weights_that_are_lost_are_taken_from_their_checkpoint(
+    damage: Callable[[Path], None], finished: Path, text: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "run"
+    out, display = tmp_path / "run", Remembering()
     train(recipe_for(text), out, should_stop=stop_after(out, 8))
-    before = logged(out)
+    best = out / "checkpoints/best.safetensors"
+    before = digest(best)
+    damage(best)
+
+    def is_back() -> bool:
+        return best.exists() and digest(best) == before
+
+    train(recipe_for(text), out, resume=True, display=display, should_stop=is_back)
+    assert digest(best) == before
+    (line,) = (line for line in display.lines if "best.safetensors" in line)
+    assert "update-00000006" in line
+    train(recipe_for(text), out, resume=True)
+    assert digest(out / "model.safetensors") == digest(finished / "model.safetensors")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(("end", "validated"), [(8, [12, 18]), (6, [6, 12, 18])])
+def test_best_weights_that_are_lost_for_good_are_counted_anew(
+    damage: Callable[[Path], None], end: int, validated: list[int], text: Path, tmp_path: Path
+) -> None:
+    out, display = tmp_path / "run", Remembering()
+    train(recipe_for(text, f"max_updates={end}"), out)
+    forget_best(list_checkpoints(out / "checkpoints")[-1], best_update=3)
+    before = len(validations(out))
     damage(out / "checkpoints/best.safetensors")
-    with pytest.raises(BundleError, match=rf"best\.safetensors: {words}") as caught:
-        train(recipe_for(text), out, resume=True)
-    assert "\n" not in str(caught.value)
-    assert logged(out) == before
+    summary = train(recipe_for(text), out, resume=True, display=display)
+    (line,) = (line for line in display.lines if "best.safetensors" in line)
+    assert "the best weights so far, of update 3, are lost" in line
+    valid = validations(out)[before:]
+    assert [line["update"] for line in valid] == validated
+    assert valid[0]["best"] and summary.progress.best_update >= validated[0]
+    assert load_bundle(out)
+
+
+def validations(out: Path) -> list[dict[str, Any]]:
+    return [line for line in logged(out) if line["kind"] == "valid"]
+
+
+def forget_best(place: Path, best_update: int) -> None:
+    """Let a checkpoint say that the best weights are those of an update of which none is kept."""
+    found = json.loads((place / "state.json").read_text())
+    found["progress"].update(best_update=best_update, best_score=[99.0, 0.0], since_best=1)
+    (place / "state.json").write_bytes(checkpoint._state(found["progress"], found["sha256"]))
+
+
+def test_best_weights_that_are_lost_at_the_end_are_missed(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, fit = tmp_path / "run", run_module.fit
+
+    def fit_and_lose(training: Training) -> str:
+        reason = fit(training)
+        (out / "checkpoints/best.safetensors").unlink()
+        return reason
+
+    monkeypatch.setattr(run_module, "fit", fit_and_lose)
+    with pytest.raises(BundleError, match=r"best\.safetensors: cannot be read"):
+        train(recipe_for(text), out)
+    assert not (out / "config.json").exists()
 
 
 def test_a_run_goes_on_from_another_working_directory_and_keeps_the_names_that_were_typed(
