@@ -43,7 +43,8 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
     """
     if resume:
         if not (out / RECIPE).is_file() or not list_checkpoints(out / CHECKPOINTS):
-            raise UserError(f"{out}: there is no run with a checkpoint to resume")
+            kept = where_bundle_is_kept(out)
+            raise UserError(f"{out}: there is no run with a checkpoint to resume{kept}")
         return
     if not any(out.iterdir()):
         return
@@ -145,6 +146,14 @@ def kept_beside(out: Path) -> Path:
     """Where the run that stood in `out` is kept until the one that replaces it has a bundle."""
     real = out.resolve()
     return real.with_name(f".{real.name}.replaced")
+
+
+def where_bundle_is_kept(out: Path) -> str:
+    """A clause for who finds nothing in `out`: where an earlier bundle is kept, if one is."""
+    kept = kept_beside(out)
+    if not (kept / CONFIG).is_file():
+        return ""
+    return f"; an earlier run, with its bundle, is kept in {kept}"
 
 
 def failed_batch(out: Path) -> Path:

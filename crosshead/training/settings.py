@@ -9,6 +9,7 @@ from crosshead.bundle import RECIPE, BundleConfig, load_config
 from crosshead.config import nearest, read_toml
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers
 from crosshead.errors import ConfigError, UserError
+from crosshead.training.directory import where_bundle_is_kept
 from crosshead.training.recipe import Recipe, Sections, compose
 
 CHANGEABLE = {
@@ -73,7 +74,8 @@ def stored_recipe(out: Path) -> Recipe:
     """The recipe of the run in `out`; raises `UserError` where there is none."""
     path = out / RECIPE
     if not path.is_file():
-        raise UserError(f"{out}: there is no run to resume: it holds no {RECIPE}")
+        kept = where_bundle_is_kept(out)
+        raise UserError(f"{out}: there is no run to resume: it holds no {RECIPE}{kept}")
     return compose(recipe=read_toml(path), where=str(path))
 
 

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from crosshead.training.directory import (
     kept_beside,
     run_directory,
 )
+from crosshead.training.settings import stored_recipe
 
 OF_A_RUN = [
     "recipe.toml", "log.jsonl", "left-out.tsv", "training.png", "config.json", "README.md",
@@ -251,6 +253,23 @@ def test_a_run_that_a_kill_left_in_two_places_is_set_aside_whole(run: Path, name
     with run_directory(run, resume=False):
         fill(run, *FRAGMENT)
     assert contents(kept_beside(run)) == before
+
+
+@pytest.mark.parametrize("left", [[], ["recipe.toml", "log.jsonl"]])
+def test_where_an_earlier_bundle_is_kept_is_said_to_who_finds_none(
+    run: Path, left: list[str]
+) -> None:
+    """As after a kill of the run that was to replace it."""
+    run.rename(kept_beside(run))
+    run.mkdir()
+    fill(run, *left)
+    place = f"; an earlier run, with its bundle, is kept in {kept_beside(run)}"
+    assert refusal(run, resume=True).endswith(f"to resume{place}")
+    if not left:
+        with pytest.raises(UserError, match=re.escape(place)):
+            stored_recipe(run)
+    (kept_beside(run) / "config.json").unlink()
+    assert refusal(run, resume=True).endswith("to resume")
 
 
 def test_what_cannot_be_set_aside_stays(run: Path) -> None:
