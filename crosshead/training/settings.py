@@ -15,11 +15,15 @@ from crosshead.training.recipe import Recipe, Sections, compose
 CHANGEABLE = {
     "train": {
         "max_updates", "max_epochs", "max_minutes", "patience", "log_every", "keep_last", "average",
-        "device", "threads", "sharded", "accumulate",
+        "device", "threads", "sharded", "accumulate", "recompute", "learning_rate",
     },
-    "data": {"source_language", "target_language"},
+    "data": {
+        "source", "target", "pairs", "valid_source", "valid_target", "valid_pairs",
+        "source_language", "target_language",
+    },
 }  # fmt: skip
-"""What may be other than it was when a run is resumed, beside all of `[decode]`."""
+"""What may be other than it was when a run is resumed, beside all of `[decode]`: of the files of
+the text their names, not their number. What is in them is checked when they are read."""
 
 OPEN: Sections = {
     "tokenizer": {"vocab_size": None},
@@ -92,12 +96,18 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
         before, after = getattr(began, section), getattr(now, section)
         for key in type(after).model_fields:
             left, right = getattr(before, key), getattr(after, key)
-            if left != right and key not in CHANGEABLE.get(section, ()):
+            may_change = key in CHANGEABLE.get(section, ()) and _as_many(left, right)
+            if left != right and not may_change:
                 raise ConfigError(
                     f"{section}.{key} is {right!r}, but the run in {out} began with {left!r}; "
                     "resume it with that, or begin another with a new --out"
                 )
     return now
+
+
+def _as_many(left: Any, right: Any) -> bool:
+    """Whether two values are lists of one length, or none."""
+    return not isinstance(left, list) or len(left) == len(right)
 
 
 def sections_of(config: BundleConfig, tokenizer: Tokenizer) -> Sections:

@@ -29,7 +29,7 @@ from crosshead.training.log import Display, Silent, counted
 from crosshead.training.loop import STOPPED
 from crosshead.training.memory import recompute_activations, refuse_what_cannot_fit
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import Recipe
+from crosshead.training.recipe import Recipe, TrainConfig
 from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
 from crosshead.training.sizes import with_sizes
 
@@ -81,7 +81,8 @@ def resumed(
     recipe: Recipe, out: Path, display: Display, world: World, should_stop: Callable[[], bool]
 ) -> Setup:
     """The run in `out`, where its newest checkpoint stands; raises as `begun` does."""
-    recipe = check_resumed(absolute(stored_recipe(out)), absolute(recipe), out)
+    began, given = absolute(stored_recipe(out)), recipe
+    recipe = check_resumed(began, absolute(given), out)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
     corpus = read_corpus(recipe, None, out, display.say, should_stop)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
@@ -90,7 +91,8 @@ def resumed(
     for line in [*passed_over, *_keep_best(progress, setup.model, out / CHECKPOINTS)]:
         display.say(line)
     display.say(f"going on from update {progress.update} in {out}")
-    for change in _go_on(setup, progress):
+    progress.names = _names(progress.names, began, recipe, given)
+    for change in [*_other_rate(began.train, recipe.train), *_go_on(setup, progress)]:
         display.say(f"{change}: the result is not, to the bit, that of a run without a break")
     return setup
 
@@ -172,6 +174,24 @@ def _go_on(setup: Setup, progress: Progress) -> list[str]:
     progress.accumulate = new.accumulate
     setup.progress = progress
     return changes
+
+
+def _names(typed: list[str], began: Recipe, now: Recipe, given: Recipe) -> list[str]:
+    """The files of the text as they were `typed` when the run began, or now where they moved."""
+    files = (recipe.data.files() for recipe in (began, now, given))
+    return [
+        new if before != after else name
+        for name, before, after, new in zip(typed, *files, strict=True)
+    ]
+
+
+def _other_rate(began: TrainConfig, now: TrainConfig) -> list[str]:
+    """As `_go_on`, of the learning rate."""
+    if began.learning_rate == now.learning_rate:
+        return []
+    return [
+        f"with a learning rate of {now.learning_rate:g}, where the run had {began.learning_rate:g}"
+    ]
 
 
 def _keep_best(progress: Progress, model: Transformer, directory: Path) -> list[str]:

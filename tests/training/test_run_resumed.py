@@ -193,6 +193,36 @@ def test_the_sizes_of_a_run_follow_its_text_and_are_kept(text: Path, tmp_path: P
     assert valid == [18]  # a short run is validated at its end
 
 
+def test_the_same_text_may_lie_elsewhere_when_a_run_goes_on(text: Path, tmp_path: Path) -> None:
+    folder, out, moved = own_text(text, tmp_path), tmp_path / "run", tmp_path / "mv"
+    train(recipe_for(folder), out, should_stop=stop_after(out, 2))
+    moved.mkdir()
+    (folder / "en").rename(moved / "s2.en")
+    data = {"source": str(moved / "s2.en"), "target": str(folder / "de")}
+    recipe = compose(flags={"data": data}, assignments=SMALL)
+    summary = train(recipe, out, resume=True)
+    assert summary.progress.names == [str(moved / "s2.en"), str(folder / "de")]
+    assert compose(recipe=read_toml(out / "recipe.toml")).data.source == [str(moved / "s2.en")]
+    assert f"| `{moved / 's2.en'}` | 203 |" in (out / "README.md").read_text()
+    (moved / "s2.en").write_text("one\n" * 203)
+    with pytest.raises(UserError, match=r"has changed|now give"):
+        train(recipe, out, resume=True)
+
+
+def test_a_run_goes_on_with_another_learning_rate_and_says_so(text: Path, tmp_path: Path) -> None:
+    out, said = tmp_path / "run", []
+    for rate, recompute in ((0.01, False), (0.002, True), (0.002, True)):
+        display, updates = Remembering(), 2 + 2 * len(said)
+        assignments = [f"learning_rate={rate}", f"max_updates={updates}"]
+        recipe = recipe_for(text, *assignments, f"recompute={str(recompute).lower()}")
+        train(recipe, out, resume=out.exists(), display=display)
+        said.append([line for line in display.lines if "to the bit" in line])
+    assert [len(lines) for lines in said] == [0, 1, 0]
+    assert said[1][0].startswith("with a learning rate of 0.002, where the run had 0.01: ")
+    rates = [line["learning_rate"] for line in logged(out) if line["kind"] == "train"]
+    assert rates == pytest.approx([0.001, 0.002, 0.0006, 0.0008, 0.001, 0.0012])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

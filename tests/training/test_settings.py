@@ -19,6 +19,8 @@ from crosshead.training.settings import (
 
 BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 DATA: Sections = {"data": {"source": ["a"], "target": ["b"]}}
+KINDS = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
+ALL_DATA: Sections = {"data": {key: [f"{key}.txt"] for key in KINDS}}
 
 
 def test_what_is_not_given_is_left_out() -> None:
@@ -81,10 +83,12 @@ def test_there_is_no_run_to_resume(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "assignment",
     ["max_updates=7", "max_epochs=7", "max_minutes=7", "patience=3", "log_every=7", "keep_last=6",
-     "average=2", "device=cpu", "threads=3", "decode.beam=2", "source_language=en"],
+     "average=2", "device=cpu", "threads=3", "decode.beam=2", "source_language=en",
+     "recompute=true", "learning_rate=0.001", "data.source=['c']", "data.target=['c']",
+     "valid_source=['c']", "valid_target=['c']", "data.pairs=['c']", "valid_pairs=['c']"],
 )  # fmt: skip
 def test_what_may_change_when_a_run_is_resumed(assignment: str, tmp_path: Path) -> None:
-    began = new_recipe(None, None, DATA, [])
+    began = new_recipe(None, None, ALL_DATA, [])
     (tmp_path / "recipe.toml").write_text(to_toml(began))
     now = resumed_recipe(tmp_path, None, {}, [assignment])
     assert now != began
@@ -93,7 +97,7 @@ def test_what_may_change_when_a_run_is_resumed(assignment: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "assignment",
-    ["train.seed=2", "train.batch_tokens=999", "train.learning_rate=0.1", "train.warmup=3",
+    ["train.seed=2", "train.batch_tokens=999", "train.warmup=3",
      "train.label_smoothing=0.2", "train.clip_norm=0.5", "train.adam_beta2=0.9",
      "train.valid_every=7", "train.checkpoint_every=7", "train.metric=loss",
      "train.precision=float32", "data.max_ratio=2.0", "tokenizer.sampling=0.1",
@@ -106,6 +110,15 @@ def test_what_may_not_change_when_a_run_is_resumed(assignment: str, tmp_path: Pa
     key = assignment.partition("=")[0]
     with pytest.raises(ConfigError, match=rf"^{key} is .*, but the run in .* began with"):
         check_resumed(began, now, tmp_path)
+
+
+def test_a_run_is_resumed_with_as_many_files_as_it_began_with(tmp_path: Path) -> None:
+    began = new_recipe(None, None, DATA, [])
+    (tmp_path / "recipe.toml").write_text(to_toml(began))
+    for given in ({"source": ["a", "c"], "target": ["b", "d"]}, {"pairs": ["c"]}):
+        now = resumed_recipe(tmp_path, None, {"data": given}, [])
+        with pytest.raises(ConfigError, match=r"^data\.(source|pairs) is .*began with"):
+            check_resumed(began, now, tmp_path)
 
 
 def test_the_same_settings_once_more_are_no_change(tmp_path: Path) -> None:
