@@ -189,7 +189,7 @@ class Corpora:
 def training_parts(config: DataConfig) -> list[Part]:
     """The corpora of training: those of `source` and `target` first, then those of `pairs`.
 
-    Raises `DataError` where there are none.
+    Raises `DataError` where there are none, and for a pipe: text is read several times.
     """
     if not config.source and not config.pairs:
         raise DataError(
@@ -294,9 +294,21 @@ def file_sha256(path: Path) -> str:
 def _parts(
     source: Sequence[str], target: Sequence[str], pairs: Sequence[str], fields: Sequence[str]
 ) -> list[Part]:
-    """`source` and `target` are as long as each other."""
+    """`source` and `target` are as long as each other; raises `DataError` for a pipe."""
+    for name in chain(source, target, pairs):
+        if _is_pipe(Path(name)):
+            raise DataError(
+                f"{name}: a pipe, and text is read several times; write it to a file first"
+            )
     aligned = [Part(names, []) for names in zip(source, target, strict=True)]
     return [*aligned, *(Part((name,), fields) for name in pairs)]
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return path.is_fifo()
+    except OSError:  # who reads it says why it cannot be read
+        return False
 
 
 def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:

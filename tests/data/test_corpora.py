@@ -1,5 +1,7 @@
 import hashlib
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -193,3 +195,23 @@ def test_aligned_files_are_compared_whole(tmp_path: Path, monkeypatch: pytest.Mo
     assert f"{one} has 20 lines but {two} has 8" in refusal(read_aligned, one, two)
     assert f"{two} has 8 lines but {one} has 20" in refusal(read_aligned, two, one)
     assert read_aligned(two, two) == (["b"] * 8, ["b"] * 8)
+
+
+@pytest.mark.parametrize("read", [read_pairs, read_valid_pairs])
+def test_a_pipe_is_refused_since_text_is_read_again(
+    read: Callable[[DataConfig], object], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    file, (out, into) = write(tmp_path / "en", "a\n"), os.pipe()
+    try:
+        for pipe in (tmp_path / "fifo", f"/dev/fd/{out}"):
+            for source, target in ((pipe, file), (file, pipe)):
+                names = {"source": [source], "target": [target]}
+                valid = {f"valid_{key}": value for key, value in names.items()}
+                said = refusal(read, config(**names, **valid))
+                assert said.startswith(f"{pipe}: a pipe, and text is read several times; write it")
+            said = refusal(read, config(pairs=[pipe], valid_pairs=[pipe]))
+            assert said.startswith(f"{pipe}: a pipe")
+    finally:
+        os.close(out)
+        os.close(into)
