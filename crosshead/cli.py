@@ -115,9 +115,7 @@ def train(
             "--from", metavar="BUNDLE", help="Fine-tune this bundle: its model, its tokenizer."
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in --out: see above.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the run in --out, once there is a bundle.")
     ] = False,
@@ -129,6 +127,7 @@ def train(
     seed: Annotated[int | None, typer.Option(metavar="S", help="Of all random choices.")] = None,
     device: Annotated[str | None, typer.Option(metavar="D", help="auto, cpu, cuda, ...")] = None,
     threads: Annotated[int | None, typer.Option(metavar="T", help="CPU threads; 0: all.")] = None,
+    precision: Annotated[str | None, typer.Option(metavar="P", help="auto, float32, ...")] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any setting; repeatable."),
@@ -143,8 +142,8 @@ def train(
     to DIR/recipe.toml.
 
     --resume takes the settings of DIR/recipe.toml in the place of a preset's. Those of how long to
-    train, how to search and where to compute may be given anew, others must agree. --preset and
-    --from only begin a run: they are not read again.
+    train, how to search and where to compute, the learning rate and the names of files may be given
+    anew, others must agree. --preset and --from only begin a run: they are not read again.
     """
     from crosshead import reports
     from crosshead.training.log import choose_display
@@ -168,6 +167,7 @@ def train(
             "seed": seed,
             "device": device,
             "threads": threads,
+            "precision": precision,
         },
     }
     given = without_unset(flags)

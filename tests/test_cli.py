@@ -415,3 +415,16 @@ def test_presets_have_the_sizes_of_the_paper(capfd: pytest.CaptureFixture[str]) 
     assert rows["base"][6] == "63,082,496"
     assert rows["big"][6] == "214,245,376"
     assert list(rows) == ["preset", "tiny", "small", "base", "big"]
+
+
+def test_the_precision_of_a_run_is_a_flag(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, target = write_corpus(tmp_path)
+    files, out = ["--source", source, "--target", target], tmp_path / "run"
+    tiny = [each for each in zip(TINY[::2], TINY[1::2], strict=True) if "precision" not in each[1]]
+    flags = [*files, "--out", out, *(word for each in tiny for word in each), "--max-updates", 1]
+    output_of(["train", *flags, "--precision", "bfloat16"], capfd)
+    assert 'precision = "bfloat16"' in (out / "recipe.toml").read_text()
+    assert run([str(word) for word in ["train", *flags, "--precision", "float8"]]) == 2
+    assert "train.precision" in capfd.readouterr().err
