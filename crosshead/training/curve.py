@@ -13,15 +13,13 @@ from crosshead.files import atomic_write
 def plot_curve(log: Path, picture: Path) -> None:
     """Draw the losses of training and validation, and validation's BLEU, by update, as a PNG.
 
-    Raises `UserError` where matplotlib is missing or the picture cannot be written.
+    Raises `UserError` where matplotlib is missing or cannot be loaded, as under a limit of memory,
+    or the picture cannot be written.
     """
     try:
         from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError(
-            "no picture of the training curve: matplotlib is not installed "
-            "(pip install 'crosshead[plot]')"
-        ) from None
+    except (ImportError, OSError, MemoryError) as error:
+        raise UserError(f"no picture of the training curve: {_why_missing(error)}") from None
     rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     figure = Figure(figsize=(7, 4), layout="constrained")
     losses = figure.subplots()
@@ -43,6 +41,14 @@ def plot_curve(log: Path, picture: Path) -> None:
     png = io.BytesIO()
     figure.savefig(png, format="png", dpi=120)
     atomic_write(picture, png.getvalue())
+
+
+def _why_missing(error: Exception) -> str:
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    if name and name.partition(".")[0] == "matplotlib":
+        return "matplotlib is not installed (pip install 'crosshead[plot]')"
+    said = " ".join(str(error).split()) or type(error).__name__
+    return f"matplotlib cannot be loaded ({said})"
 
 
 def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color: str) -> list[Any]:
