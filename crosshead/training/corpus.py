@@ -37,7 +37,7 @@ from crosshead.data.subwords import BpeTokenizer
 from crosshead.data.text import ParallelText, Sides
 from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
 from crosshead.devices import available_cores
-from crosshead.errors import DataError
+from crosshead.errors import DataError, UserError
 from crosshead.training.directory import HELD_OUT
 from crosshead.training.log import counted
 from crosshead.training.recipe import Recipe
@@ -132,8 +132,8 @@ def read_corpus(
     goes on from one, with the recipe's strength of sampling, and learned from the training text
     otherwise. A text of more than `IN_MEMORY` pairs is tokenized into a cache, or found there, and
     `say` gets a line now and then. Raises `Stopped` soon after `should_stop` says so, `DataError`
-    for text that cannot be read and `ConfigError` for a stated size of vocabulary that does not fit
-    it.
+    for text that cannot be read, `ConfigError` for a stated size of vocabulary that does not fit
+    it, and `UserError` where the cache cannot be written.
     """
 
     def check() -> None:
@@ -208,7 +208,14 @@ def _tokenized(
     text, held = reading.text, reading.held
     if len(text) <= IN_MEMORY:
         return text, keep_pairs(text, data, *tokenizers, held), held
-    stored = store(place, text, held, data, tokenizers, available_cores(), say, check)
+    try:
+        stored = store(place, text, held, data, tokenizers, available_cores(), say, check)
+    except UserError as error:
+        if not str(error).startswith(str(place.parent)):
+            raise
+        raise UserError(
+            f"{error}; $CROSSHEAD_CACHE names another place for tokenized corpora"
+        ) from None
     return stored.text, stored.kept, stored.held
 
 

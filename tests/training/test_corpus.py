@@ -10,7 +10,7 @@ import pytest
 
 from crosshead.data.batching import example_lengths
 from crosshead.data.tokenizers import load_tokenizer
-from crosshead.errors import DataError
+from crosshead.errors import DataError, UserError
 from crosshead.training.corpus import Stopped, epoch_examples, read_corpus
 from crosshead.training.recipe import Recipe, compose
 
@@ -108,6 +108,22 @@ def test_text_without_a_pair_is_refused_by_its_files(folder: Path) -> None:
     (folder / "tsv").write_text(" \tX\n")
     with pytest.raises(DataError, match="tsv: no pair has text"):
         read_corpus(recipe(folder, f"valid_pairs={folder / 'tsv'}"), None, None)
+
+
+def test_a_cache_that_cannot_be_written_can_be_moved(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crosshead.training.corpus.IN_MEMORY", 10)
+    (tmp_path / "file").write_text("x")
+    cache = tmp_path / "file/cache"
+    monkeypatch.setenv("CROSSHEAD_CACHE", str(cache))
+    with pytest.raises(UserError, match=r"; \$CROSSHEAD_CACHE names another place") as caught:
+        read_corpus(recipe(folder), None, None)
+    assert str(caught.value).startswith(f"{cache}: cannot be")
+    monkeypatch.setenv("CROSSHEAD_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(DataError) as refused:
+        read_corpus(recipe(folder, "data.max_length=1"), None, None)
+    assert "CROSSHEAD_CACHE" not in str(refused.value)
 
 
 def test_a_large_corpus_is_found_in_the_cache(
