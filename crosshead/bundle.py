@@ -193,6 +193,20 @@ def load_config(directory: Path) -> BundleConfig:
         raise DamagedBundle(path, str(error)) from None
 
 
+def kept_beside(out: Path) -> Path:
+    """Where the run that stood in `out` is kept until the one that replaces it has a bundle."""
+    real = out.resolve()
+    return real.with_name(f".{real.name}.replaced")
+
+
+def where_bundle_is_kept(out: Path) -> str:
+    """A clause for who finds nothing in `out`: where an earlier bundle is kept, if one is."""
+    kept = kept_beside(out)
+    if not (kept / CONFIG).is_file():
+        return ""
+    return f"; an earlier run, with its bundle, is kept in {kept}"
+
+
 def _read_config(directory: Path) -> dict[str, Any]:
     if not directory.exists():
         raise BundleError(f"{directory}: no such directory; expected a bundle")
@@ -212,7 +226,7 @@ def _what_else(directory: Path) -> str:
         )
     return (
         f"not a bundle: it holds no {CONFIG} (a bundle holds {CONFIG}, {WEIGHTS}, its tokenizer "
-        f"and {CARD}; `crosshead train --out` writes one)"
+        f"and {CARD}; `crosshead train --out` writes one){where_bundle_is_kept(directory)}"
     )
 
 

@@ -19,7 +19,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from crosshead.bundle import CARD, CHECKPOINTS, CONFIG, RECIPE, WEIGHTS
+from crosshead.bundle import CARD, CHECKPOINTS, CONFIG, RECIPE, WEIGHTS, where_bundle_is_kept
+from crosshead.bundle import kept_beside as kept_beside
 from crosshead.data.tokenizers import TOKENIZER_FILES
 from crosshead.errors import UserError
 from crosshead.files import make_directory
@@ -140,20 +141,6 @@ def run_directory(out: Path, *, resume: bool) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 clear(out)
                 _put_back(out)
-
-
-def kept_beside(out: Path) -> Path:
-    """Where the run that stood in `out` is kept until the one that replaces it has a bundle."""
-    real = out.resolve()
-    return real.with_name(f".{real.name}.replaced")
-
-
-def where_bundle_is_kept(out: Path) -> str:
-    """A clause for who finds nothing in `out`: where an earlier bundle is kept, if one is."""
-    kept = kept_beside(out)
-    if not (kept / CONFIG).is_file():
-        return ""
-    return f"; an earlier run, with its bundle, is kept in {kept}"
 
 
 def failed_batch(out: Path) -> Path:

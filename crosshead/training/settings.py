@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.bundle import RECIPE, BundleConfig, load_config
+from crosshead.bundle import RECIPE, BundleConfig, load_config, where_bundle_is_kept
 from crosshead.config import nearest, read_toml
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers
 from crosshead.errors import ConfigError, UserError
-from crosshead.training.directory import where_bundle_is_kept
 from crosshead.training.recipe import Recipe, Sections, compose
 
 CHANGEABLE = {

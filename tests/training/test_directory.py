@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.bundle import load_bundle
 from crosshead.errors import UserError
 from crosshead.training.directory import (
     check_directory,
@@ -268,6 +269,8 @@ def test_where_an_earlier_bundle_is_kept_is_said_to_who_finds_none(
     if not left:
         with pytest.raises(UserError, match=re.escape(place)):
             stored_recipe(run)
+    with pytest.raises(UserError, match=f"not a bundle: .*{re.escape(place)}$"):
+        load_bundle(run)
     (kept_beside(run) / "config.json").unlink()
     assert refusal(run, resume=True).endswith("to resume")
 
