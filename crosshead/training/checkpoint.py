@@ -93,7 +93,7 @@ class Progress:
     commands: list[str] = field(default_factory=list)
     """What was typed: the command that began the run, and those that resumed it."""
     names: list[str] = field(default_factory=list)
-    """The files of the text, as they were named when the run began."""
+    """The files of the text, as they were named when the run began, or when others were given."""
     threads: int = 0
     """That each process computed with; 0 where nobody wrote it down."""
     processes: int = 1
@@ -232,8 +232,7 @@ def load_best(directory: Path) -> dict[str, Tensor]:
     except _NOT_TENSORS:
         reason = "damaged (no whole safetensors file)"
     raise BundleError(
-        f"{path}: {reason}; the best weights so far are lost with it: copy it back, or begin again "
-        "with --force"
+        f"{path}: {reason}; copy it back, or go on with --resume, which makes up for what it can"
     )
 
 

@@ -19,8 +19,15 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from crosshead.bundle import CARD, CHECKPOINTS, CONFIG, RECIPE, WEIGHTS, where_bundle_is_kept
-from crosshead.bundle import kept_beside as kept_beside
+from crosshead.bundle import (
+    CARD,
+    CHECKPOINTS,
+    CONFIG,
+    RECIPE,
+    WEIGHTS,
+    kept_beside,
+    where_bundle_is_kept,
+)
 from crosshead.data.tokenizers import TOKENIZER_FILES
 from crosshead.errors import UserError
 from crosshead.files import make_directory

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from crosshead.bundle import CHECKPOINTS, RECIPE, BundleScore, save_bundle
+from crosshead.bundle import CHECKPOINTS, RECIPE, BundleScore, kept_beside, save_bundle
 from crosshead.card import model_card
 from crosshead.data.batching import Example
 from crosshead.data.filters import write_held_out, write_left_out
@@ -35,7 +35,6 @@ from crosshead.training.directory import (
     drop_replaced,
     failed_batch,
     held_directory,
-    kept_beside,
     run_directory,
 )
 from crosshead.training.distributed import World, joined

@@ -75,7 +75,7 @@ def card_facts(
     weights: str,
     scores: list[BundleScore],
 ) -> CardFacts:
-    """What the model card says; files have the names that were typed when the run began."""
+    """What the model card says; files have the names that were typed."""
     typed = recipe.data.renamed(progress.names)
     names = dict(zip(recipe.data.files(), progress.names, strict=True))
     return CardFacts(
