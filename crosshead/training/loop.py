@@ -1,6 +1,5 @@
 """The training loop: batches in, updates out; validation, checkpoints and budgets on the way."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from crosshead.data.batching import Example, example_lengths, plan_batches
@@ -18,6 +16,7 @@ from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
 from crosshead.training.corpus import Stopped
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.log import Display, RunLog, Silent, counted
+from crosshead.training.memory import peak_memory
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.schedule import learning_rate
@@ -25,9 +24,6 @@ from crosshead.training.updater import Outcome, PairTooLarge, Updater
 
 MAX_SKIPPED = 10
 """So many updates in a row without finite gradients end a run."""
-
-STATUS = Path("/proc/self/status")
-"""Where Linux says how much memory a process has held."""
 
 STOPPED = "it was asked to stop"
 
@@ -197,19 +193,6 @@ class Meter:
         self.loss = self.nll = self.norm = self.rate = 0.0
         self.tokens = self.counted = 0
         self._since = time.perf_counter()
-
-
-def peak_memory(device: torch.device) -> int:
-    """The most memory this process has held so far, in bytes: on the GPU, or resident."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    if STATUS.exists():  # getrusage would count what the process that started this one has held
-        [peak] = [line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:")]
-        return 1024 * int(peak.split()[1])
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _batches(training: Training) -> Iterator[tuple[Sequence[Example], np.ndarray]]:

@@ -198,6 +198,19 @@ def _at_longest(
         yield batch_bytes(recipe.model, shape, machine, recompute=train.recompute), row
 
 
+def peak_memory(device: torch.device) -> int:
+    """The most memory this process has held so far, in bytes: on the GPU, or resident."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    status = PROC / "self/status"
+    if status.exists():  # getrusage would count what the process that started this one has held
+        return _kilobytes(status)["VmHWM"]
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
 def memory_room(device: torch.device, processes: int) -> Room | None:
     """What this process may still take, where so many share a machine; None where nobody says.
 

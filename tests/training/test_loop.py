@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -522,25 +521,6 @@ def test_the_examples_of_an_epoch_are_asked_for_by_its_number(tmp_path: Path) ->
     fit(training)
     training.lead.log.close()
     assert asked == [0, 1, 2]
-
-
-@pytest.mark.parametrize(("platform", "expected"), [("linux", 5 * 1024), ("darwin", 5)])
-def test_peak_memory_is_in_bytes_whatever_the_system_counts_in(
-    platform: str, expected: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("crosshead.training.loop.STATUS", tmp_path / "absent")
-    monkeypatch.setattr("sys.platform", platform)
-    monkeypatch.setattr("resource.getrusage", lambda who: SimpleNamespace(ru_maxrss=5))
-    assert loop.peak_memory(torch.device("cpu")) == expected
-
-
-def test_peak_memory_is_that_of_this_process_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "status").write_text("Name:\tpython\nVmHWM:\t    7 kB\nVmRSS:\t    5 kB\n")
-    monkeypatch.setattr("crosshead.training.loop.STATUS", tmp_path / "status")
-    monkeypatch.setattr("resource.getrusage", lambda who: SimpleNamespace(ru_maxrss=5_000))
-    assert loop.peak_memory(torch.device("cpu")) == 7 * 1024
 
 
 class Watching(Silent):

@@ -2,6 +2,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from crosshead.training.memory import (
     batch_bytes,
     memory_estimate,
     memory_room,
+    peak_memory,
     refuse_what_cannot_fit,
     weight_bytes,
 )
@@ -34,7 +36,7 @@ RUN = """
 import sys
 from pathlib import Path
 import torch
-from crosshead.training.loop import peak_memory
+from crosshead.training.memory import peak_memory
 from crosshead.training.recipe import compose
 from crosshead.training.run import train
 data = {"source": sys.argv[1], "target": sys.argv[1]}
@@ -317,6 +319,26 @@ def test_the_room_on_a_gpu_is_what_is_free_or_unused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("torch.cuda.memory_reserved", lambda device: 3)
     monkeypatch.setattr("torch.cuda.memory_allocated", lambda device: 1)
     assert memory_room(torch.device("cuda"), 8) == Room(7, "the GPU's memory")
+
+
+@pytest.mark.parametrize(("platform", "expected"), [("linux", 5 * 1024), ("darwin", 5)])
+def test_peak_memory_is_in_bytes_whatever_the_system_counts_in(
+    platform: str, expected: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(memory, "PROC", tmp_path)
+    monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setattr("resource.getrusage", lambda who: SimpleNamespace(ru_maxrss=5))
+    assert peak_memory(CPU) == expected
+
+
+def test_peak_memory_is_that_of_this_process_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/status").write_text("Name:\tpython\nVmHWM:\t    7 kB\nVmRSS:\t    5 kB\n")
+    monkeypatch.setattr(memory, "PROC", tmp_path)
+    monkeypatch.setattr("resource.getrusage", lambda who: SimpleNamespace(ru_maxrss=5_000))
+    assert peak_memory(CPU) == 7 * 1024
 
 
 @pytest.fixture
