@@ -264,7 +264,7 @@ def test_a_run_that_is_stopped_while_it_validates_ends_soon(
     flags = train_flags(tmp_path, out, checkpoint_every="100")
     for side in ("source", "target"):
         valid = tmp_path / f"valid.{side}"
-        valid.write_text((tmp_path / f"{side}.txt").read_text() * 300)
+        valid.write_text((tmp_path / f"{side}.txt").read_text() * 100)
         flags += [f"--valid-{side}", str(valid)]
     command = [*PROGRAM, "train", *flags]
     code, seconds = interrupted(command, update, 0.3, signal.SIGTERM)
