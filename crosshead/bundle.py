@@ -223,6 +223,7 @@ def _what_else(directory: Path) -> str:
         return (
             "a training run that has no bundle yet: it is going on or was interrupted; to go on "
             f"with it: crosshead train --resume --out {shlex.quote(str(directory))}"
+            f"{where_bundle_is_kept(directory)}"
         )
     return (
         f"not a bundle: it holds no {CONFIG} (a bundle holds {CONFIG}, {WEIGHTS}, its tokenizer "

@@ -1,4 +1,5 @@
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -271,6 +272,10 @@ def test_where_an_earlier_bundle_is_kept_is_said_to_who_finds_none(
             stored_recipe(run)
     with pytest.raises(UserError, match=f"not a bundle: .*{re.escape(place)}$"):
         load_bundle(run)
+    fill(run, *FRAGMENT)
+    with pytest.raises(UserError, match=f"has no bundle yet: .*{re.escape(place)}$"):
+        load_bundle(run)
+    shutil.rmtree(run / "checkpoints")
     (kept_beside(run) / "config.json").unlink()
     assert refusal(run, resume=True).endswith("to resume")
 
