@@ -122,8 +122,8 @@ def save_checkpoint(
     place = _place(directory, progress.update)
     weights, state = optimizer.contents()
     contents = {
-        WEIGHTS: safetensors.torch.save(_on_cpu(weights)),
-        OPTIMIZER: safetensors.torch.save(_on_cpu(state)),
+        WEIGHTS: _serialized(_on_cpu(weights)),
+        OPTIMIZER: _serialized(_on_cpu(state)),
     }
     contents[STATE] = _state(
         dataclasses.asdict(progress),
@@ -215,7 +215,7 @@ def save_best(directory: Path, weights: dict[str, Tensor]) -> None:
     make_directory(directory)
     tensors = _on_cpu(weights)
     metadata = {_SHA256: _tensors_sha256(tensors)}
-    atomic_write(directory / BEST, safetensors.torch.save(tensors, metadata))
+    atomic_write(directory / BEST, _serialized(tensors, metadata))
 
 
 def load_best(directory: Path) -> dict[str, Tensor]:
@@ -375,6 +375,12 @@ def _tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _serialized(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
+    """A safetensors file; raises `MemoryError`, where the library would abort the process."""
+    bytearray(3 * sum(tensor.nbytes for tensor in tensors.values()))  # it holds three copies
+    return safetensors.torch.save(tensors, metadata)
 
 
 def _on_cpu(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

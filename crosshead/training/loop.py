@@ -327,17 +327,19 @@ def _validate(training: Training, meter: Meter) -> None:
         return
     began = time.perf_counter()
     try:
-        found = lead.validate(weights)
+        found: Validation | None = lead.validate(weights)
     except Stopped:
         return
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error) or training.world.size > 1:
             raise
+        found = None
+    if found is None:  # here, where what the failed attempt held is free again
         _checkpoint(training, meter, due=False)
         raise UserError(
             f"not enough memory to validate; the run is kept at update {progress.update}: go on "
             "with more (--resume), or with a lower decode.batch_tokens"
-        ) from None
+        )
     score = found.score(config.metric)
     is_best = progress.best_score is None or score > progress.best_score
     if is_best:

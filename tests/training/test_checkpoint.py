@@ -353,3 +353,27 @@ def test_an_average_is_the_mean() -> None:
     # In float32 the ones would be lost beside 2^25.
     large = [{"a": torch.tensor(x)} for x in (2.0**25, 1.0, 1.0, -(2.0**25))]
     assert_equal(average_weights(large), {"a": torch.tensor(0.5)})
+
+
+SERIALIZED = """
+import resource, sys, torch
+from pathlib import Path
+from crosshead.training.checkpoint import save_best
+weights = {"w": torch.zeros(25_000_000)}
+[size] = [line for line in open("/proc/self/status") if line.startswith("VmSize")]
+limit = 1024 * int(size.split()[1]) + int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    save_best(Path("out"), weights)
+except MemoryError:
+    print("not enough")
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="address space is Linux's limit")
+def test_memory_that_ends_in_a_save_is_an_error_and_aborts_nothing(tmp_path: Path) -> None:
+    for room, said in ((150_000_000, "not enough\n"), (600_000_000, "")):
+        command = [sys.executable, "-c", SERIALIZED, str(room)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (0, said), done.stderr
+        assert (tmp_path / "out" / "best.safetensors").exists() == (not said)
