@@ -169,7 +169,7 @@ def _go_on(setup: Setup, progress: Progress) -> list[str]:
             f"with batches in {counted(new.parts, 'part')}, where the run had them in "
             f"{progress.parts:,}"
         )
-        progress.parts = new.parts
+        progress.parts, progress.side_by_side = new.parts, True
     progress.threads, progress.processes = new.threads, new.processes
     progress.accumulate = new.accumulate
     setup.progress = progress

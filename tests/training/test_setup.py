@@ -1,4 +1,4 @@
-"""Runs that were stopped and go on."""
+"""Runs that are made ready to go on after they were stopped."""
 
 import json
 from collections.abc import Callable
@@ -164,6 +164,24 @@ def test_parts_that_memory_called_for_are_kept_when_a_run_goes_on(
         patch.setattr(run_module, "fit", split)
         train(recipe_for(text, "max_updates=2"), out)
     assert train(recipe_for(text, "max_updates=3"), out, resume=True).progress.parts == 4
+
+
+def test_parts_are_side_by_side_again_where_others_are_asked_for(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, fit = tmp_path / "run", run_module.fit
+
+    def one_by_one(training: Training) -> str:
+        training.progress.parts, training.progress.side_by_side = 4, False
+        return fit(training)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "fit", one_by_one)
+        train(recipe_for(text, "max_updates=2"), out)
+    kept = train(recipe_for(text, "max_updates=3"), out, resume=True).progress
+    assert (kept.parts, kept.side_by_side) == (4, False)
+    anew = train(recipe_for(text, "max_updates=4", "accumulate=2"), out, resume=True).progress
+    assert (anew.parts, anew.side_by_side) == (2, True)
 
 
 def machine_with(threads: int) -> Callable[..., Machine]:
