@@ -8,7 +8,7 @@ import torch
 
 from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
 from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
-from crosshead.models.transformer import Transformer
+from crosshead.models.base import SequenceModel
 
 LEAST_TOKENS = 1024
 """Source tokens that a batch may hold, at least, when the budget is shared among threads."""
@@ -18,7 +18,7 @@ Found = list[list[Hypothesis]]
 
 
 def search_all(
-    model: Transformer,
+    model: SequenceModel,
     sources: Sequence[Sequence[int]],
     specials: Specials,
     decode: DecodeConfig,

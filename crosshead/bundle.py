@@ -33,7 +33,8 @@ from crosshead.files import (
     open_stored,
     read_metadata,
 )
-from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.models.base import SequenceModel
+from crosshead.models.registry import MODELS, AnyConfig
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 FORMAT = 1
@@ -43,9 +44,6 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
 RECIPE, CHECKPOINTS = "recipe.toml", "checkpoints"
 """What stands in the directory of a run before there is a bundle in it."""
-
-MODELS = {"transformer": Transformer}
-"""The model class of each `architecture` that a bundle's configuration can name."""
 
 
 class BundleScore(Config):
@@ -67,7 +65,7 @@ class BundleConfig(Config):
     # The version of crosshead that wrote the bundle.
     crosshead: str = __version__
     task: Literal["translation"] = "translation"
-    model: TransformerConfig
+    model: AnyConfig
     # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
     joint_tokenizer: bool
     # The number of pieces of each side, which is the number of rows of its embedding.
@@ -89,7 +87,7 @@ class Bundle:
     """A trained model and what it takes to use it on text."""
 
     config: BundleConfig
-    model: Transformer
+    model: SequenceModel
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
 
@@ -100,9 +98,7 @@ class Bundle:
         return Specials(self.config.model.start_token, EOS, tuple(sorted(forbidden)))
 
 
-def build_model(
-    config: TransformerConfig, source_vocabulary: int, target_vocabulary: int
-) -> Transformer:
+def build_model(config: AnyConfig, source_vocabulary: int, target_vocabulary: int) -> SequenceModel:
     """A freshly initialised model of this shape, in training mode."""
     return MODELS[config.architecture](config, source_vocabulary, target_vocabulary)
 
@@ -241,7 +237,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         raise DamagedBundle(path, "truncated or damaged: no whole safetensors file") from None
 
 
-def _model_without_memory(directory: Path, config: BundleConfig) -> Transformer:
+def _model_without_memory(directory: Path, config: BundleConfig) -> SequenceModel:
     """The model of a configuration on the meta device: its shapes alone, however large.
 
     Nothing is initialised, and no random number drawn. Raises `DamagedBundle` where none can be.
@@ -254,7 +250,7 @@ def _model_without_memory(directory: Path, config: BundleConfig) -> Transformer:
         raise DamagedBundle(directory / CONFIG, f"no such model can be: {reason}") from None
 
 
-def _fill(model: Transformer, weights: dict[str, Tensor], path: Path) -> None:
+def _fill(model: SequenceModel, weights: dict[str, Tensor], path: Path) -> None:
     """Give a model without memory its weights; raises what `check_weights` raises."""
     check_weights(model, weights, path)
     for name, parameter in model.named_parameters():

@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from crosshead.attention.attend import explicit
-from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.attention.attend import Attention, explicit
 from crosshead.data.batching import collate
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.files import atomic_write
@@ -53,7 +52,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     before = [
         (name, module, module.observe, module.backend)
         for name, module in model.named_modules()
-        if isinstance(module, MultiHeadAttention)
+        if isinstance(module, Attention)
     ]
     try:
         for name, module, _, _ in before:

@@ -18,7 +18,7 @@ from crosshead.decoding.candidates import length_penalty
 from crosshead.decoding.search import DecodeConfig, Hypothesis
 from crosshead.devices import choose_device, choose_threads, hold_kernels
 from crosshead.errors import ConfigError, DataError
-from crosshead.models.transformer import Transformer
+from crosshead.models.base import SequenceModel
 from crosshead.sentences import join_parts, longest_stretch, split_long, split_sentences
 from crosshead.vocabulary import EOS
 
@@ -108,7 +108,7 @@ class Translator:
         self.bundle = bundle
 
     @property
-    def model(self) -> Transformer:
+    def model(self) -> SequenceModel:
         """The bundle's model."""
         return self.bundle.model
 

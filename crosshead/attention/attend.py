@@ -13,24 +13,26 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from crosshead.attention.dropout import dropout as thinned
-from crosshead.attention.scores import ScaledDot, Score
+from crosshead.attention.scores import Grid, ScaledDot, Score
 
 VECTOR = 16
 """Numbers that a CPU's widest registers take at once, in float32."""
 
-Combine = Callable[[Tensor, Tensor], Tensor]
-"""Weights `B H Q K` and values `B H K E` to outputs `B H Q E`."""
+Combine = Callable[[Tensor, Tensor, Grid], Tensor]
+"""Weights `B H Q K` and values `B H K E`, and where they stand, to outputs `B H Q E`."""
 
 Observe = Callable[[Tensor], None]
 """Is shown the weights `B H Q K` of every call, before dropout."""
 
 
 def weighted_sum(
-    weights: Float[Tensor, "B H Q K"], value: Float[Tensor, "#B #H K E"]
+    weights: Float[Tensor, "B H Q K"],
+    value: Float[Tensor, "#B #H K E"],
+    grid: Grid = Grid(),  # noqa: B008 - immutable
 ) -> Float[Tensor, "B H Q E"]:
     """The plain way in which weights meet values."""
     if weights.shape[-2] == 1 and weights.dtype == torch.float32 and weights.device.type == "cpu":
@@ -52,6 +54,7 @@ class Backend(Protocol):
         score: Score,
         mask: Tensor | None,
         combine: Combine,
+        grid: Grid,
         dropout: float,
         observe: Observe | None,
     ) -> Tensor:
@@ -67,11 +70,12 @@ def explicit(
     score: Score,
     mask: Tensor | None,
     combine: Combine,
+    grid: Grid,
     dropout: float,
     observe: Observe | None,
 ) -> Tensor:
     """Attention written out: every score, mask and combination, and the weights can be seen."""
-    scores = score(query, key)
+    scores = score(query, key, grid)
     if mask is not None:
         # Added, not filled in: an addition is vectorised and has no work to do backwards. Infinite,
         # so that no score of an allowed key is lower, in float16 either; no row is all infinite.
@@ -80,7 +84,7 @@ def explicit(
     weights = _softmax(scores).to(value.dtype)
     if observe is not None:
         observe(weights)
-    return combine(thinned(weights, dropout), value)
+    return combine(thinned(weights, dropout), value, grid)
 
 
 def sdpa(
@@ -91,6 +95,7 @@ def sdpa(
     score: Score,
     mask: Tensor | None,
     combine: Combine,
+    grid: Grid,
     dropout: float,
     observe: Observe | None,
 ) -> Tensor:
@@ -114,33 +119,49 @@ def attend(
     mask: Bool[Tensor, "#B #H #Q #K"] | None = None,
     score: Score = ScaledDot(),  # noqa: B008 - immutable
     combine: Combine = weighted_sum,
+    offset: int = 0,
     dropout: float = 0.0,
     observe: Observe | None = None,
     backend: Backend | None = None,
 ) -> Float[Tensor, "B H Q Ev"]:
     """Let every query gather the values of the keys it may attend to.
 
-    `mask` is True where a query may attend. A query with no key to attend to gathers zeros, and
-    passes no gradient (a softmax over nothing would be NaN). `dropout` is the share of weights
-    dropped: 0 outside training. Without a `backend` it is `sdpa` for what that computes on a GPU,
-    and else `explicit`, which on CPUs is no slower at the lengths of most sentences.
+    `mask` is True where a query may attend. `offset` is the number of positions by which the first
+    query stands behind the first key (`Grid`), for scores that look at distances. A query with no
+    key to attend to gathers zeros, and passes no gradient (a softmax over nothing would be NaN).
+    `dropout` is the share of weights dropped: 0 outside training. Without a `backend` it is `sdpa`
+    for what that computes on a GPU, and else `explicit`, which on CPUs is no slower at the lengths
+    of most sentences.
     """
     if backend is None:
         fused = query.device.type != "cpu" and _is_fusable(score, combine, observe)
         backend = sdpa if fused else explicit
+    grid = Grid(offset)
     if mask is None:
         return backend(
             query, key, value,
-            score=score, mask=None, combine=combine, dropout=dropout, observe=observe,
+            score=score, mask=None, combine=combine, grid=grid, dropout=dropout, observe=observe,
         )  # fmt: skip
     reachable = mask.any(dim=-1, keepdim=True)
     if observe is not None:
         observe = _only(reachable, observe)
     output = backend(
         query, key, value,
-        score=score, mask=mask | ~reachable, combine=combine, dropout=dropout, observe=observe,
+        score=score, mask=mask | ~reachable, combine=combine, grid=grid, dropout=dropout,
+        observe=observe,
     )  # fmt: skip
     return output * reachable.to(output.dtype)
+
+
+class Attention(nn.Module):
+    """A layer that attends, and lets itself be watched.
+
+    `observe`, where set, is shown the weights `B H Q K` of every call, before dropout; `backend`,
+    where set, is the kernel in the place of the one that `attend` would choose.
+    """
+
+    observe: Observe | None = None
+    backend: Backend | None = None
 
 
 def _softmax(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:

@@ -1,5 +1,6 @@
 """Keys and values of positions already seen, so that decoding computes each of them once."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -13,22 +14,41 @@ class KeyValues(NamedTuple):
     keys: Float[Tensor, "B H K E"]
     values: Float[Tensor, "B H K Ev"]
 
+    @property
+    def length(self) -> int:
+        """The number of positions."""
+        return self.keys.shape[2]
+
+
+Project = Callable[[Tensor, int], KeyValues]
+"""The keys and values of vectors `N T D`, the first of which stands at a position."""
+
 
 @runtime_checkable
 class Past(Protocol):
     """What a self-attention layer attends to besides the positions it is given."""
 
-    def extend(self, new: KeyValues) -> KeyValues:
-        """Remember `new`, and return all that can be attended to."""
+    @property
+    def length(self) -> int:
+        """The number of positions that come before those that are given next."""
+        ...
+
+    def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
+        """Remember the positions `x`, and return all that can be attended to, them included.
+
+        `project` makes keys and values of vectors: those that are remembered may be kept as either.
+        """
         ...
 
 
 class NoPast:
     """Nothing came before and nothing is remembered: training, where all positions are given."""
 
-    def extend(self, new: KeyValues) -> KeyValues:
-        """`new` itself."""
-        return new
+    length = 0
+
+    def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
+        """The keys and values of `x` alone."""
+        return project(x, 0)
 
 
 class Cache:
@@ -43,9 +63,9 @@ class Cache:
         self.length = 0
         self._buffers: tuple[Tensor, Tensor] | None = None
 
-    def extend(self, new: KeyValues) -> KeyValues:
+    def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
         """Append positions in place; a cache continues one way only."""
-        keys, values = (part.permute(2, 0, 1, 3) for part in new)
+        keys, values = (part.permute(2, 0, 1, 3) for part in project(x, self.length))
         end = self.length + keys.shape[0]
         if self._buffers is None or end > self._buffers[0].shape[0]:
             self._grow(keys, values, max(2 * self.length, end, 16))

@@ -12,6 +12,9 @@ from torch import Tensor
 
 Predicate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
+EvaluatedMask = Bool[Tensor, "_ _ _ _"]
+"""A mask as `attend` takes it: a tensor that broadcasts to `B H Q K`."""
+
 
 class Mask:
     """A predicate over batch, head, query and key positions."""

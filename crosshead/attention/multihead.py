@@ -1,21 +1,30 @@
 """Multi-head attention: `heads` attentions side by side, each in its own projection."""
 
-from jaxtyping import Bool, Float
+from collections.abc import Callable
+
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from crosshead.attention.attend import Backend, Observe, attend
+from crosshead.attention.attend import Attention, Combine, attend, weighted_sum
 from crosshead.attention.cache import KeyValues
+from crosshead.attention.masks import EvaluatedMask
+from crosshead.attention.scores import ScaledDot, Score
+
+Rotate = Callable[[Tensor, int], Tensor]
+"""Queries or keys `B H T E`, the first at a position, turned by where they stand."""
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Attention):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (Vaswani et al. 2017, section 3.2.2).
 
     `head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)`. The matrices of all heads are packed into one
     projection of the queries and one of keys and values, which stay usable on their own: decoding
     projects the encoder's memory once and each new position once.
 
-    `output_gain` scales W^O at the start. `observe`, where set, is shown the attention weights
-    `B H Q K` of every call.
+    What is attended to may be of another width, `d_memory`. With fewer `kv_heads` than `heads`
+    neighbouring heads share keys and values: one for all is multi-query attention (Shazeer 2019),
+    some grouped-query (Ainslie et al. 2023). `score`, `combine` and `rotate` say how positions and
+    vectors meet; those that are modules are trained along. `output_gain` scales W^O at the start.
     """
 
     def __init__(
@@ -25,19 +34,25 @@ class MultiHeadAttention(nn.Module):
         *,
         d_key: int,
         d_value: int,
+        d_memory: int | None = None,
+        kv_heads: int | None = None,
+        score: Score = ScaledDot(),  # noqa: B008 - immutable
+        combine: Combine = weighted_sum,
+        rotate: Rotate | None = None,
         dropout: float = 0.0,
         output_gain: float = 1.0,
-        backend: Backend | None = None,
     ) -> None:
         super().__init__()
         self.heads, self.d_key, self.d_value = heads, d_key, d_value
+        self.kv_heads = kv_heads or heads
+        if heads % self.kv_heads:
+            raise ValueError(f"{heads} heads cannot share {self.kv_heads} keys and values evenly")
         self.query = nn.Linear(d_model, heads * d_key)
-        self.key_value = nn.Linear(d_model, heads * (d_key + d_value))
+        self.key_value = nn.Linear(d_memory or d_model, self.kv_heads * (d_key + d_value))
         self.output = nn.Linear(heads * d_value, d_model)
+        self.score, self.combine, self.rotate = score, combine, rotate
         self.dropout = dropout
         self.output_gain = output_gain
-        self.backend = backend
-        self.observe: Observe | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -49,27 +64,34 @@ class MultiHeadAttention(nn.Module):
         for layer in (self.query, self.key_value, self.output):
             nn.init.zeros_(layer.bias)
 
-    def project(self, memory: Float[Tensor, "B K D"]) -> KeyValues:
-        """The keys and values of `memory`, per head."""
+    def project(self, memory: Float[Tensor, "B K D"], start: int = 0) -> KeyValues:
+        """The keys and values of `memory`, per head; its first vector is at position `start`."""
         keys, values = self.key_value(memory).split(self._split(), dim=-1)
-        return KeyValues(
-            keys.unflatten(-1, (self.heads, self.d_key)).transpose(1, 2),
-            values.unflatten(-1, (self.heads, self.d_value)).transpose(1, 2),
-        )
+        keys = keys.unflatten(-1, (self.kv_heads, self.d_key)).transpose(1, 2)
+        values = values.unflatten(-1, (self.kv_heads, self.d_value)).transpose(1, 2)
+        return KeyValues(self._turned(keys, start), values)
 
     def forward(
         self,
         x: Float[Tensor, "B Q D"],
         memory: KeyValues,
-        mask: Bool[Tensor, "#B #H #Q #K"] | None = None,
+        mask: EvaluatedMask | None = None,
+        offset: int = 0,
     ) -> Float[Tensor, "B Q D"]:
-        """Let every position of `x` attend to projected memory; `mask` is True where it may."""
+        """Let every position of `x` attend to projected memory; `mask` is True where it may.
+
+        `offset` is the number of positions by which `x` begins behind the memory: those before it,
+        in self-attention with a past.
+        """
         query = self.query(x).unflatten(-1, (self.heads, self.d_key)).transpose(1, 2)
         heads = attend(
-            query,
-            memory.keys,
-            memory.values,
+            self._turned(query, offset),
+            self._for_each_head(memory.keys),
+            self._for_each_head(memory.values),
             mask=mask,
+            score=self.score,
+            combine=self.combine,
+            offset=offset,
             dropout=self.dropout if self.training else 0.0,
             observe=self.observe,
             backend=self.backend,
@@ -77,4 +99,12 @@ class MultiHeadAttention(nn.Module):
         return self.output(heads.transpose(1, 2).flatten(2))
 
     def _split(self) -> tuple[int, int]:
-        return self.heads * self.d_key, self.heads * self.d_value
+        return self.kv_heads * self.d_key, self.kv_heads * self.d_value
+
+    def _turned(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
+        return x if self.rotate is None else self.rotate(x, start)
+
+    def _for_each_head(self, x: Float[Tensor, "B G K E"]) -> Float[Tensor, "B H K E"]:
+        """Keys or values, those that heads share repeated for each of them."""
+        shared = self.heads // self.kv_heads
+        return x if shared == 1 else x.repeat_interleave(shared, dim=1)

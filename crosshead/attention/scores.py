@@ -3,12 +3,25 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor
 
-Score = Callable[[Tensor, Tensor], Tensor]
-"""Queries `B H Q E` and keys `B H K E` to scores `B H Q K`."""
+
+class Grid(NamedTuple):
+    """Where queries stand relative to keys: query i comes `step * (i + offset - j)` after key j.
+
+    For all of a sequence at once that is `i - j`; behind a past of `P` positions, which are keys
+    already, the offset is `P`. Kernels that attend in blocks have other offsets and steps.
+    """
+
+    offset: int = 0
+    step: int = 1
+
+
+Score = Callable[[Tensor, Tensor, Grid], Tensor]
+"""Queries `B H Q E` and keys `B H K E`, and where they stand, to scores `B H Q K`."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +35,10 @@ class ScaledDot:
     scale: float | None = None
 
     def __call__(
-        self, query: Float[Tensor, "B H Q E"], key: Float[Tensor, "#B #H K E"]
+        self,
+        query: Float[Tensor, "B H Q E"],
+        key: Float[Tensor, "#B #H K E"],
+        grid: Grid = Grid(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q K"]:
         """Every query's score with every key."""
         scale = 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale

@@ -50,6 +50,11 @@ class Batch:
     """Target ids, then EOS, then padding: at each position the token that follows the input's."""
 
     @property
+    def inputs(self) -> tuple[Tensor, Tensor]:
+        """What a model is given."""
+        return self.source, self.target_input
+
+    @property
     def target_tokens(self) -> int:
         """How many target positions are not padding: those the loss is taken over."""
         return int((self.target_output != PAD).sum())

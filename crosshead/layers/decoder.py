@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from crosshead.attention.cache import KeyValues, Past
+from crosshead.attention.masks import EvaluatedMask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.addnorm import AddNorm
 from crosshead.layers.feedforward import FeedForward
@@ -31,8 +32,8 @@ class DecoderLayer(nn.Module):
         x: Float[Tensor, "N T D"],
         past: Past,
         memory: KeyValues,
-        mask: Bool[Tensor, "#N #H #T K"] | None,
-        memory_mask: Bool[Tensor, "#B #H #Q S"] | None,
+        mask: EvaluatedMask | None,
+        memory_mask: EvaluatedMask | None,
     ) -> Float[Tensor, "N T D"]:
         """Attend to what was written, then to the source, then think at every position.
 
@@ -41,8 +42,9 @@ class DecoderLayer(nn.Module):
         together.
         """
         y = self.add_norm_self.before(x)
-        written = past.extend(self.self_attention.project(y))
-        x = self.add_norm_self.after(x, self.self_attention(y, written, mask))
+        written = past.extend(y, self.self_attention.project)
+        offset = written.length - y.shape[1]
+        x = self.add_norm_self.after(x, self.self_attention(y, written, mask, offset))
 
         y = self.add_norm_cross.before(x)
         queries = y.reshape(memory.keys.shape[0], -1, y.shape[-1])
@@ -72,8 +74,8 @@ class Decoder(nn.Module):
         x: Float[Tensor, "N T D"],
         pasts: Sequence[Past],
         memories: Sequence[KeyValues],
-        mask: Bool[Tensor, "#N #H #T K"] | None,
-        memory_mask: Bool[Tensor, "#B #H #Q S"] | None,
+        mask: EvaluatedMask | None,
+        memory_mask: EvaluatedMask | None,
     ) -> Float[Tensor, "N T D"]:
         """The features from which the next token is predicted."""
         for layer, past, memory in zip(self.layers, pasts, memories, strict=True):

@@ -58,6 +58,7 @@ class LearnedPositions(nn.Module):
 class Embeddings(nn.Module):
     """Dropout(sqrt(d_model) E[token] + PE(position)): Vaswani et al. 2017, sections 3.4 and 5.4.
 
+    Without `positions`, tokens alone: attention that knows positions by itself needs none here.
     `weight` (`V D`) may be shared with other embeddings and with the output projection. Padding is
     embedded as the zero vector until training moves it through a shared output projection.
     """
@@ -65,7 +66,7 @@ class Embeddings(nn.Module):
     def __init__(
         self,
         weight: nn.Parameter,
-        positions: SinusoidalPositions | LearnedPositions,
+        positions: SinusoidalPositions | LearnedPositions | None,
         dropout: float,
     ) -> None:
         super().__init__()
@@ -77,7 +78,9 @@ class Embeddings(nn.Module):
         """The vectors of `tokens`, the first of which stands at position `start`."""
         scale = math.sqrt(self.weight.shape[1])
         vectors = F.embedding(tokens, self.weight, padding_idx=PAD) * scale
-        return self.dropout(vectors + self.positions(start, tokens.shape[1]))
+        if self.positions is not None:
+            vectors = vectors + self.positions(start, tokens.shape[1])
+        return self.dropout(vectors)
 
 
 def embedding_weight(vocabulary: int, d_model: int) -> nn.Parameter:

@@ -1,13 +1,17 @@
 """The encoder: a stack of self-attention and feed-forward sublayers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from crosshead.attention.cache import NoPast, Past
+from crosshead.attention.masks import EvaluatedMask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.addnorm import AddNorm
 from crosshead.layers.feedforward import FeedForward
+
+NO_PAST = NoPast()
 
 
 class EncoderLayer(nn.Module):
@@ -24,11 +28,15 @@ class EncoderLayer(nn.Module):
         self.add_norm_attention, self.add_norm_feedforward = add_norm
 
     def forward(
-        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "#B #H #S S"]
+        self, x: Float[Tensor, "B S D"], mask: EvaluatedMask | None, past: Past = NO_PAST
     ) -> Float[Tensor, "B S D"]:
-        """Attend to all of the source, then think at every position."""
+        """Attend to all that `mask` allows, then think at every position.
+
+        `past` adds the positions before these, where the stack reads what it has written itself.
+        """
         y = self.add_norm_attention.before(x)
-        y = self.attention(y, self.attention.project(y), mask)
+        seen = past.extend(y, self.attention.project)
+        y = self.attention(y, seen, mask, offset=seen.length - y.shape[1])
         x = self.add_norm_attention.after(x, y)
 
         y = self.add_norm_feedforward.before(x)
@@ -44,9 +52,12 @@ class Encoder(nn.Module):
         self.norm = norm
 
     def forward(
-        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "#B #H #S S"]
+        self,
+        x: Float[Tensor, "B S D"],
+        mask: EvaluatedMask | None,
+        pasts: Sequence[Past] | None = None,
     ) -> Float[Tensor, "B S D"]:
-        """What the source means, position by position: the memory of the decoder."""
-        for layer in self.layers:
-            x = layer(x, mask)
+        """What the positions mean, each in the light of the others; `pasts` has one a layer."""
+        for layer, past in zip(self.layers, pasts or [NO_PAST] * len(self.layers), strict=True):
+            x = layer(x, mask, past)
         return self.norm(x)

@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from crosshead.devices import choose_device
 from crosshead.errors import ConfigError, UserError
-from crosshead.models.transformer import Transformer
+from crosshead.models.base import SequenceModel
 from crosshead.training.log import counted
 
 _LONGEST_WORD = 256
@@ -154,7 +154,7 @@ def _is_loss(error: RuntimeError) -> bool:
     return isinstance(error, dist.DistError) or any(words in str(error) for words in _GONE)
 
 
-def shard(model: Transformer) -> None:
+def shard(model: SequenceModel) -> None:
     """Leave to each process its share of every weight: as many rows of each as any other, or fewer.
 
     Weights become `DTensor`s. What computes, a layer or the whole, is given its weights for as long
@@ -166,10 +166,7 @@ def shard(model: Transformer) -> None:
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view", UserWarning)
     # Left to itself it would take a GPU, if there is one, for a model in main memory too.
     mesh = init_device_mesh(next(model.parameters()).device.type, (dist.get_world_size(),))
-    for layer in model.decoder.layers:
-        # It projects the memory before its layer computes: `Decoder.project_memory`.
-        fully_shard(layer.cross_attention.key_value, mesh=mesh)
-    for layer in (*model.encoder.layers, *model.decoder.layers):
+    for layer in (*model.called_alone(), *model.layers()):
         fully_shard(layer, mesh=mesh)
     # Embeddings and output projection: whole from `features` to the gradients.
     fully_shard(model, mesh=mesh)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from crosshead.data.batching import Example, example_lengths, plan_batches
 from crosshead.errors import UserError, is_out_of_memory
-from crosshead.models.transformer import Transformer
+from crosshead.models.base import SequenceModel
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
 from crosshead.training.corpus import Stopped
 from crosshead.training.distributed import ALONE, World
@@ -67,7 +67,7 @@ class Lead:
 class Training:
     """All that a run works with."""
 
-    model: Transformer
+    model: SequenceModel
     optimizer: Optimizer
     config: TrainConfig
     examples: Callable[[int], Sequence[Example]]

@@ -14,7 +14,8 @@ from crosshead.attention.dropout import drawing_twice
 from crosshead.bundle import build_model
 from crosshead.data.batching import example_lengths
 from crosshead.errors import ConfigError, DataError
-from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.models.base import SequenceModel
+from crosshead.models.transformer import TransformerConfig
 from crosshead.training.corpus import Corpus
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
@@ -52,14 +53,14 @@ class Room(NamedTuple):
     """What bounds it, in a clause."""
 
 
-def recompute_activations(model: Transformer) -> None:
+def recompute_activations(model: SequenceModel) -> None:
     """Keep of each layer its inputs alone, and compute the rest again on the way back.
 
     Activation checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost") of
     all layers of the stacks, by PyTorch's own function: gradients are the same, since dropout draws
     the same again, and an update takes about a third longer.
     """
-    for layer in (*model.encoder.layers, *model.decoder.layers):
+    for layer in model.layers():
         layer.forward = partial(
             checkpoint, layer.forward, use_reentrant=False, context_fn=drawing_twice
         )

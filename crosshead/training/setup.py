@@ -10,7 +10,7 @@ import torch
 
 from crosshead.bundle import CHECKPOINTS, build_model, check_weights, load_bundle, weights_of
 from crosshead.errors import BundleError, UserError
-from crosshead.models.transformer import Transformer
+from crosshead.models.base import SequenceModel
 from crosshead.training.checkpoint import (
     BEST,
     DamagedCheckpoint,
@@ -41,7 +41,7 @@ class Setup:
     recipe: Recipe
     machine: Machine
     corpus: Corpus
-    model: Transformer
+    model: SequenceModel
     optimizer: Optimizer
     progress: Progress
     world: World
@@ -194,7 +194,7 @@ def _other_rate(began: TrainConfig, now: TrainConfig) -> list[str]:
     ]
 
 
-def _keep_best(progress: Progress, model: Transformer, directory: Path) -> list[str]:
+def _keep_best(progress: Progress, model: SequenceModel, directory: Path) -> list[str]:
     """Make sure of the weights that validated best, which are needed at the end of the run.
 
     Where their file is missing or damaged they are those of their checkpoint, if it is kept, and

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from crosshead.attention import attend as attend_module
 from crosshead.attention.attend import VECTOR, Backend, attend, explicit, sdpa, weighted_sum
 from crosshead.attention.masks import Mask, causal
-from crosshead.attention.scores import ScaledDot
+from crosshead.attention.scores import Grid, ScaledDot
 
 BACKENDS = [explicit, sdpa]
 
@@ -147,7 +147,7 @@ def test_a_masked_key_does_not_win_over_allowed_keys_of_score_minus_infinity() -
     seen: list[Tensor] = []
     output = attend(
         drawn.query, drawn.key, drawn.value,
-        mask=mask, score=lambda q, k: ScaledDot()(q, k) + ruled_out, observe=seen.append,
+        mask=mask, score=lambda q, k, grid: ScaledDot()(q, k) + ruled_out, observe=seen.append,
     )  # fmt: skip
     assert torch.equal(seen[0], torch.tensor([0.0, 1.0, 0.0]).expand(2, 2, 2, 3))
     assert torch.equal(output, drawn.value[:, :, 1:2].expand(2, 2, 2, 3))
@@ -274,7 +274,7 @@ class AdditiveScore(nn.Module):
         self.query, self.key = nn.Linear(width, hidden), nn.Linear(width, hidden, bias=False)
         self.v = nn.Linear(hidden, 1, bias=False)
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+    def forward(self, query: Tensor, key: Tensor, grid: Grid) -> Tensor:
         together = self.query(query)[..., :, None, :] + self.key(key)[..., None, :, :]
         return self.v(together.tanh()).squeeze(-1)
 
@@ -292,13 +292,13 @@ class RelativePositions(nn.Module):
         distance = torch.arange(keys)[None, :] - torch.arange(queries)[:, None]
         return distance.clamp(-self.reach, self.reach) + self.reach
 
-    def score(self, query: Tensor, key: Tensor) -> Tensor:
+    def score(self, query: Tensor, key: Tensor, grid: Grid) -> Tensor:
         relative = self.keys[self.distances(query.shape[2], key.shape[2])]
         content = query @ key.transpose(-2, -1)
         position = torch.einsum("bhqe,qke->bhqk", query, relative)
         return (content + position) / math.sqrt(query.shape[-1])
 
-    def combine(self, weights: Tensor, value: Tensor) -> Tensor:
+    def combine(self, weights: Tensor, value: Tensor, grid: Grid) -> Tensor:
         relative = self.values[self.distances(*weights.shape[2:])]
         return weights @ value + torch.einsum("bhqk,qke->bhqe", weights, relative)
 
@@ -309,7 +309,7 @@ class LinearBias:
 
     slopes: Tensor
 
-    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+    def __call__(self, query: Tensor, key: Tensor, grid: Grid) -> Tensor:
         distance = torch.arange(key.shape[2])[None, :] - torch.arange(query.shape[2])[:, None]
         return ScaledDot()(query, key) - self.slopes[:, None, None] * distance.abs()
 

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crosshead.attention.cache import Cache, KeyValues, NoPast
+from crosshead.attention.cache import Cache, KeyValues, NoPast, Project
 
 
 def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues:
@@ -12,6 +12,11 @@ def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues
         torch.randn(rows, length, 2, 3, generator=generator).transpose(1, 2),
         torch.randn(rows, length, 2, 4, generator=generator).transpose(1, 2),
     )
+
+
+def projected(pair: KeyValues) -> tuple[Tensor, Project]:
+    """What `extend` takes: vectors, and how they become the pair."""
+    return torch.empty(pair.keys.shape[0], pair.length, 1), lambda x, start: pair
 
 
 def check(held: KeyValues, keys: Tensor, values: Tensor) -> None:
@@ -41,7 +46,7 @@ def test_extending_and_selecting_equal_concatenating_and_indexing(
     for length, selection in moves:
         new = random_pair(rows, length, generator)
         keys, values = torch.cat((keys, new.keys), 2), torch.cat((values, new.values), 2)
-        check(cache.extend(new), keys, values)
+        check(cache.extend(*projected(new)), keys, values)
         assert cache.length == keys.shape[2]
         if selection:
             chosen = torch.tensor(selection) % rows
@@ -54,15 +59,15 @@ def test_it_grows_past_its_room() -> None:
     generator = torch.Generator().manual_seed(0)
     cache, parts = Cache(), [random_pair(2, 1, generator) for _ in range(70)]
     for part in parts:
-        held = cache.extend(part)
+        held = cache.extend(*projected(part))
     check(held, torch.cat([p.keys for p in parts], 2), torch.cat([p.values for p in parts], 2))
 
 
 def test_one_long_prefix_fits() -> None:
     cache, generator = Cache(), torch.Generator().manual_seed(0)
     prefix, last = random_pair(2, 100, generator), random_pair(2, 1, generator)
-    cache.extend(prefix)
-    held = cache.extend(last)
+    cache.extend(*projected(prefix))
+    held = cache.extend(*projected(last))
     check(held, torch.cat((prefix.keys, last.keys), 2), torch.cat((prefix.values, last.values), 2))
 
 
@@ -71,12 +76,12 @@ def test_a_selection_goes_its_own_way() -> None:
     generator = torch.Generator().manual_seed(0)
     first = random_pair(2, 3, generator)
     cache = Cache()
-    cache.extend(first)
+    cache.extend(*projected(first))
     other = cache.select(torch.tensor([0, 1]))
     here, there = random_pair(2, 1, generator), random_pair(2, 1, generator)
-    cache.extend(here)
-    held = other.extend(there)
-    again = cache.extend(random_pair(2, 1, generator))
+    cache.extend(*projected(here))
+    held = other.extend(*projected(there))
+    again = cache.extend(*projected(random_pair(2, 1, generator)))
     assert torch.equal(held.keys, torch.cat((first.keys, there.keys), 2))
     assert torch.equal(again.keys[:, :, :4], torch.cat((first.keys, here.keys), 2))
 
@@ -84,11 +89,26 @@ def test_a_selection_goes_its_own_way() -> None:
 def test_selecting_from_an_empty_cache() -> None:
     cache = Cache().select(torch.tensor([1, 0, 1]))
     new = random_pair(3, 2, torch.Generator().manual_seed(0))
-    check(cache.extend(new), new.keys, new.values)
+    check(cache.extend(*projected(new)), new.keys, new.values)
 
 
 def test_no_past_remembers_nothing() -> None:
     past, generator = NoPast(), torch.Generator().manual_seed(0)
     for _ in range(2):
         new = random_pair(2, 3, generator)
-        assert past.extend(new) is new
+        assert past.extend(*projected(new)) is new
+
+
+def test_a_cache_says_where_new_positions_stand() -> None:
+    """The projection is told the position of the first: keys may be turned by it."""
+    starts: list[int] = []
+
+    def project(x: Tensor, start: int) -> KeyValues:
+        starts.append(start)
+        return random_pair(2, x.shape[1], torch.Generator().manual_seed(0))
+
+    cache = Cache()
+    for length in (3, 1, 2):
+        cache.extend(torch.empty(2, length, 1), project)
+    NoPast().extend(torch.empty(2, 4, 1), project)
+    assert starts == [0, 3, 4, 0]

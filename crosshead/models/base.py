@@ -1,0 +1,94 @@
+"""What every model has in common: a configuration, features of what is written, logits of the next.
+
+Training, search and bundles know models by these classes alone.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+from jaxtyping import Float, Int
+from pydantic import Field, field_validator
+from torch import Tensor, nn
+
+from crosshead.attention.dropout import check_share
+from crosshead.config import Config
+from crosshead.vocabulary import BOS
+
+
+class ModelConfig(Config):
+    """The shape of a model; `architecture` says which."""
+
+    architecture: str
+    d_model: int = Field(512, ge=1)
+    dropout: float = Field(0.1, ge=0, lt=1)
+
+    @field_validator("dropout", "activation_dropout", "attention_dropout", check_fields=False)
+    @classmethod
+    def _can_be_dropped(cls, share: float) -> float:
+        check_share(share)
+        return share
+
+    @property
+    def start_token(self) -> int:
+        """The id that the target begins with."""
+        return BOS
+
+    @property
+    def most_positions(self) -> int | None:
+        """The number of positions that a sequence may have; None where there is no end."""
+        return None
+
+    def shape(self) -> str:
+        """Its layers and widths, in a clause."""
+        raise NotImplementedError
+
+
+class SequenceModel(nn.Module, ABC):
+    """A model that says what follows, of a target given a source or of text by itself.
+
+    `start` and `step` decode: see `crosshead.decoding.protocol`.
+    """
+
+    config: ModelConfig
+    projection: nn.Linear
+    """From features to logits; fused with the loss in training."""
+
+    @abstractmethod
+    def features(self, *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
+        """What the last layer says at every position of what is written.
+
+        Its inputs are a source `B S` and a shifted target `B T`, or, of a model of text by itself,
+        tokens `B T` alone. The projection of the features is `forward`; a loss that never holds all
+        logits begins here.
+        """
+
+    def forward(self, *inputs: Int[Tensor, "B _"]) -> Float[Tensor, "B _ V"]:
+        """Logits of the token after each that is written; inputs as those of `features`."""
+        return self.projection(self.features(*inputs))
+
+    @abstractmethod
+    def start(self, source: Int[Tensor, "B S"]) -> Any:
+        """The state before the first token: one row a sentence.
+
+        The source of a model of text by itself is empty: `B 0`.
+        """
+
+    @abstractmethod
+    def step(self, state: Any, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N D"], Any]:
+        """Feed each row its next tokens; what `logits` makes the token after them of, and a state.
+
+        `state` is used up: what it holds is extended in place.
+        """
+
+    def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
+        """The logits of the token that follows each of `features`."""
+        return self.projection(features)
+
+    def layers(self) -> Iterable[nn.Module]:
+        """The layers that it is a stack of: each computes with its own weights alone."""
+        return ()
+
+    def called_alone(self) -> Iterable[nn.Module]:
+        """Parts of layers that also compute when their layer does not."""
+        return ()
