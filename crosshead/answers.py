@@ -15,6 +15,7 @@ from crosshead.pipelines import ScoredTranslation, Translation, Translator
 from crosshead.pipes import count_lines, read_groups
 from crosshead.terminal import json_line, note, open_output, watched
 from crosshead.training.log import Bar, Messages
+from crosshead.writer import Writer
 
 SCORED_AT_ONCE = 1024
 """Pairs that `score` answers together."""
@@ -41,6 +42,27 @@ def search_settings(
             f"--n-best {n_best} needs a beam of as many, found {decode.beam}: give --beam {n_best}"
         )
     return decode
+
+
+def sampling_settings(
+    bundle_says: DecodeConfig, greedy: bool, flags: Mapping[str, Any]
+) -> DecodeConfig:
+    """How to write text: drawn, unless `greedy`. Raises `ConfigError`."""
+    if not greedy:
+        return search_settings(bundle_says, True, flags, None)
+    values = {"sample": False, "beam": 1, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+    return search_settings(bundle_says.model_copy(update=values), False, flags, None)
+
+
+def written(
+    writer: Writer, prompt: str, length: int, samples: int, decode: DecodeConfig, stop: str
+) -> Iterator[str]:
+    """The prompt and what follows it, piece by piece; an empty line between samples."""
+    prompt, stop = (text.replace("\\n", "\n") for text in (prompt, stop))
+    for number in range(samples):
+        yield ("\n" if number else "") + prompt
+        yield from writer.write(prompt, length=length, decode=decode, stop=stop, number=number)
+        yield "\n"
 
 
 def _flag(key: str) -> str:

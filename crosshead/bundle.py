@@ -13,7 +13,7 @@ import shlex
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, Self
 
 import safetensors.torch
 import torch
@@ -24,6 +24,7 @@ from torch import Tensor
 from crosshead import __version__
 from crosshead.config import Config, validate
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
+from crosshead.decoding.candidates import NOTHING
 from crosshead.decoding.search import DecodeConfig, Specials
 from crosshead.errors import BundleError, ConfigError, DamagedBundle
 from crosshead.files import (
@@ -46,6 +47,25 @@ RECIPE, CHECKPOINTS = "recipe.toml", "checkpoints"
 """What stands in the directory of a run before there is a bundle in it."""
 
 
+class Measured(Protocol):
+    """A value by a metric, and what it takes to compare it."""
+
+    @property
+    def metric(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def value(self) -> float:
+        """The score."""
+        ...
+
+    @property
+    def signature(self) -> str:
+        """How it was measured."""
+        ...
+
+
 class BundleScore(Config):
     """A score with what it takes to compare it; the model card lists the same."""
 
@@ -57,6 +77,13 @@ class BundleScore(Config):
     # What was translated: a test set's name, or `validation`.
     test_set: str
 
+    @classmethod
+    def of(cls, score: Measured, test_set: str) -> Self:
+        """A score that was measured on a test set."""
+        return cls(
+            metric=score.metric, value=score.value, signature=score.signature, test_set=test_set
+        )
+
 
 class BundleConfig(Config):
     """What `config.json` says."""
@@ -64,7 +91,7 @@ class BundleConfig(Config):
     format: int = Field(default=FORMAT, ge=1)
     # The version of crosshead that wrote the bundle.
     crosshead: str = __version__
-    task: Literal["translation"] = "translation"
+    task: Literal["translation", "language"] = "translation"
     model: AnyConfig
     # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
     joint_tokenizer: bool
@@ -72,6 +99,7 @@ class BundleConfig(Config):
     source_vocabulary: int = Field(ge=1)
     target_vocabulary: int = Field(ge=1)
     # Tokens of the longest source in training, without the end token: translation splits beyond it.
+    # Of a model of text by itself, those of a window.
     longest_source: int = Field(ge=1)
     # How the model is searched when nothing else is asked for.
     decode: DecodeConfig = Field(default_factory=DecodeConfig)
@@ -93,14 +121,26 @@ class Bundle:
 
     @property
     def specials(self) -> Specials:
-        """What search knows of the target's tokens: those that no translation holds among them."""
+        """What search knows of the target's tokens: those that are never produced among them.
+
+        The end token ends a translation; in text by itself it ends a line, and so begins one.
+        """
         forbidden = {PAD, BOS, UNK, *self.target_tokenizer.line_breaks}
+        if self.config.task == "language":
+            return Specials(EOS, NOTHING, tuple(sorted(forbidden)))
         return Specials(self.config.model.start_token, EOS, tuple(sorted(forbidden)))
 
 
 def build_model(config: AnyConfig, source_vocabulary: int, target_vocabulary: int) -> SequenceModel:
-    """A freshly initialised model of this shape, in training mode."""
-    return MODELS[config.architecture](config, source_vocabulary, target_vocabulary)
+    """A freshly initialised model of this shape, in training mode.
+
+    A model of text by itself has one vocabulary, that of the target.
+    """
+    sizes = {
+        "translation": (source_vocabulary, target_vocabulary),
+        "language": (target_vocabulary,),
+    }
+    return MODELS[config.architecture](config, *sizes[config.task])
 
 
 def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:

@@ -12,10 +12,10 @@ _METRIC_TYPES = {"chrF2": "chrf"}
 
 @dataclass(frozen=True)
 class CardFile:
-    """A file that went into training; `pairs` is how many sentence pairs (lines) it holds."""
+    """A file that went into training; `lines` is how many lines, or sentence pairs, it holds."""
 
     path: str
-    pairs: int
+    lines: int
     sha256: str
 
 
@@ -27,7 +27,10 @@ class CardFacts:
     commands: list[str]  # what was typed to begin the run, and to resume it
     recipe: str  # the resolved recipe as TOML
     files: list[CardFile]
-    pairs: int  # that training read, after filtering and without the held-out slice
+    task: str  # "translation" or "language"
+    architecture: str
+    unit: str  # what `size` counts: "pair", "token"
+    size: int  # that training read, after filtering and without what was held out
     left_out: dict[str, int]  # pairs by reason
     validation: str  # a clause: "500 pairs held out of the training files", "valid.en and valid.de"
     weights: str  # a clause: "the best of 12 checkpoints by validation loss, at update 3000"
@@ -52,9 +55,9 @@ def model_card(facts: CardFacts) -> str:
     """The card as Markdown with YAML front matter."""
     languages = [facts.source_language, facts.target_language]
     sections = [
-        front_matter(facts.name, languages, facts.scores),
+        front_matter(facts.name, languages, facts.scores, facts.task),
         f"# {facts.name}\n\n{_summary(facts)}",
-        use(),
+        USE[facts.task](),
         f"## Data\n\n{_data(facts)}",
         f"## Scores\n\n{_scores(facts)}",
         f"## Training\n\n{_training(facts)}",
@@ -64,7 +67,10 @@ def model_card(facts: CardFacts) -> str:
 
 
 def front_matter(
-    name: str, languages: Sequence[str | None] = (), scores: Sequence[BundleScore] = ()
+    name: str,
+    languages: Sequence[str | None] = (),
+    scores: Sequence[BundleScore] = (),
+    task: str = "translation",
 ) -> str:
     """The head of a card, in YAML.
 
@@ -75,17 +81,18 @@ def front_matter(
     known = [code for code in languages if code]
     if known:
         lines += ["language:", *(f"- {_yaml(code)}" for code in known)]
+    hub = {"translation": "translation", "language": "text-generation"}[task]
     lines += [
         "library_name: crosshead",
-        "pipeline_tag: translation",
+        f"pipeline_tag: {hub}",
         "tags:",
-        "- translation",
+        f"- {hub}",
         "- crosshead",
     ]
     if scores:
         lines += ["model-index:", f"- name: {_yaml(name)}", "  results:"]
     for test_set in dict.fromkeys(score.test_set for score in scores):
-        lines += ["  - task:", "      type: translation", "    dataset:"]
+        lines += ["  - task:", f"      type: {hub}", "    dataset:"]
         lines += [
             f"      name: {_yaml(test_set)}",
             f"      type: {_yaml(test_set)}",
@@ -106,10 +113,15 @@ def _yaml(text: str) -> str:
 
 
 def _summary(facts: CardFacts) -> str:
-    between = translates(facts.source_language, facts.target_language)
+    does = (
+        translates(facts.source_language, facts.target_language)
+        if facts.task == "translation"
+        else "writes text"
+    )
+    units = {"pair": "sentence pairs", "token": "tokens"}[facts.unit]
     return (
-        f"A Transformer that {between}: {facts.parameters:,} parameters, trained with "
-        f"crosshead on {facts.pairs:,} sentence pairs."
+        f"A model ({facts.architecture}) that {does}: {facts.parameters:,} parameters, trained "
+        f"with crosshead on {facts.size:,} {units}."
     )
 
 
@@ -139,12 +151,29 @@ translate(["A first line.", "Another."])"""
     )
 
 
+def use_of_text() -> str:
+    """As `use`, of a model of text by itself."""
+    python = """import crosshead
+
+write = crosshead.load("DIR")
+write("Once upon a time")"""
+    command = "crosshead generate DIR --prompt 'Once upon a time'"
+    return (
+        f"## Use\n\n{fenced('sh', command)}\n\n{fenced('python', python)}\n\n`DIR` is the "
+        "directory of this card."
+    )
+
+
+USE = {"translation": use, "language": use_of_text}
+"""How a bundle is used, by its task."""
+
+
 def _data(facts: CardFacts) -> str:
-    rows = [[_code(file.path), f"{file.pairs:,}", _code(file.sha256)] for file in facts.files]
+    rows = [[_code(file.path), f"{file.lines:,}", _code(file.sha256)] for file in facts.files]
     left_out = [[reason, f"{count:,}"] for reason, count in facts.left_out.items()]
     parts = [
-        _table(["file", "pairs", "SHA-256"], rows),
-        f"Trained on {facts.pairs:,} pairs. Validation: {facts.validation}.",
+        _table(["file", "pairs" if facts.unit == "pair" else "lines", "SHA-256"], rows),
+        f"Trained on {facts.size:,} {facts.unit}s. Validation: {facts.validation}.",
     ]
     if left_out:
         parts.append(_table(["left out of training", "pairs"], left_out))
@@ -159,7 +188,8 @@ def _scores(facts: CardFacts) -> str:
         for score in facts.scores
     ]
     table = _table(["metric", "score", "set", "signature"], rows)
-    return f"{table}\n\nSearch: {facts.search}." if facts.search else table
+    how = "Search" if facts.task == "translation" else "Scored in"
+    return f"{table}\n\n{how}: {facts.search}." if facts.search else table
 
 
 def _training(facts: CardFacts) -> str:

@@ -16,6 +16,7 @@ from crosshead.config import nearest
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.pipelines import ScoredTranslation
+from crosshead.writer import ScoredText
 
 METRICS = ("bleu", "chrf", "ter")
 """The metrics that compare translations with a reference (Post 2018 says why through sacreBLEU)."""
@@ -141,6 +142,36 @@ def perplexity(scored: Sequence[ScoredTranslation], tokenizer: Tokenizer) -> Cor
     )
     value = math.fsum(losses) / int(pieces.sum())
     return CorpusScore("perplexity", _exp(value), _exp(low), _exp(high), signature)
+
+
+def text_scores(text: ScoredText) -> list[CorpusScore]:
+    """Perplexity of a token, and bits per character, of a text.
+
+    The intervals are those of the bootstrap over the windows that it was scored in. Bits per
+    character can be compared between tokenizers, perplexity between models of one. Raises
+    `DataError` where nothing was scored.
+    """
+    if not text.windows:
+        raise DataError("no text to score: a token at the least has to follow another")
+    losses, tokens, characters = (np.array(column) for column in zip(*text.windows, strict=True))
+    rng = np.random.default_rng(SEED)
+    resamples = (rng.integers(len(losses), size=len(losses)) for _ in range(RESAMPLES))
+    drawn = [(losses[r].sum(), tokens[r].sum(), characters[r].sum()) for r in resamples]
+    common = (
+        f"bs:{RESAMPLES}|seed:{SEED}|{text.how}|tok:{text.tokenizer.kind}|"
+        f"vocab:{text.tokenizer.vocab_size}|version:crosshead-{__version__}"
+    )
+    nats, bits = math.fsum(losses), math.log(2)
+    perplexities = [_exp(n / t) for n, t, _ in drawn]
+    rates = [n / bits / max(1, c) for n, _, c in drawn]
+    found = []
+    for metric, per, value, draws in (
+        ("perplexity", "token", _exp(nats / tokens.sum()), perplexities),
+        ("bits per character", "character", nats / bits / max(1, characters.sum()), rates),
+    ):
+        low, high = map(float, np.percentile(draws, [2.5, 97.5]))
+        found.append(CorpusScore(metric, float(value), low, high, f"per:{per}|{common}"))
+    return found
 
 
 def _exp(value: float) -> float:

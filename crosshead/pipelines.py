@@ -17,10 +17,11 @@ from crosshead.data.tokenizers import token_ids
 from crosshead.decoding.candidates import length_penalty
 from crosshead.decoding.search import DecodeConfig, Hypothesis
 from crosshead.devices import choose_device, choose_threads, hold_kernels
-from crosshead.errors import ConfigError, DataError
+from crosshead.errors import BundleError, ConfigError, DataError
 from crosshead.models.base import SequenceModel
 from crosshead.sentences import join_parts, longest_stretch, split_long, split_sentences
 from crosshead.vocabulary import EOS
+from crosshead.writer import Writer
 
 MARGIN = 1.2
 """How far beyond the longest source of training a single sentence is still translated in one."""
@@ -76,8 +77,8 @@ def load(
     device: str = "auto",
     threads: int | None = None,
     precision: str = "float32",
-) -> "Translator":
-    """The translator in the bundle at `path`.
+) -> "Translator | Writer":
+    """What the bundle at `path` does: a `Translator`, or the `Writer` of a model of text.
 
     `device` and `threads` are those of `choose_device` and `choose_threads`; without a number of
     threads PyTorch's stays as it is. `precision` is one of `PRECISIONS`: where the processor has
@@ -93,7 +94,35 @@ def load(
     hold_kernels()
     bundle = load_bundle(path, place)
     bundle.model.to(getattr(torch, precision))
-    return Translator(bundle)
+    return PIPELINES[bundle.config.task](bundle)
+
+
+def load_translator(
+    path: str | Path,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: str = "float32",
+) -> "Translator":
+    """`load` of a bundle that translates; raises `BundleError` for another besides."""
+    found = load(path, device, threads, precision)
+    if not isinstance(found, Translator):
+        raise BundleError(
+            f"{path}: a model of text by itself, which does not translate; see `crosshead generate`"
+        )
+    return found
+
+
+def load_writer(
+    path: str | Path,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: str = "float32",
+) -> Writer:
+    """`load` of a bundle that goes on with text; raises `BundleError` for another besides."""
+    found = load(path, device, threads, precision)
+    if not isinstance(found, Writer):
+        raise BundleError(f"{path}: a model that translates; see `crosshead translate`")
+    return found
 
 
 class Translator:
@@ -238,9 +267,8 @@ class Translator:
         return examples
 
     def _positions(self) -> int | None:
-        """The number of positions that the model has learned; sinusoids have no end."""
-        config = self.bundle.config.model
-        return config.max_length if config.positions == "learned" else None
+        """The number of positions that a sequence may have, if there is an end."""
+        return self.bundle.config.model.most_positions
 
     def _parts(self, line: str, number: int) -> list[str]:
         """What a line is translated in: itself, or its sentences; nothing where it is blank."""
@@ -326,6 +354,13 @@ class Translator:
         losses = F.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="none")
         rows: list[list[float]] = losses.neg().view(expected.shape).tolist()
         return rows
+
+
+PIPELINES: dict[str, type[Translator] | type[Writer]] = {
+    "translation": Translator,
+    "language": Writer,
+}
+"""What a bundle does, by its task."""
 
 
 def _checked_lines(lines: Iterable[str]) -> list[str]:

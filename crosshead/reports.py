@@ -4,21 +4,31 @@ import dataclasses
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from crosshead.answers import search_settings
+from crosshead.answers import answering, search_settings
 from crosshead.bundle import Bundle, build_model
 from crosshead.config import nearest
+from crosshead.data.corpora import read_lines
 from crosshead.data.tokenizers import MOST_PIECES
 from crosshead.errors import ConfigError, UserError
-from crosshead.evaluation import METRICS, ComparedScore, CorpusScore, corpus_scores, perplexity
-from crosshead.pipelines import Translator
+from crosshead.evaluation import (
+    METRICS,
+    ComparedScore,
+    CorpusScore,
+    corpus_scores,
+    perplexity,
+    text_scores,
+)
+from crosshead.pipelines import Translator, load_writer
 from crosshead.terminal import json_line, program, table
 from crosshead.training.log import counted
-from crosshead.training.recipe import PRESETS, compose
+from crosshead.training.presets import PRESETS
+from crosshead.training.recipe import compose
 from crosshead.training.run import LEFT_OUT, Summary
 
 
@@ -62,6 +72,17 @@ def evaluation(
         scores = corpus_scores(translated(translator, sources, flags), references, texts, tokenize)
         found |= zip(texts, scores, strict=True)
     return [found[name] for name in metrics]
+
+
+def text_evaluation(
+    bundle: Path, text: Path, stride: int | None, device: str, threads: int | None
+) -> list[CorpusScore]:
+    """The scores of a text by the model of text in `bundle`."""
+    lines = read_lines(text)
+    writer = load_writer(bundle, device, threads)
+    with answering(None) as advance:
+        found = writer.score("".join(f"{line}\n" for line in lines), stride, partial(advance, 0, 1))
+    return text_scores(found)
 
 
 def translated(
@@ -109,32 +130,41 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
     kinds = [bundle.source_tokenizer.kind, bundle.target_tokenizer.kind]
     sizes = [config.source_vocabulary, config.target_vocabulary]
     if config.joint_tokenizer:
-        vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces for both sides"
+        vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces"
+        vocabulary += " for both sides" if config.task == "translation" else ""
     else:
         vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces; {kinds[1]}, {sizes[1]:,} pieces"
-    decode, longest, reach = config.decode, config.longest_source, Translator(bundle).reach
     rows = [
         ["bundle", f"{directory}, format {config.format}, written by crosshead {config.crosshead}"],
         ["size", f"{size / 1e6:.1f} MB in {directory}, without what lies below it"],
-        [
-            "model",
-            f"{model.architecture}, {model.encoder_layers}+{model.decoder_layers} layers, d_model "
-            f"{model.d_model}, d_ff {model.d_ff}, {model.heads} heads, {model.norm}-norm",
-        ],
+        ["model", f"{model.architecture}, {model.shape()}"],
         ["parameters", f"{parameters:,}"],
         ["tokenizer", vocabulary],
-        [
-            "longest source",
-            f"{longest} tokens; a longer line is split at the ends of its sentences, one of more "
-            f"than {reach} inside",
-        ],
-        ["search", f"beam {decode.beam}, length penalty {decode.length_penalty:g}"],
+        *(_text_facts(bundle) if config.task == "language" else _translation_facts(bundle)),
     ]
     rows += [
         [each.metric, f"{each.value:.2f} on {each.test_set} ({each.signature})"]
         for each in config.scores
     ]
     return rows
+
+
+def _translation_facts(bundle: Bundle) -> list[list[str]]:
+    """What a bundle that translates can take, and how it searches."""
+    decode, longest = bundle.config.decode, bundle.config.longest_source
+    return [
+        [
+            "longest source",
+            f"{longest} tokens; a longer line is split at the ends of its sentences, one of more "
+            f"than {Translator(bundle).reach} inside",
+        ],
+        ["search", f"beam {decode.beam}, length penalty {decode.length_penalty:g}"],
+    ]
+
+
+def _text_facts(bundle: Bundle) -> list[list[str]]:
+    """What a bundle that goes on with text sees of it."""
+    return [["context", f"{bundle.config.longest_source:,} tokens"]]
 
 
 def end_of_run(summary: Summary) -> str:
@@ -167,7 +197,12 @@ def run_report(summary: Summary) -> str:
         counts = [[reason, f"{count:,}"] for reason, count in left_out.items()]
         parts.append(table([["left out of training", "pairs"], *counts], numbers=1))
         parts.append(f"The lines are in {summary.out / LEFT_OUT}\n")
-    parts.append(f"Translate with: {program()} translate {shlex.quote(str(summary.out))} FILE\n")
+    out = shlex.quote(str(summary.out))
+    use = {
+        "translation": f"Translate with: {program()} translate {out} FILE\n",
+        "language": f"Write with: {program()} generate {out} --prompt TEXT\n",
+    }
+    parts.append(use[summary.task])
     return "\n".join(parts)
 
 
@@ -183,27 +218,26 @@ def how_to_resume(summary: Summary) -> str:
 
 def preset_rows() -> list[list[str]]:
     """A row for each preset under a head; a vocabulary that follows the data is at its largest."""
-    rows = [["preset", "layers", "d_model", "d_ff", "heads", "vocabulary", "parameters", "MB"]]
-    for name in PRESETS:
-        recipe = compose(name)
-        model, vocabulary = recipe.model, recipe.tokenizer.vocab_size or MOST_PIECES
-        bound = "" if recipe.tokenizer.vocab_size else "by the data, to "
-        # The counting needs no memory for the parameters.
-        with torch.device("meta"):
-            built = build_model(model, vocabulary, vocabulary)
-        parameters = sum(parameter.numel() for parameter in built.parameters())
-        rows.append(
-            [
-                name,
-                f"{model.encoder_layers}+{model.decoder_layers}",
-                str(model.d_model),
-                str(model.d_ff),
-                str(model.heads),
-                f"{bound}{vocabulary:,}",
-                f"{'to ' if bound else ''}{parameters:,}",
-                f"{'to ' if bound else ''}{4 * parameters / 1e6:.0f}",
-            ]
-        )
+    rows = [["model", "preset", "shape", "vocabulary", "parameters", "MB"]]
+    for architecture, presets in PRESETS.items():
+        for name in presets:
+            recipe = compose(name, {"model": architecture})
+            model, vocabulary = recipe.model, recipe.tokenizer.vocab_size or MOST_PIECES
+            bound = "" if recipe.tokenizer.vocab_size else "by the data, to "
+            # The counting needs no memory for the parameters.
+            with torch.device("meta"):
+                built = build_model(model, vocabulary, vocabulary)
+            parameters = sum(parameter.numel() for parameter in built.parameters())
+            rows.append(
+                [
+                    architecture,
+                    name,
+                    model.shape(),
+                    f"{bound}{vocabulary:,}",
+                    f"{'to ' if bound else ''}{parameters:,}",
+                    f"{'to ' if bound else ''}{4 * parameters / 1e6:.0f}",
+                ]
+            )
     return rows
 
 

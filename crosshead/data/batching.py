@@ -11,6 +11,7 @@ Axes: `B` sentences, `S` source positions, `T` target positions.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,7 +24,9 @@ from crosshead.vocabulary import BOS, EOS, PAD
 
 __all__ = [
     "Batch",
+    "Epoch",
     "Example",
+    "Pairs",
     "Plan",
     "collate",
     "example_lengths",
@@ -40,19 +43,22 @@ Plan = list[np.ndarray]
 class Batch:
     """Some examples as padded tensors, for teacher forcing."""
 
-    source: Int[Tensor, "B S"]
-    """Source ids, then EOS, then padding."""
-
-    target_input: Int[Tensor, "B T"]
-    """The start token, then target ids, then padding."""
+    inputs: tuple[Int[Tensor, "B _"], ...]
+    """What a model is given. Of pairs: source ids, EOS, padding; and the start token, target ids,
+    padding. Of text by itself: its ids alone."""
 
     target_output: Int[Tensor, "B T"]
-    """Target ids, then EOS, then padding: at each position the token that follows the input's."""
+    """At each position the token that follows the last input's; EOS, then padding, behind pairs."""
 
     @property
-    def inputs(self) -> tuple[Tensor, Tensor]:
-        """What a model is given."""
-        return self.source, self.target_input
+    def source(self) -> Int[Tensor, "B S"]:
+        """The sources of pairs."""
+        return self.inputs[0]
+
+    @property
+    def target_input(self) -> Int[Tensor, "B T"]:
+        """What stands before each of the outputs."""
+        return self.inputs[-1]
 
     @property
     def target_tokens(self) -> int:
@@ -61,11 +67,49 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device."""
-        return Batch(
-            self.source.to(device),
-            self.target_input.to(device),
-            self.target_output.to(device),
-        )
+        return Batch(tuple(each.to(device) for each in self.inputs), self.target_output.to(device))
+
+
+class Epoch(Protocol):
+    """What an epoch is trained on: rows, that go together in batches, each made when it is due."""
+
+    bound: str
+    """The setting that bounds the length of a row."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The tokens of every row, side by side: of source and target, or of text by itself."""
+        ...
+
+    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
+        """The rows of each batch, of so many tokens at most: a function of (seed, epoch)."""
+        ...
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        """Some rows as a batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """An epoch of pairs; `start` is the token that a target begins with."""
+
+    examples: Sequence[Example]
+    start: int = BOS
+    bound = "data.max_length"
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Those of `example_lengths`."""
+        return example_lengths(self.examples)
+
+    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
+        """`plan_batches` by the lengths of the pairs."""
+        return plan_batches(self.lengths, max_tokens, seed, epoch)
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        """`collate` some of the pairs."""
+        return collate(self.examples, rows, self.start)
 
 
 # How far, in tokens, the shorter sides of neighbours may differ by chance. More of it mixes the
@@ -117,11 +161,8 @@ def collate(examples: Sequence[Example], rows: Sequence[int], start: int = BOS) 
     target_input[:, 0] = start
     target_input[:, 1:] = target_output[:, :-1]
     target_input[:, 1:][target_output[:, 1:] == PAD] = PAD  # EOS belongs to the output only
-    return Batch(
-        torch.from_numpy(source),
-        torch.from_numpy(target_input),
-        torch.from_numpy(target_output),
-    )
+    inputs = torch.from_numpy(source), torch.from_numpy(target_input)
+    return Batch(inputs, torch.from_numpy(target_output))
 
 
 def padding_share(lengths: np.ndarray, plan: Plan) -> float:

@@ -37,7 +37,10 @@ def _check_names(names: list[str]) -> list[str]:
 
 
 _Names = Annotated[list[str], BeforeValidator(_listed), AfterValidator(_check_names)]
-_FILES = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
+PAIRED = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
+"""The keys that name files of pairs."""
+
+_FILES = (*PAIRED, "text", "valid_text")
 _LANGUAGE = "^[A-Za-z0-9]+([-_][A-Za-z0-9]+)*$"
 
 
@@ -65,6 +68,18 @@ class DataConfig(Config):
 
     valid_pairs: _Names = Field(default_factory=list)
     """As `pairs`, for validation."""
+
+    text: _Names = Field(default_factory=list)
+    """Files of text by itself, for language models; they follow each other as one text."""
+
+    valid_text: _Names = Field(default_factory=list)
+    """As `text`, for validation."""
+
+    valid_share: float = Field(default=0.1, gt=0, lt=1)
+    """Without `valid_text` so much of the text, its end, is held out of training."""
+
+    context: int = Field(default=256, gt=0)
+    """Tokens of a window of text: what a language model sees at once in training."""
 
     valid_size: int = Field(default=500, gt=0)
     """Without validation files so many pairs, one to a tenth of all, are held out of training."""

@@ -21,6 +21,7 @@ from crosshead.decoding.candidates import (
     Specials,
     best_first,
     check_lengths,
+    first_tokens,
     length_penalty,
     make_hypothesis,
     not_finite,
@@ -66,8 +67,9 @@ def beam_search(
     beam: int,
     alpha: float,
     n_best: int,
+    prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each sentence, best first.
+    """The `n_best` hypotheses of each sentence, best first; `prefix` is that of `search`.
 
     At each step the `beam` best continuations that do not end in eos stay; those that do end in eos
     and are among the `beam` best of all continuations are finished. Score is log-probability over
@@ -100,7 +102,7 @@ def beam_search(
         return top_values(log_probs, beam + 1)
 
     beams = _first_beams(max_lengths.to(source.device), alpha, n_best)
-    last = torch.full((len(source), 1), specials.start, device=source.device)
+    last = first_tokens(source, specials, prefix)
     while True:
         features, state = model.step(state, last)
         candidates = _candidates(*following.choose(features, best), beams.log_probs, beam)

@@ -23,6 +23,9 @@ from crosshead.errors import BundleError
 CHUNK = 64  # values in a chunk of the two-stage top-k
 BLOCK = 128  # rows whose logits are held at a time on a CPU
 
+NOTHING = -1
+"""The id of no token."""
+
 Chooser = Callable[[Tensor, slice], tuple[Tensor, Tensor]]
 """Log-probabilities `N V` of some rows, and which of all rows these are, to the log-probabilities
 `N C` and ids `N C` of the tokens it picks."""
@@ -32,7 +35,8 @@ Chooser = Callable[[Tensor, slice], tuple[Tensor, Tensor]]
 class Specials:
     """The ids that search treats in their own way.
 
-    `start` is fed before the first token and `eos` ends a hypothesis. `forbidden` ids (padding,
+    `start` is fed before the first token and `eos` ends a hypothesis; with `NOTHING` for it, only
+    its length does. `forbidden` ids (padding,
     unknown, line breaks, ...) are never produced; their probability is not given to the others.
     Raises `ValueError` where `eos` is forbidden: nothing could ever finish.
     """
@@ -69,6 +73,15 @@ def length_penalty(length: int, alpha: float) -> float:
     |Y| counts every token whose probability was taken: eos too, the start token not.
     """
     return float(((5 + length) / 6) ** alpha)
+
+
+def first_tokens(
+    source: Int[Tensor, "B S"], specials: Specials, prefix: Int[Tensor, "B P"] | None
+) -> Int[Tensor, "B P"]:
+    """What is fed before anything is searched for: the prefix, or else the start token."""
+    if prefix is not None:
+        return prefix
+    return torch.full((len(source), 1), specials.start, device=source.device)
 
 
 def make_hypothesis(

@@ -4,7 +4,7 @@ Axes: `B` sentences, `S` source positions, `R` rows of a sentence, `N` = `B` tim
 being decoded, `V` vocabulary, `C` the ids that may be chosen, `K` the most probable of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -21,13 +21,14 @@ from crosshead.decoding.candidates import (
     Specials,
     best_first,
     check_lengths,
+    first_tokens,
     make_hypothesis,
     top_values,
 )
 from crosshead.decoding.protocol import Decodable, State
 from crosshead.errors import ConfigError
 
-__all__ = ["DecodeConfig", "Hypothesis", "Specials", "greedy_search", "sample", "search"]
+__all__ = ["DecodeConfig", "Hypothesis", "Specials", "greedy_search", "sample", "search", "stream"]
 
 
 class DecodeConfig(Config):
@@ -74,8 +75,12 @@ def search(
     config: DecodeConfig,
     n_best: int = 1,
     numbers: Sequence[int] | None = None,
+    prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each sentence, best first.
+
+    `prefix` is what is fed before the first token that is searched for: the start token as a rule,
+    or a text to go on with. It is no part of the hypotheses.
 
     With `config.beam` = 1 the search is greedy, or draws samples where `config.sample` says so.
     Finished hypotheses come before those that were cut at `max_lengths` (tokens, eos counted; the
@@ -96,11 +101,11 @@ def search(
             f"set decode.beam to {n_best} or more"
         )
     if config.sample:
-        return sample(model, source, max_lengths, specials, config, n_best, numbers)
+        return sample(model, source, max_lengths, specials, config, n_best, numbers, prefix)
     if config.beam == 1:
-        return greedy_search(model, source, max_lengths, specials, config.length_penalty)
+        return greedy_search(model, source, max_lengths, specials, config.length_penalty, prefix)
     return beam_search(
-        model, source, max_lengths, specials, config.beam, config.length_penalty, n_best
+        model, source, max_lengths, specials, config.beam, config.length_penalty, n_best, prefix
     )
 
 
@@ -110,15 +115,10 @@ def greedy_search(
     max_lengths: Int[Tensor, " B"],
     specials: Specials,
     alpha: float,
+    prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each sentence: the most probable token at every step."""
-
-    def most_probable(
-        log_probs: Float[Tensor, "N V"], rows: Int[Tensor, " N"], position: int
-    ) -> tuple[Float[Tensor, "N 1"], Int[Tensor, "N 1"]]:
-        return top_values(log_probs, 1)
-
-    return _walk(model, source, max_lengths, specials, alpha, 1, most_probable)
+    return _walk(model, source, max_lengths, specials, alpha, 1, _most_probable, prefix)
 
 
 def sample(
@@ -129,6 +129,7 @@ def sample(
     config: DecodeConfig,
     count: int,
     numbers: Sequence[int] | None = None,
+    prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[Hypothesis]]:
     """`count` independent samples of each sentence, best first.
 
@@ -140,25 +141,79 @@ def sample(
     if len(numbers) != len(source):
         raise ValueError(f"{len(source)} sources, but {len(numbers)} sentence numbers")
     longest = int(max_lengths.max()) if len(source) else 0
-    uniforms = torch.tensor(
-        np.array(
-            [
-                [_uniforms(config.seed, number, which, longest) for which in range(count)]
-                for number in numbers
-            ]
-        ),
-        device=source.device,
-    )
+    uniforms = np.array(
+        [
+            [_uniforms(config.seed, number, which, longest) for which in range(count)]
+            for number in numbers
+        ],
+        dtype=np.float32,
+    ).reshape(-1, longest)
+    draw = _drawing(torch.from_numpy(uniforms).to(source.device), specials, config)
+    return _walk(model, source, max_lengths, specials, config.length_penalty, count, draw, prefix)
+
+
+def stream(
+    model: Decodable[State],
+    prefix: Int[Tensor, "1 P"],
+    length: int,
+    specials: Specials,
+    config: DecodeConfig,
+    number: int = 0,
+) -> Iterator[int]:
+    """The tokens of one greedy or sampled hypothesis, each as soon as it is chosen.
+
+    They are those of `search` of an empty source with this `prefix` and these `numbers`: at most
+    `length`, an eos among them the last.
+    """
+    pick: Pick = _most_probable
+    if config.sample:
+        uniforms = torch.from_numpy(_uniforms(config.seed, number, 0, length)[None])
+        pick = _drawing(uniforms.to(prefix.device), specials, config)
+    following = NextTokens(model, specials)
+    row = torch.zeros(1, dtype=torch.long, device=prefix.device)
+    with torch.inference_mode():
+        state, last = model.start(prefix[:, :0]), prefix
+    for position in range(length):
+        with torch.inference_mode():
+            features, state = model.step(state, last)
+            choose = partial(_picked, pick, row, position)
+            _, last = following.choose(features, choose)
+        token = int(last)
+        yield token
+        if token == specials.eos:
+            return
+
+
+Pick = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
+"""Log-probabilities `N V` of some rows, their numbers and the position, to the log-probabilities
+and ids `N 1` of their tokens."""
+
+
+def _most_probable(
+    log_probs: Float[Tensor, "N V"], rows: Int[Tensor, " N"], position: int
+) -> tuple[Float[Tensor, "N 1"], Int[Tensor, "N 1"]]:
+    return top_values(log_probs, 1)
+
+
+def _drawing(uniforms: Float[Tensor, "R T"], specials: Specials, config: DecodeConfig) -> Pick:
+    """Draws the token of a row at a position by a uniform number of theirs."""
 
     def draw(
         log_probs: Float[Tensor, "N V"], rows: Int[Tensor, " N"], position: int
     ) -> tuple[Float[Tensor, "N 1"], Int[Tensor, "N 1"]]:
         ids, probabilities = _sampled_from(log_probs, specials, config)
-        places = _inverse_cdf(probabilities, uniforms.flatten(0, 1)[rows, position])
+        places = _inverse_cdf(probabilities, uniforms[rows, position])
         tokens = ids[places][:, None]
         return log_probs.gather(1, tokens), tokens
 
-    return _walk(model, source, max_lengths, specials, config.length_penalty, count, draw)
+    return draw
+
+
+def _picked(
+    pick: Pick, rows: Tensor, position: int, log_probs: Tensor, block: slice
+) -> tuple[Tensor, Tensor]:
+    """What is picked for a block of the rows."""
+    return pick(log_probs, rows[block], position)
 
 
 @torch.no_grad()
@@ -169,13 +224,12 @@ def _walk(
     specials: Specials,
     alpha: float,
     rows: int,
-    pick: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]],
+    pick: Pick,
+    prefix: Int[Tensor, "B P"] | None,
 ) -> list[list[Hypothesis]]:
     """Extend `rows` rows of each sentence, each by itself, with the token that `pick` picks.
 
-    `pick` is given log-probabilities (N V) of some rows, their numbers (of all `B` times `rows`)
-    and the position, and returns the log-probabilities and the ids of their tokens (N 1). A
-    sentence leaves the batch when all its rows have ended or it has reached its maximum length;
+    A sentence leaves the batch when all its rows have ended or it has reached its maximum length;
     until then all its rows are fed, so that every sentence has as many.
     """
     check_lengths(max_lengths)
@@ -185,23 +239,20 @@ def _walk(
         return results
     following = NextTokens(model, specials)
 
-    def picked(
-        numbers: Tensor, position: int, log_probs: Tensor, block: slice
-    ) -> tuple[Tensor, Tensor]:
-        return pick(log_probs, numbers[block], position)
-
     state = model.start(source)
     if rows > 1:
         state = state.select(torch.arange(len(source), device=device).repeat_interleave(rows))
     numbers = torch.arange(len(source) * rows, device=device)
     limits = max_lengths.to(device)
-    last = torch.full((len(source) * rows, 1), specials.start, device=device)
+    last = first_tokens(source, specials, prefix).repeat_interleave(rows, dim=0)
     tokens = last[:, :0]
     token_log_probs = torch.empty(tokens.shape, device=device)
     ended = torch.zeros(len(last), dtype=torch.bool, device=device)
     while True:
         features, state = model.step(state, last)
-        log_probs, last = following.choose(features, partial(picked, numbers, tokens.shape[1]))
+        log_probs, last = following.choose(
+            features, partial(_picked, pick, numbers, tokens.shape[1])
+        )
         tokens = torch.cat([tokens, last], dim=1)
         token_log_probs = torch.cat([token_log_probs, log_probs], dim=1)
         ended = ended | (last[:, 0] == specials.eos)

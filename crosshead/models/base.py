@@ -5,7 +5,7 @@ Training, search and bundles know models by these classes alone.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from jaxtyping import Float, Int
 from pydantic import Field, field_validator
@@ -16,8 +16,28 @@ from crosshead.config import Config
 from crosshead.vocabulary import BOS
 
 
+class Shape(NamedTuple):
+    """What is computed at once: so many rows of so many source and target positions."""
+
+    rows: int
+    source: int
+    target: int
+
+
+class Numbers(NamedTuple):
+    """How many numbers are held: in vectors, and in blocks of rows by positions by positions."""
+
+    vectors: int
+    weights: int
+    block: int
+    """Of the weights those in one piece: a layer's attention."""
+
+
 class ModelConfig(Config):
     """The shape of a model; `architecture` says which."""
+
+    task: ClassVar[Literal["translation", "language"]] = "translation"
+    """What it is for: a target given a source, or text by itself."""
 
     architecture: str
     d_model: int = Field(512, ge=1)
@@ -41,6 +61,14 @@ class ModelConfig(Config):
 
     def shape(self) -> str:
         """Its layers and widths, in a clause."""
+        raise NotImplementedError
+
+    def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
+        """How many numbers are held at the peak of an update, counted from the code.
+
+        `weights` says whether attention keeps its weights, as `explicit` does and the kernels of a
+        GPU do not; `recompute` that each layer keeps its inputs alone.
+        """
         raise NotImplementedError
 
 

@@ -52,6 +52,10 @@ class StackConfig(ModelConfig):
         """The number of learned positions; None for the others."""
         return self.max_length if self.positions == "learned" else None
 
+    def inner_vectors(self) -> int:
+        """How many of width `d_ff` the feed-forward network keeps for the way back."""
+        return 1 + (self.activation != "relu") + 2 * (self.activation_dropout > 0)
+
 
 def branch_gain(layers: int) -> float:
     """By which the last matrix of every residual branch is scaled, in a stack of so many layers.

@@ -1,87 +1,17 @@
-"""The text of a run: read, split, tokenized and filtered."""
+"""What a run is trained and validated on, whatever it is: all that training knows of its data."""
 
-import hashlib
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from crosshead.bundle import Bundle
 from crosshead.card import CardFile
-from crosshead.data.cached import cache_directory
-from crosshead.data.corpora import (
-    Corpora,
-    DataConfig,
-    Part,
-    file_sha256,
-    read_valid_pairs,
-    survey,
-    training_parts,
-)
-from crosshead.data.examples import (
-    Chosen,
-    Example,
-    Examples,
-    Measured,
-    Sampled,
-    measure_growth,
-    mixture,
-)
-from crosshead.data.filters import Kept, keep_pairs
-from crosshead.data.heldout import NOTHING, HeldOut, Remaining, hold_out
-from crosshead.data.shards import cache_key, open_stored, store
-from crosshead.data.subwords import BpeTokenizer
-from crosshead.data.text import ParallelText, Sides
-from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
-from crosshead.devices import available_cores
-from crosshead.errors import DataError, UserError
-from crosshead.training.directory import HELD_OUT
-from crosshead.training.log import counted
+from crosshead.data.batching import Epoch
+from crosshead.data.corpora import DataConfig
+from crosshead.data.tokenizers import Tokenizer, TokenizerConfig
 from crosshead.training.recipe import Recipe
-from crosshead.training.sizes import learn_tokenizers
-
-IN_MEMORY = 500_000
-"""A corpus of more pairs is tokenized into files (`crosshead.data.shards`)."""
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """The text of a run, tokenized: what is trained on and what is validated on."""
-
-    tokenizer: TokenizerConfig
-    """What the tokenizers are, with the size of vocabulary that was chosen."""
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    kept: Kept
-    starts: Sequence[int]
-    """The row of the text at which each corpus begins, and how many rows there are."""
-    valid: ParallelText
-    valid_examples: list[Example]
-    held_out: bool
-    """Whether what is validated on was split off what is trained on."""
-    files: list[CardFile]
-    """The files that the pairs were read from."""
-
-    @property
-    def longest_source(self) -> int:
-        """Tokens of the longest source that is trained on."""
-        return int(self.kept.examples.source.lengths.max())
-
-    def sha256(self) -> str:
-        """The checksum of all that is trained and validated on, as ids and in this order."""
-        both = self.kept.sha256 + Examples.of(self.valid_examples).sha256()
-        return hashlib.sha256(both.encode()).hexdigest()
-
-    def validation(self, data: DataConfig) -> str:
-        """Where the validation set comes from, in a clause; `data` names its files."""
-        found = counted(len(self.valid), "pair")
-        if self.held_out:
-            return f"{found} held out of the training files ({HELD_OUT})"
-        names = [*data.valid_source, *data.valid_target, *data.valid_pairs]
-        return f"{found} of {', '.join(names)}"
 
 
 class Stopped(Exception):
@@ -89,145 +19,69 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True)
-class _Watched(Part):
-    """A corpus that is read as long as `check` raises nothing."""
+class Corpus(ABC):
+    """The data of a run, tokenized: what is trained on and what is validated on."""
 
-    check: Callable[[], None]
+    tokenizer: TokenizerConfig
+    """What the tokenizers are, with the size of vocabulary that was chosen."""
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    """Of text by itself both are the same."""
+    files: list[CardFile]
+    """The files that were read."""
 
-    def chunks(self) -> Iterator[Sides]:
-        """Its pairs, at most `CHUNK` at a time."""
-        for sides in super().chunks():
-            self.check()
-            yield sides
+    unit = "pair"
+    """What `size` counts."""
+    bound = "data.max_length"
+    """The setting that bounds the length of a row."""
 
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How much there is to train on."""
 
-@dataclass(frozen=True)
-class _Reading:
-    """The training text, read as far as is needed."""
+    @property
+    @abstractmethod
+    def reach(self) -> int:
+        """Tokens of the longest source that is trained on, or of a window of text."""
 
-    data: DataConfig
-    parts: Sequence[Part]
-    seed: int | None
-    """Of what is held out, or None where nothing is."""
+    @property
+    @abstractmethod
+    def lengths(self) -> np.ndarray:
+        """The tokens of all rows that are trained on, side by side: as those of an `Epoch`."""
 
-    @cached_property
-    def text(self) -> Corpora:
-        return survey(self.parts)
+    @abstractmethod
+    def epochs(self, recipe: Recipe) -> Callable[[int], Epoch]:
+        """What an epoch is trained on, a function of (seed, epoch)."""
 
-    @cached_property
-    def held(self) -> HeldOut:
-        return NOTHING if self.seed is None else hold_out(self.text, self.data, self.seed)
+    @abstractmethod
+    def sha256(self) -> str:
+        """The checksum of all that is trained and validated on, as ids and in this order."""
 
+    @abstractmethod
+    def origin(self, row: int) -> str:
+        """Where a row comes from, for messages."""
 
-def read_corpus(
-    recipe: Recipe,
-    base: Bundle | None,
-    resumed: Path | None,
-    say: Callable[[str], None] = lambda line: None,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> Corpus:
-    """Read, split, tokenize and filter the text of a recipe.
+    @abstractmethod
+    def tokens(self, row: int) -> str:
+        """How many tokens a row has, in words."""
 
-    The tokenizers are those of the bundle `base` or of the run directory `resumed` where training
-    goes on from one, with the recipe's strength of sampling, and learned from the training text
-    otherwise. A text of more than `IN_MEMORY` pairs is tokenized into a cache, or found there, and
-    `say` gets a line now and then. Raises `Stopped` soon after `should_stop` says so, `DataError`
-    for text that cannot be read, `ConfigError` for a stated size of vocabulary that does not fit
-    it, and `UserError` where the cache cannot be written.
-    """
+    @abstractmethod
+    def opening(self, data: DataConfig) -> list[str]:
+        """What there is to train and to validate on, in a line; warnings below it."""
 
-    def check() -> None:
-        if should_stop():
-            raise Stopped
+    @abstractmethod
+    def validation(self, data: DataConfig) -> str:
+        """Where the validation set comes from, in a clause; `data` names its files."""
 
-    data, valid = recipe.data, read_valid_pairs(recipe.data)
-    parts = [_Watched(part.files, part.fields, check) for part in training_parts(data)]
-    checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
-    reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
-    config = recipe.tokenizer
-    if resumed is not None:
-        source, target = load_tokenizers(resumed, joint=config.joint)
-    elif base is not None:
-        source = _with_sampling(base.source_tokenizer, config.sampling)
-        target = _with_sampling(base.target_tokenizer, config.sampling)
-    else:
-        try:
-            config, source, target = learn_tokenizers(config, Remaining(reading.text, reading.held))
-        except DataError:
-            check()  # SentencePiece says of all that its text raises the same
-            raise
-    text, kept, held = _tokenized(reading, (source, target), checksums, say, check)
-    held_out = valid is None
-    valid = held.valid if valid is None else valid
-    valid_examples: list[Example] = list(
-        zip(token_ids(source, valid.source), token_ids(target, valid.target), strict=True)
-    )
-    files = _card_files(text, checksums)
-    starts = text.starts.tolist()
-    return Corpus(config, source, target, kept, starts, valid, valid_examples, held_out, files)
+    @abstractmethod
+    def left_out(self) -> dict[str, int]:
+        """How many rows were left out of training, by reason."""
 
+    @abstractmethod
+    def write_files(self, out: Path) -> None:
+        """Write down what was left out and held out."""
 
-def epoch_examples(recipe: Recipe, corpus: Corpus) -> Callable[[int], Measured]:
-    """The training examples of an epoch, a function of (seed, epoch)."""
-    examples, seed, weights = corpus.kept.examples, recipe.train.seed, recipe.data.weights
-    counts = np.diff(corpus.kept.encoded.rows.searchsorted(corpus.starts)).tolist()
-
-    def chosen(epoch: int) -> Measured:
-        return Chosen(examples, mixture(counts, weights, seed, epoch)) if weights else examples
-
-    if not recipe.tokenizer.sampling:
-        return chosen
-    tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
-    growth = measure_growth(examples, tokenizers, seed)
-
-    def sampled(epoch: int) -> Measured:
-        usual = chosen(epoch)
-        return Sampled(
-            usual, tokenizers, seed, epoch, growth.room(usual.lengths, recipe.data.max_length)
-        )
-
-    return sampled
-
-
-def _tokenized(
-    reading: _Reading,
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    checksums: Mapping[str, str],
-    say: Callable[[str], None],
-    check: Callable[[], None],
-) -> tuple[Corpora, Kept, HeldOut]:
-    """The pairs that are kept and those that are held out, in memory or in the cache."""
-    data, parts = reading.data, reading.parts
-    files = [[checksums[name] for name in part.files] for part in parts]
-    with tempfile.TemporaryDirectory() as scratch:
-        key = cache_key(files, data, tokenizers, reading.seed, Path(scratch))
-    place = cache_directory() / key
-    stored = open_stored(place, parts, say)
-    if stored is not None:
-        return stored.text, stored.kept, stored.held
-    text, held = reading.text, reading.held
-    if len(text) <= IN_MEMORY:
-        return text, keep_pairs(text, data, *tokenizers, held), held
-    try:
-        stored = store(place, text, held, data, tokenizers, available_cores(), say, check)
-    except UserError as error:
-        if not str(error).startswith(str(place.parent)):
-            raise
-        raise UserError(
-            f"{error}; $CROSSHEAD_CACHE names another place for tokenized corpora"
-        ) from None
-    return stored.text, stored.kept, stored.held
-
-
-def _with_sampling(tokenizer: Tokenizer, sampling: float) -> Tokenizer:
-    """The tokenizer with another strength of sampling; nothing but BPE is sampled."""
-    return tokenizer.with_sampling(sampling) if isinstance(tokenizer, BpeTokenizer) else tokenizer
-
-
-def _card_files(text: Corpora, checksums: Mapping[str, str]) -> list[CardFile]:
-    """Every training file with its pairs and checksum, in the order of the recipe."""
-    counts = {part.files: count for part, count in zip(text.parts, text.counts, strict=True)}
-    aligned = [part for part in text.parts if len(part.files) == 2]
-    names = [(part.files[side], part) for side in (0, 1) for part in aligned]
-    names += [(part.files[0], part) for part in text.parts if len(part.files) == 1]
-    return [CardFile(name, counts[part.files], checksums[name]) for name, part in names]
+    @abstractmethod
+    def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
+        """Rows of an epoch as the text of a file to train on, and a clause that says how."""

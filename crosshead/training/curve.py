@@ -11,7 +11,7 @@ from crosshead.files import atomic_write
 
 
 def plot_curve(log: Path, picture: Path) -> None:
-    """Draw the losses of training and validation, and validation's BLEU, by update, as a PNG.
+    """Draw the losses of training and validation, and BLEU where it was measured, as a PNG.
 
     Raises `UserError` where matplotlib is missing or cannot be loaded, as under a limit of memory,
     or the picture cannot be written.
@@ -32,7 +32,7 @@ def plot_curve(log: Path, picture: Path) -> None:
         *_line(losses, trained, "nll", "training", "tab:blue"),
         *_line(losses, valid, "nll", "validation", "tab:orange"),
     ]
-    if valid:
+    if valid and "bleu" in valid[0]:
         scores = losses.twinx()
         scores.set_ylabel("BLEU")
         scores.set_ylim(bottom=0, top=max(1.0, 1.1 * max(row["bleu"] for row in valid)))

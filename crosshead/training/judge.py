@@ -1,24 +1,30 @@
-"""Validation: how good some weights are, by the loss and by what they translate."""
+"""Validation: how good some weights are, by the loss and by what the model is for."""
 
-from collections.abc import Callable
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
 from crosshead.bundle import Bundle, BundleConfig, BundleScore, build_model, set_weights
-from crosshead.data.batching import collate, example_lengths, plan_in_order
+from crosshead.data.batching import Batch, collate, example_lengths, plan_in_order
+from crosshead.data.stream import Windows
 from crosshead.decoding.search import DecodeConfig
-from crosshead.evaluation import bleu, corpus_scores
+from crosshead.evaluation import bleu, corpus_scores, text_scores
 from crosshead.pipelines import Translator
 from crosshead.training.corpus import Corpus, Stopped
 from crosshead.training.loop import Validation
-from crosshead.training.recipe import Recipe
+from crosshead.training.parallel import ParallelCorpus
+from crosshead.training.recipe import Recipe, search_name
+from crosshead.training.text import TextCorpus
 from crosshead.training.updater import batch_loss
+from crosshead.writer import Writer
 
 GREEDY = DecodeConfig(beam=1)
 
 
-class Judge:
+class Judge(ABC):
     """Validation in float32, with weights that somebody else trains.
 
     All of it raises `Stopped`, after the batch that is under way, once `should_stop` says so.
@@ -28,19 +34,20 @@ class Judge:
         self,
         recipe: Recipe,
         corpus: Corpus,
-        longest_source: int,
+        reach: int,
         device: torch.device,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.recipe, self.corpus, self.device = recipe, corpus, device
+        self.recipe, self.device = recipe, device
         self.should_stop = should_stop
         source, target = corpus.source_tokenizer, corpus.target_tokenizer
         config = BundleConfig(
+            task=recipe.model.task,
             model=recipe.model,
             joint_tokenizer=recipe.tokenizer.joint,
             source_vocabulary=source.vocab_size,
             target_vocabulary=target.vocab_size,
-            longest_source=longest_source,
+            longest_source=reach,
             decode=recipe.decode,
             source_language=recipe.data.source_language,
             target_language=recipe.data.target_language,
@@ -53,38 +60,72 @@ class Judge:
         set_weights(self.bundle.model, weights)
         return self.bundle
 
+    @abstractmethod
+    def how(self) -> str:
+        """How what was scored came about, in a few words."""
+
+    @abstractmethod
     def validate(self, weights: dict[str, Tensor]) -> Validation:
-        """The loss of the references, and the BLEU of greedy translations."""
-        bundle = self.bundle_of(weights)
-        examples, smoothing = self.corpus.valid_examples, self.recipe.train.label_smoothing
+        """The loss on the validation set, and what else there is to say of it quickly."""
+
+    @abstractmethod
+    def scores(self, weights: dict[str, Tensor]) -> list[BundleScore]:
+        """The scores on the validation set that the bundle is to tell."""
+
+    def _losses(self, batches: Iterable[Batch]) -> tuple[float, float]:
+        """The mean loss and negative log-likelihood of a target token."""
+        smoothing = self.recipe.train.label_smoothing
         loss = nll = count = 0.0
-        lengths = example_lengths(examples)
-        most = min(self.recipe.train.batch_tokens, self.recipe.decode.batch_tokens)
-        budget = max(most, int(lengths.max()))
         with torch.inference_mode():
-            for rows in plan_in_order(lengths, budget):
+            for batch in batches:
                 self._check()
-                batch = collate(examples, rows.tolist(), bundle.model.config.start_token)
-                sums = batch_loss(bundle.model, batch.to(self.device), smoothing)
+                sums = batch_loss(self.bundle.model, batch.to(self.device), smoothing)
                 loss, nll = loss + float(sums.loss), nll + float(sums.nll)
                 count += sums.count
-        translations = self._translate(GREEDY)
-        score = bleu(translations, self.corpus.valid.target)
-        return Validation(loss / count, nll / count, score)
+        return loss / count, nll / count
+
+    def _check(self) -> None:
+        if self.should_stop():
+            raise Stopped
+
+
+class TranslationJudge(Judge):
+    """Judges by the loss of the references, and by what is translated."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        corpus: ParallelCorpus,
+        reach: int,
+        device: torch.device,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(recipe, corpus, reach, device, should_stop)
+        self.corpus = corpus
+
+    def how(self) -> str:
+        """How translations are searched."""
+        return search_name(self.recipe.decode)
+
+    def validate(self, weights: dict[str, Tensor]) -> Validation:
+        """The loss of the references, and the BLEU of greedy translations."""
+        bundle, examples = self.bundle_of(weights), self.corpus.valid_examples
+        lengths = example_lengths(examples)
+        most = min(self.recipe.train.batch_tokens, self.recipe.decode.batch_tokens)
+        start = bundle.model.config.start_token
+        loss, nll = self._losses(
+            collate(examples, rows.tolist(), start)
+            for rows in plan_in_order(lengths, max(most, int(lengths.max())))
+        )
+        score = bleu(self._translate(GREEDY), self.corpus.valid.target)
+        return Validation(loss, nll, {"bleu": score})
 
     def scores(self, weights: dict[str, Tensor]) -> list[BundleScore]:
         """BLEU and chrF on the validation set, searched as the recipe says."""
         self.bundle_of(weights)
         translations = self._translate(self.recipe.decode)
-        return [
-            BundleScore(
-                metric=score.metric,
-                value=score.value,
-                signature=score.signature,
-                test_set="validation",
-            )
-            for score in corpus_scores(translations, self.corpus.valid.target)
-        ]
+        found = corpus_scores(translations, self.corpus.valid.target)
+        return [BundleScore.of(score, "validation") for score in found]
 
     def _translate(self, decode: DecodeConfig) -> list[str]:
         translator = Translator(self.bundle)
@@ -93,6 +134,37 @@ class Judge:
         )
         return [best[0].text for best in found]
 
-    def _check(self) -> None:
-        if self.should_stop():
-            raise Stopped
+
+class TextJudge(Judge):
+    """Judges by the loss of the validation text, in windows as those of training."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        corpus: TextCorpus,
+        reach: int,
+        device: torch.device,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(recipe, corpus, reach, device, should_stop)
+        self.corpus = corpus
+
+    def how(self) -> str:
+        """How much a model sees of what stands before."""
+        return f"windows of {self.corpus.context:,} tokens"
+
+    def validate(self, weights: dict[str, Tensor]) -> Validation:
+        """The loss of all validation text, each window by itself, and bits per character."""
+        self.bundle_of(weights)
+        windows = Windows(self.corpus.valid.ids, self.corpus.context)
+        plan = windows.in_order(self.recipe.train.batch_tokens)
+        loss, nll = self._losses(windows.collate(rows.tolist()) for rows in plan)
+        tokens = len(self.corpus.valid) - 1
+        bits = nll * tokens / math.log(2) / self.corpus.valid.characters
+        return Validation(loss, nll, {"bits_per_character": bits})
+
+    def scores(self, weights: dict[str, Tensor]) -> list[BundleScore]:
+        """Perplexity and bits per character of the validation text."""
+        writer = Writer(self.bundle_of(weights))
+        found = writer.score_ids(self.corpus.valid, progress=lambda share: self._check())
+        return [BundleScore.of(each, "validation") for each in text_scores(found)]

@@ -1,7 +1,7 @@
 """The training loop: batches in, updates out; validation, checkpoints and budgets on the way."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from crosshead.data.batching import Example, example_lengths, plan_batches
+from crosshead.data.batching import Epoch
 from crosshead.errors import UserError, is_out_of_memory
 from crosshead.models.base import SequenceModel
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
@@ -20,7 +20,7 @@ from crosshead.training.memory import peak_memory
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.schedule import learning_rate
-from crosshead.training.updater import Outcome, PairTooLarge, Updater
+from crosshead.training.updater import Outcome, RowTooLarge, Updater
 
 MAX_SKIPPED = 10
 """So many updates in a row without finite gradients end a run."""
@@ -35,12 +35,26 @@ class Validation(NamedTuple):
     """Mean label-smoothed loss of a target token, in nats."""
     nll: float
     """Mean negative log-likelihood of a target token, in nats."""
-    bleu: float
-    """BLEU of greedy translations."""
+    others: Mapping[str, float]
+    """What else was measured, by the name it has in the log: `bleu` of greedy translations."""
 
     def score(self, metric: str) -> list[float]:
         """What is maximised: the metric first, the other where two are alike."""
-        return [self.bleu, -self.loss] if metric == "bleu" else [-self.loss, self.bleu]
+        values = {"loss": -self.loss}
+        if "bleu" in self.others:
+            values["bleu"] = self.others["bleu"]
+        return [values.pop(metric), *values.values()]
+
+    def values(self) -> dict[str, float]:
+        """All of it, for the log."""
+        return {"loss": self.loss, "nll": self.nll, **self.others}
+
+    def clause(self) -> str:
+        """All of it, for people."""
+        names = {"bleu": "BLEU (greedy)", "bits_per_character": "bits per character"}
+        parts = [f"loss {self.loss:.3f}"]
+        parts += [f"{names[name]} {value:.2f}" for name, value in self.others.items()]
+        return "  ".join(parts)
 
 
 class Diverged(UserError):
@@ -59,8 +73,8 @@ class Lead:
     display: Display
     should_stop: Callable[[], bool] = lambda: False
     """Whether somebody asked the run to end (a signal)."""
-    keep_batch: Callable[[list[Example]], str] = lambda batch: ""
-    """Writes a batch down for replay, and says where, in a clause."""
+    keep_batch: Callable[[Epoch, Sequence[int]], str] = lambda epoch, rows: ""
+    """Writes rows of an epoch down for replay, and says where, in a clause."""
 
 
 @dataclass
@@ -70,8 +84,8 @@ class Training:
     model: SequenceModel
     optimizer: Optimizer
     config: TrainConfig
-    examples: Callable[[int], Sequence[Example]]
-    """The training examples of an epoch: others in each where subwords are sampled."""
+    epochs: Callable[[int], Epoch]
+    """What an epoch is trained on: other rows in each where subwords are sampled."""
     progress: Progress
     lead: Lead | None
     """None in a process that does as the first one says."""
@@ -86,7 +100,7 @@ def fit(training: Training) -> str:
 
     Returns why it ended, in a clause. A checkpoint of the last update is on disk afterwards. Raises
     `Diverged` where gradients stay infinite, and `UserError` where memory does not suffice for a
-    single pair or for validation.
+    single row or for validation.
     """
     config, progress, lead = training.config, training.progress, training.lead
     meter = Meter(progress)
@@ -106,14 +120,14 @@ def fit(training: Training) -> str:
         reason = reason or _reason_to_end(training, 0.0)
     if reason:
         return reason
-    for examples, rows in _batches(training):
+    for epoch, rows in _batches(training):
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
         try:
-            outcome = updater.take(examples, rows, rate)
-        except PairTooLarge:
-            raise _too_large(training, examples, rows) from None
+            outcome = updater.take(epoch, rows, rate)
+        except RowTooLarge:
+            raise _too_large(training, epoch, rows) from None
         if not meter.add(outcome, rate):
-            raise _diverged(training, [examples[row] for row in rows.tolist()])
+            raise _diverged(training, epoch, rows)
         progress.update += 1
         reason = _reason_to_end(training, meter.elapsed())
         if progress.update % config.log_every == 0 or reason:
@@ -195,17 +209,16 @@ class Meter:
         self._since = time.perf_counter()
 
 
-def _batches(training: Training) -> Iterator[tuple[Sequence[Example], np.ndarray]]:
-    """The examples of an epoch and the rows of a batch, from where the run stands, on and on.
+def _batches(training: Training) -> Iterator[tuple[Epoch, np.ndarray]]:
+    """An epoch and the rows of a batch of it, from where the run stands, on and on.
 
     Which batch comes when is a function of (seed, epoch) alone: a run that goes on does not read
     what it has used.
     """
     config, progress = training.config, training.progress
     while True:
-        examples = training.examples(progress.epoch)
-        lengths = example_lengths(examples)
-        plan = plan_batches(lengths, config.batch_tokens, config.seed, progress.epoch)
+        epoch = training.epochs(progress.epoch)
+        plan = epoch.plan(config.batch_tokens, config.seed, progress.epoch)
         progress.batches = len(plan)
         while progress.batch < len(plan):
             rows = plan[progress.batch]
@@ -213,7 +226,7 @@ def _batches(training: Training) -> Iterator[tuple[Sequence[Example], np.ndarray
             last = progress.batch == len(plan)
             if last:
                 progress.epoch, progress.batch = progress.epoch + 1, 0
-            yield examples, rows
+            yield epoch, rows
             if last:
                 break
 
@@ -260,25 +273,24 @@ def _fraction(training: Training, since: float) -> float:
     return min(1.0, max(shares))
 
 
-def _diverged(training: Training, batch: list[Example]) -> Diverged:
+def _diverged(training: Training, epoch: Epoch, rows: np.ndarray) -> Diverged:
     """The error that ends a run whose gradients stay infinite, its last batch written down."""
-    kept = training.lead.keep_batch(batch) if training.lead else ""
+    kept = training.lead.keep_batch(epoch, rows.tolist()) if training.lead else ""
     return Diverged(
         f"the gradients of {MAX_SKIPPED} updates in a row, up to update "
         f"{training.progress.update + 1}, were not finite; lower train.learning_rate{kept}"
     )
 
 
-def _too_large(training: Training, examples: Sequence[Example], rows: np.ndarray) -> UserError:
-    """The error that ends a run whose memory does not suffice for a pair, which is written down."""
-    source, target = max(
-        (examples[row] for row in rows.tolist()), key=lambda pair: sum(map(len, pair))
-    )
-    kept = training.lead.keep_batch([(source, target)]) if training.lead else ""
+def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
+    """The error that ends a run whose memory does not suffice for a row, which is written down."""
+    longest = int(rows[epoch.lengths[rows].sum(axis=1).argmax()])
+    tokens = " and ".join(f"{length:,}" for length in epoch.lengths[longest].tolist())
+    kept = training.lead.keep_batch(epoch, [longest]) if training.lead else ""
     return UserError(
-        f"not enough memory for update {training.progress.update + 1}, one pair at a time: its "
-        f"longest has {len(source):,} and {len(target):,} tokens{kept}; go on with more memory "
-        "(--resume), or begin again with a lower data.max_length"
+        f"not enough memory for update {training.progress.update + 1}, one row at a time: its "
+        f"longest has {tokens} tokens{kept}; go on with more memory (--resume), or begin again "
+        f"with a lower {epoch.bound}"
     )
 
 
@@ -355,14 +367,12 @@ def _validate(training: Training, meter: Meter) -> None:
         progress.update,
         epoch=progress.epoch,
         seconds=round(progress.seconds, 2),
-        loss=found.loss,
-        nll=found.nll,
-        bleu=found.bleu,
+        **found.values(),
         best=is_best,
     )
     lead.display.say(
-        f"update {progress.update}  epoch {progress.epoch}  validation: loss {found.loss:.3f}  "
-        f"BLEU (greedy) {found.bleu:.2f}{'  (best so far)' if is_best else ''}"
+        f"update {progress.update}  epoch {progress.epoch}  validation: {found.clause()}"
+        f"{'  (best so far)' if is_best else ''}"
     )
 
 

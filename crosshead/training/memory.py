@@ -12,10 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 from crosshead.attention.dropout import drawing_twice
 from crosshead.bundle import build_model
-from crosshead.data.batching import example_lengths
 from crosshead.errors import ConfigError, DataError
-from crosshead.models.base import SequenceModel
-from crosshead.models.transformer import TransformerConfig
+from crosshead.models.base import ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.training.corpus import Corpus
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
@@ -24,9 +22,9 @@ from crosshead.training.recipe import Recipe, TrainConfig
 LIBRARIES = 500_000_000
 """Bytes that Python, PyTorch and their like hold before there is a model."""
 
-KERNELS = 200_000_000
+KERNELS = 100_000_000
 """Bytes that oneDNN holds on a CPU for products in bfloat16, whose kernels and packed operands
-differ by shape: what was measured beyond the rest at `tiny`, its caches held to 64 shapes."""
+differ by shape: what was measured beyond the rest at `tiny`, its caches held by `hold_kernels`."""
 
 MAPPED = 32 << 20
 """A block of more bytes is given back to the system when it is freed (glibc's largest
@@ -34,14 +32,6 @@ M_MMAP_THRESHOLD); of smaller ones the heap comes to hold about twice what is in
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 """Where Linux says what memory there is, what a process holds and what it may take."""
-
-
-class Shape(NamedTuple):
-    """What is computed at once: so many rows of so many source and target positions."""
-
-    rows: int
-    source: int
-    target: int
 
 
 class Room(NamedTuple):
@@ -74,10 +64,10 @@ def memory_estimate(
     `shape` is that of the largest part of a batch that is computed at once. Held by tests against
     the memory of runs, within 30 %; `benchmarks/memory.py` prints both.
     """
-    model, size = recipe.model, machine.dtype.itemsize
-    vectors, weights = _numbers(model, shape, machine, recompute=recipe.train.recompute)
-    block = shape.rows * model.heads * max(shape.source, shape.target) ** 2 * size
-    batch = 2 * vectors + (1 if block > MAPPED else 2) * weights
+    size = machine.dtype.itemsize
+    held = _numbers(recipe.model, shape, machine, recompute=recipe.train.recompute)
+    weights = (1 if held.block * size > MAPPED else 2) * held.weights
+    batch = 2 * held.vectors + weights
     has_kernels = machine.device.type == "cpu" and machine.dtype == torch.bfloat16
     own = sum(weight_bytes(parameters, recipe.train, machine, world))
     return LIBRARIES + KERNELS * has_kernels + own + batch * size
@@ -102,49 +92,17 @@ def weight_bytes(
     )
 
 
-def batch_bytes(
-    model: TransformerConfig, shape: Shape, machine: Machine, *, recompute: bool
-) -> int:
+def batch_bytes(model: ModelConfig, shape: Shape, machine: Machine, *, recompute: bool) -> int:
     """Bytes that computing a part of a batch takes at least: what is held at once at its peak.
 
     Counted without a margin: `benchmarks/memory.py` prints it beside what memory grows by.
     """
-    return sum(_numbers(model, shape, machine, recompute=recompute)) * machine.dtype.itemsize
+    held = _numbers(model, shape, machine, recompute=recompute)
+    return (held.vectors + held.weights) * machine.dtype.itemsize
 
 
-def _numbers(
-    model: TransformerConfig, shape: Shape, machine: Machine, *, recompute: bool
-) -> tuple[int, int]:
-    """How many numbers are held at the peak of an update: in vectors, in attention weights.
-
-    Counted from the code, and held by a test against what autograd keeps of the vectors. Of
-    attention, `explicit` keeps the weights of each layer, and has two more of their size on the way
-    back through it; the kernels of a GPU keep none.
-    """
-    rows, source, target = shape
-    width, drops = model.d_model, model.dropout > 0
-    inner = (1 + (model.activation != "relu") + 2 * (model.activation_dropout > 0)) * model.d_ff
-    encoder = source * ((8 + 2 * drops) * width + inner)
-    decoder = target * ((14 + 3 * drops) * width + inner) + 2 * source * width
-    ends = (source + target) * (1 + drops + (model.norm == "pre")) * width
-
-    heads = model.heads if machine.device.type == "cpu" else 0
-    copies = 3 if model.attention_dropout else 1
-    look, write, cross = (
-        heads * q * k for q, k in ((source, source), (target, target), (target, source))
-    )
-    if recompute:  # all inputs, and one layer at a time; the memory's keys and values are inputs
-        inputs = (model.encoder_layers * source + model.decoder_layers * target) * width
-        inputs += 2 * model.decoder_layers * source * width
-        vectors = inputs + max(encoder, decoder)
-        weights = max((copies + 2) * look, copies * (write + cross) + 2 * max(write, cross))
-        return rows * (ends + vectors), rows * weights
-    below = model.encoder_layers * copies * look
-    whole = below + model.decoder_layers * copies * (write + cross)
-    # The last layer's cross-attention, its self-attention, then the encoder's last layer.
-    weights = max(whole + 2 * cross, whole - copies * cross + 2 * write, below + 2 * look)
-    vectors = model.encoder_layers * encoder + model.decoder_layers * decoder
-    return rows * (ends + vectors), rows * weights
+def _numbers(model: ModelConfig, shape: Shape, machine: Machine, *, recompute: bool) -> Numbers:
+    return model.numbers_held(shape, weights=machine.device.type == "cpu", recompute=recompute)
 
 
 def refuse_what_cannot_fit(recipe: Recipe, corpus: Corpus, machine: Machine, world: World) -> None:
@@ -170,33 +128,36 @@ def refuse_what_cannot_fit(recipe: Recipe, corpus: Corpus, machine: Machine, wor
             f"{_gb(room.left)} are left of {room.of}; take a smaller one"
             + (", or set train.sharded" if world.size > 1 and not recipe.train.sharded else "")
         )
-    lengths = example_lengths(corpus.kept.examples)
+    lengths = corpus.lengths
     taken, row = max(_at_longest(recipe, lengths, machine, world))
     if weights + taken <= room.left:  # gradients come as what is kept for them goes
         return
-    origin = corpus.kept.text.origin(int(corpus.kept.encoded.rows[row]))
     several = "raise train.accumulate, " if world.size > 1 else ""
     raise DataError(
-        f"{origin.file}:{origin.line}: to train on {lengths[row, 0] - 1:,} and "
-        f"{lengths[row, 1] - 1:,} tokens takes about {_gb(weights + taken)}, and {_gb(room.left)} "
-        f"are left of {room.of}; {several}lower data.max_length, or take a smaller model"
+        f"{corpus.origin(row)}: to train on {corpus.tokens(row)} tokens takes about "
+        f"{_gb(weights + taken)}, and {_gb(room.left)} are left of {room.of}; {several}lower "
+        f"{corpus.bound}, or take a smaller model"
     )
 
 
 def _at_longest(
     recipe: Recipe, lengths: np.ndarray, machine: Machine, world: World
 ) -> Iterator[tuple[int, int]]:
-    """What the longest pairs take, by source, target and both, and their rows."""
+    """What the longest rows take, by each of their sides and all of them, and which they are."""
     train = recipe.train
-    for size in (lengths[:, 0], lengths[:, 1], lengths.sum(axis=1)):
+    for size in (*lengths.T, lengths.sum(axis=1)):
         row = int(size.argmax())
-        source, target = map(int, lengths[row])
         rows = 1
         if world.size > 1:
-            batch = min(len(lengths), train.batch_tokens // max(source, target))
+            batch = min(len(lengths), train.batch_tokens // int(lengths[row].max()))
             rows = max(1, batch // (train.accumulate * world.size))
-        shape = Shape(rows, source, target)
+        shape = shape_of(rows, lengths[row])
         yield batch_bytes(recipe.model, shape, machine, recompute=train.recompute), row
+
+
+def shape_of(rows: int, lengths: np.ndarray) -> Shape:
+    """So many rows of such lengths: of source and target, or of text by itself."""
+    return Shape(rows, sum(map(int, lengths[:-1])), int(lengths[-1]))
 
 
 def peak_memory(device: torch.device) -> int:

@@ -5,6 +5,7 @@ what it configures. Precedence: preset < recipe file < named flags < `--set`. A 
 be run is refused here, before any data is read.
 """
 
+import copy
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
@@ -12,11 +13,12 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from crosshead.config import Config, nearest, validate
-from crosshead.data.corpora import DataConfig
+from crosshead.data.corpora import PAIRED, DataConfig
 from crosshead.data.tokenizers import TokenizerConfig
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
-from crosshead.models.transformer import TransformerConfig
+from crosshead.models.registry import CONFIGS, AnyConfig
+from crosshead.training.presets import PRESETS, Sections
 
 LARGEST = 2**63 - 1
 """The largest whole number that PyTorch and NumPy compute with."""
@@ -45,11 +47,12 @@ class TrainConfig(Config):
     max_minutes: float | None = Field(None, gt=0)
     """Budgets: training ends with the first that is reached."""
 
-    schedule: Literal["paper", "inverse-sqrt"] = "inverse-sqrt"
-    """`paper` is Eq. 3 of Vaswani et al. 2017; `inverse-sqrt` has a stated peak."""
+    schedule: Literal["paper", "inverse-sqrt", "cosine"] = "inverse-sqrt"
+    """`paper` is Eq. 3 of Vaswani et al. 2017; `inverse-sqrt` has a stated peak, and so has
+    `cosine`, which falls to a tenth of it by `max_updates` (Loshchilov and Hutter 2017)."""
 
     learning_rate: float | None = Field(None, gt=0)
-    """The peak of `inverse-sqrt`, reached after the warm-up; Eq. 3 has its own."""
+    """The peak of the schedule, reached after the warm-up; Eq. 3 has its own."""
 
     warmup: int | None = Field(None, ge=1)
     """Updates in which the learning rate grows. Unset, the run chooses: ten epochs of them, from
@@ -102,8 +105,10 @@ class TrainConfig(Config):
     def _check(self) -> Self:
         if self.max_updates is None and self.max_epochs is None and self.max_minutes is None:
             raise ValueError("give max_updates, max_epochs or max_minutes: one budget at least")
-        if self.schedule == "inverse-sqrt" and self.learning_rate is None:
-            raise ValueError("the schedule inverse-sqrt needs learning_rate, its peak")
+        if self.schedule != "paper" and self.learning_rate is None:
+            raise ValueError(f"the schedule {self.schedule} needs learning_rate, its peak")
+        if self.schedule == "cosine" and self.max_updates is None:
+            raise ValueError("the schedule cosine needs max_updates, where it ends")
         if self.schedule == "paper" and self.learning_rate is not None:
             raise ValueError(
                 "the schedule paper (Eq. 3) has no learning_rate; remove it, or set "
@@ -122,7 +127,7 @@ class Recipe(Config):
 
     data: DataConfig
     tokenizer: TokenizerConfig
-    model: TransformerConfig
+    model: AnyConfig
     train: TrainConfig
     decode: DecodeConfig
 
@@ -139,68 +144,67 @@ class Recipe(Config):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.model.task == "language":
+            self._check_text()
+        else:
+            self._check_pairs()
+        return self
+
+    def _check_text(self) -> None:
+        """What has to fit together where text by itself is trained on."""
+        for key in PAIRED:
+            if getattr(self.data, key):
+                raise ValueError(
+                    f"data.{key} is for translation; a model of text by itself "
+                    f"({self.model.architecture}) is trained on data.text"
+                )
+        if self.data.context > self.train.batch_tokens:
+            raise ValueError(
+                f"data.context {self.data.context} does not fit into train.batch_tokens "
+                f"{self.train.batch_tokens}; lower the first or raise the second"
+            )
+        most = self.model.most_positions
+        if most is not None and self.data.context > most:
+            raise ValueError(
+                f"data.context {self.data.context} is more than the {most} learned positions of "
+                "model.max_length"
+            )
+        if self.train.metric != "loss":
+            raise ValueError(
+                f"train.metric {self.train.metric!r} is for translation; set train.metric = 'loss'"
+            )
+        if not self.tokenizer.joint:
+            raise ValueError("text by itself has one side: set tokenizer.joint = true")
+        if self.tokenizer.sampling:
+            raise ValueError("tokenizer.sampling is for translation; leave it out")
+
+    def _check_pairs(self) -> None:
+        """What has to fit together where pairs are trained on."""
+        for key in ("text", "valid_text"):
+            if getattr(self.data, key):
+                raise ValueError(
+                    f"data.{key} is for models of text by itself; {self.model.architecture} is "
+                    "trained on pairs: give data.source and data.target, or data.pairs"
+                )
         if self.data.max_length + 1 > self.train.batch_tokens:
             raise ValueError(
                 f"data.max_length {self.data.max_length} (and the end token) does not fit into "
                 f"train.batch_tokens {self.train.batch_tokens}; lower the first or raise the second"
             )
-        if self.model.positions == "learned" and self.data.max_length + 1 > self.model.max_length:
+        most = self.model.most_positions
+        if most is not None and self.data.max_length + 1 > most:
             raise ValueError(
                 f"data.max_length {self.data.max_length} (and the end token) is more than the "
-                f"{self.model.max_length} learned positions of model.max_length"
+                f"{most} learned positions of model.max_length"
             )
-        if self.model.tie == "three-way" and not self.tokenizer.joint:
+        if getattr(self.model, "tie", "none") == "three-way" and not self.tokenizer.joint:
             raise ValueError(
                 "model.tie three-way needs one vocabulary for both sides: set tokenizer.joint = "
                 "true, or model.tie = 'two-way'"
             )
-        return self
 
-
-Sections = dict[str, dict[str, Any]]
 
 _BUDGETS = ("max_updates", "max_epochs", "max_minutes")
-
-_SMALL_DATA = {"learning_rate": 0.004, "max_updates": 30_000, "batch_tokens": 4096}
-_PAPER = {
-    "schedule": "paper",
-    "warmup": 4000,
-    "batch_tokens": 25_000,
-    "clip_norm": 0.0,
-    "valid_every": 1000,
-    "patience": 0,
-}
-
-PRESETS: dict[str, Sections] = {
-    "tiny": {
-        "tokenizer": {},
-        "model": {
-            "encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "d_ff": 256, "heads": 4,
-            "dropout": 0.3,
-        },
-        "train": _SMALL_DATA,
-    },
-    "small": {
-        "tokenizer": {},
-        "model": {
-            "encoder_layers": 4, "decoder_layers": 4, "d_model": 256, "d_ff": 1024, "heads": 4,
-            "dropout": 0.3,
-        },
-        "train": {**_SMALL_DATA, "learning_rate": 0.001},
-    },
-    "base": {
-        "tokenizer": {"vocab_size": 37_000},
-        "model": {},
-        "train": {**_PAPER, "max_updates": 100_000},
-    },
-    "big": {
-        "tokenizer": {"vocab_size": 37_000},
-        "model": {"d_model": 1024, "d_ff": 4096, "heads": 16, "dropout": 0.3},
-        "train": {**_PAPER, "max_updates": 300_000, "keep_last": 20, "average": 20},
-    },
-}  # fmt: skip
-"""`base` and `big` are those of Vaswani et al. 2017, Table 3, and never stop early; the others are
-for small data, to which vocabulary, warm-up and validation adapt."""
 
 
 def compose(
@@ -219,35 +223,49 @@ def compose(
     place of the preset's. A budget that is stated replaces the budgets of the preset. `where` (the
     recipe's file) begins the messages about it. Raises `ConfigError` for whatever cannot be.
     """
-    preset = preset or "tiny"
-    if preset not in PRESETS:
-        raise ConfigError(f"there is no preset {preset!r}; {nearest(preset, list(PRESETS))}")
-    lowest = {**PRESETS[preset], **(below or {})}
-    sections: dict[str, Any] = {name: {} for name in Recipe.model_fields}
+    sections: Sections = {name: {} for name in Recipe.model_fields}
     _overlay(sections, recipe or {}, where)
-    file_alone = _completed(lowest, sections)
+    file_alone = copy.deepcopy(sections)
     _overlay(sections, flags or {}, "")
     for assignment in assignments:
         section, key, value = _assignment(assignment)
         sections[section][key] = value
     try:
-        return validate(Recipe, _completed(lowest, sections))
+        return validate(Recipe, _completed(preset or "tiny", below or {}, sections))
     except ConfigError:
-        validate(Recipe, file_alone, where)  # says which file, where the mistake is in it
+        # Says which file, where the mistake is in it.
+        validate(Recipe, _completed(preset or "tiny", below or {}, file_alone), where)
         raise
 
 
-def _completed(lowest: Sections, sections: Sections) -> Sections:
-    """What was stated, above what stands lowest: a preset as a rule."""
+def _completed(preset: str, below: Sections, sections: Sections) -> Sections:
+    """What was stated, above what stands lowest: `below`, and the preset of the architecture."""
     stated = sections["train"]
-    below = {name: dict(table) for name, table in lowest.items()}
+    default = "language" if sections["data"].get("text") else "transformer"
+    beneath = below.get("model", {}).get("architecture", default)
+    lowest = {**_preset(sections["model"].get("architecture", beneath), preset), **below}
+    lowest = {name: dict(table) for name, table in lowest.items()}
     if any(key in stated for key in _BUDGETS):
         # Budgets that are stated replace those of the preset.
-        below["train"] = {k: v for k, v in below["train"].items() if k not in _BUDGETS}
-    if stated.get("schedule", below["train"].get("schedule")) == "paper":
+        lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in _BUDGETS}
+    if stated.get("schedule", lowest["train"].get("schedule")) == "paper":
         # The preset's peak belongs to the other schedule.
-        below["train"].pop("learning_rate", None)
-    return {name: {**below.get(name, {}), **table} for name, table in sections.items()}
+        lowest["train"].pop("learning_rate", None)
+    return {name: {**lowest.get(name, {}), **table} for name, table in sections.items()}
+
+
+def _preset(architecture: Any, name: str) -> Sections:
+    """The sections of a preset for an architecture."""
+    if architecture not in PRESETS:
+        known = nearest(str(architecture), list(PRESETS))
+        raise ConfigError(f"model.architecture: there is no {architecture!r}; {known}")
+    presets = PRESETS[architecture]
+    if name not in presets:
+        every = {each for sizes in PRESETS.values() for each in sizes}
+        of = f" of {architecture}" if name in every else ""
+        raise ConfigError(f"there is no preset {name!r}{of}; {nearest(name, list(presets))}")
+    sections = presets[name]
+    return {**sections, "model": {"architecture": architecture, **sections["model"]}}
 
 
 def to_toml(recipe: Recipe) -> str:
@@ -264,6 +282,8 @@ def _overlay(sections: dict[str, Any], above: Mapping[str, Any], where: str) -> 
     """Let the tables of `above` replace single keys of `sections`, in place."""
     prefix = f"{where}: " if where else ""
     for name, table in above.items():
+        if name == "model" and isinstance(table, str):
+            table = {"architecture": table}
         if name not in sections:
             raise ConfigError(f"{prefix}unknown section {name!r}; {nearest(name, list(sections))}")
         if not isinstance(table, Mapping):
@@ -281,7 +301,9 @@ def _assignment(text: str) -> tuple[str, str, Any]:
     keys = {
         section: list(field.annotation.model_fields)  # type: ignore[union-attr]
         for section, field in Recipe.model_fields.items()
+        if section != "model"
     }
+    keys["model"] = list(dict.fromkeys(key for each in CONFIGS for key in each.model_fields))
     section, dot, key = name.strip().partition(".")
     if not dot:
         key = section
@@ -322,3 +344,12 @@ def _toml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_toml(item) for item in value)}]"
     return repr(value)
+
+
+def search_name(decode: DecodeConfig) -> str:
+    """How translations were searched, in a few words."""
+    if decode.sample:
+        return "sampled"
+    if decode.beam == 1:
+        return "greedy"
+    return f"beam {decode.beam}, length penalty {decode.length_penalty:g}"

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,8 +11,7 @@ from torch import Tensor
 
 from crosshead.bundle import CHECKPOINTS, RECIPE, BundleScore, kept_beside, save_bundle
 from crosshead.card import model_card
-from crosshead.data.batching import Example
-from crosshead.data.filters import write_held_out, write_left_out
+from crosshead.data.batching import Epoch
 from crosshead.data.tokenizers import save_tokenizers
 from crosshead.errors import UserError
 from crosshead.files import atomic_write
@@ -24,10 +22,9 @@ from crosshead.training.checkpoint import (
     load_best,
     load_weights,
 )
-from crosshead.training.corpus import Corpus, Stopped, epoch_examples
+from crosshead.training.corpus import Corpus, Stopped
 from crosshead.training.curve import plot_curve
 from crosshead.training.directory import (
-    HELD_OUT,
     LEFT_OUT,
     PICTURE,
     check_directory,
@@ -43,7 +40,8 @@ from crosshead.training.log import LOG, Display, RunLog, Silent
 from crosshead.training.loop import STOPPED, Diverged, Lead, Training, fit
 from crosshead.training.recipe import Recipe, to_toml
 from crosshead.training.setup import Setup, absolute, begun, followed, resumed
-from crosshead.training.summary import card_facts, opening_lines, search_name
+from crosshead.training.summary import card_facts, opening_lines
+from crosshead.training.tasks import TASKS
 
 __all__ = ["LEFT_OUT", "RECIPE", "Summary", "train"]
 
@@ -61,7 +59,9 @@ class Summary:
     weights: str
     scores: list[BundleScore]
     search: str = ""
-    """How the translations that were scored came about."""
+    """How what was scored came about."""
+    task: str = "translation"
+    """What the model is for."""
     rank: int = 0
     """Which of several processes this was; the first, 0, has more to say than the others."""
 
@@ -149,7 +149,7 @@ def _training(setup: Setup, lead: Lead | None) -> Training:
         model=setup.model,
         optimizer=setup.optimizer,
         config=config,
-        examples=epoch_examples(setup.recipe, setup.corpus),
+        epochs=setup.corpus.epochs(setup.recipe),
         progress=setup.progress,
         lead=lead,
         world=setup.world,
@@ -165,7 +165,9 @@ def _under_way(
     recipe, corpus, machine, progress = setup.recipe, setup.corpus, setup.machine, setup.progress
     if kept_beside(out).is_dir():
         display.say(f"the earlier run is in {kept_beside(out)} until this has a bundle")
-    judge = Judge(recipe, corpus, progress.longest_source, machine.device, should_stop)
+    judge = TASKS[recipe.model.task].judge(
+        recipe, corpus, progress.longest_source, machine.device, should_stop
+    )
     # A recipe and a log are what a run is known by: they come first.
     atomic_write(out / RECIPE, to_toml(absolute(recipe)).encode())
     log = RunLog(out, keep=progress.log_bytes)
@@ -187,18 +189,14 @@ def _write_text_files(out: Path, recipe: Recipe, corpus: Corpus) -> None:
     """Write the tokenizers, which a resumed run reads, and what was left out and held out."""
     tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
     save_tokenizers(out, *tokenizers, joint=recipe.tokenizer.joint)
-    write_left_out(out / LEFT_OUT, corpus.kept.left_out)
-    if corpus.held_out:
-        write_held_out(out / HELD_OUT, corpus.valid)
+    corpus.write_files(out)
 
 
-def _keep_batch(path: Path, corpus: Corpus, batch: Sequence[Example]) -> str:
+def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -> str:
     """Write the texts of a batch to `path`, for replay; the clause that says where they are."""
-    tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
-    texts = [[t.decode(ids) for t, ids in zip(tokenizers, sides, strict=True)] for sides in batch]
-    lines = [json.dumps({"source": source, "target": target}) for source, target in texts]
-    atomic_write(path, ("\n".join(lines) + "\n").encode())
-    return f"; the last batch is in {path} (--pairs, with --fields source,target)"
+    text, how = corpus.records(epoch, rows)
+    atomic_write(path, text.encode())
+    return f"; the last batch is in {path} ({how})"
 
 
 def _finish(setup: Setup, out: Path, judge: Judge, lead: Lead, reason: str) -> Summary:
@@ -207,12 +205,14 @@ def _finish(setup: Setup, out: Path, judge: Judge, lead: Lead, reason: str) -> S
     Raises `Stopped` where somebody asks for the end before the bundle is written.
     """
     recipe, progress, log, display = setup.recipe, setup.progress, lead.log, lead.display
-    size, search = setup.optimizer.size(), search_name(recipe.decode)
+    size, how = setup.optimizer.size(), judge.how()
     weights, clause = _choose_weights(setup, lead, judge)
     scores = judge.scores(weights)
     bundle = judge.bundle_of(weights)
     bundle = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"scores": scores}))
-    facts = card_facts(recipe, out, setup.corpus, setup.machine, progress, size, clause, scores)
+    facts = card_facts(
+        recipe, out, setup.corpus, setup.machine, progress, size, clause, scores, how
+    )
     save_bundle(out, bundle, model_card(facts))
     drop_replaced(out)
     log.write(
@@ -223,8 +223,8 @@ def _finish(setup: Setup, out: Path, judge: Judge, lead: Lead, reason: str) -> S
         target_tokens=progress.target_tokens,
         reason=reason,
         weights=clause,
-        search=search,
-        **{score.metric.lower(): score.value for score in scores},
+        search=how,
+        **{score.metric.lower().replace(" ", "_"): score.value for score in scores},
     )
     if progress.skipped:
         display.say(f"{progress.skipped} updates were left out: their gradients were not finite")
@@ -232,7 +232,8 @@ def _finish(setup: Setup, out: Path, judge: Judge, lead: Lead, reason: str) -> S
         plot_curve(out / LOG, out / PICTURE)
     except UserError as error:
         display.say(str(error))
-    return Summary(out, reason, False, progress, size, clause, scores, search)
+    task = recipe.model.task
+    return Summary(out, reason, False, progress, size, clause, scores, how, task=task)
 
 
 def _choose_weights(setup: Setup, lead: Lead, judge: Judge) -> tuple[dict[str, Tensor], str]:
@@ -255,13 +256,10 @@ def _choose_weights(setup: Setup, lead: Lead, judge: Judge) -> tuple[dict[str, T
         epoch=progress.epoch,
         seconds=round(progress.seconds, 2),
         weights=average,
-        **found._asdict(),
+        **found.values(),
         best=is_best,
     )
-    lead.display.say(
-        f"{average}: loss {found.loss:.3f}  BLEU (greedy) {found.bleu:.2f}"
-        + ("  (best so far)" if is_best else "")
-    )
+    lead.display.say(f"{average}: {found.clause()}" + ("  (best so far)" if is_best else ""))
     return (averaged, average) if is_best else (best, clause)
 
 

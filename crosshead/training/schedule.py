@@ -1,5 +1,7 @@
 """The learning rate as a function of the update, which counts from 1."""
 
+import math
+
 from crosshead.training.recipe import TrainConfig
 
 
@@ -9,6 +11,9 @@ def learning_rate(config: TrainConfig, d_model: int, update: int) -> float:
     if config.schedule == "paper":
         return paper_rate(update, d_model, config.warmup)
     assert config.learning_rate is not None  # checked by TrainConfig
+    if config.schedule == "cosine":
+        assert config.max_updates is not None
+        return cosine_rate(update, config.learning_rate, config.warmup, config.max_updates)
     return inverse_sqrt_rate(update, config.learning_rate, config.warmup)
 
 
@@ -20,3 +25,14 @@ def paper_rate(update: int, d_model: int, warmup: int) -> float:
 def inverse_sqrt_rate(update: int, peak: float, warmup: int) -> float:
     """The same shape with its peak stated: linear to `peak` at `warmup`, then by 1/sqrt(update)."""
     return peak * min((warmup / update) ** 0.5, update / warmup)
+
+
+def cosine_rate(update: int, peak: float, warmup: int, last: int) -> float:
+    """Linear to `peak` at `warmup`, then half a cosine down to a tenth of it at `last`.
+
+    Loshchilov and Hutter 2017, "SGDR", Eq. 5, without restarts.
+    """
+    if update <= warmup:
+        return peak * update / warmup
+    share = min(1.0, (update - warmup) / max(1, last - warmup))
+    return peak * (0.55 + 0.45 * math.cos(math.pi * share))

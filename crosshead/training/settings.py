@@ -9,7 +9,8 @@ from crosshead.bundle import RECIPE, BundleConfig, load_config, where_bundle_is_
 from crosshead.config import nearest, read_toml
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers
 from crosshead.errors import ConfigError, UserError
-from crosshead.training.recipe import Recipe, Sections, compose
+from crosshead.training.presets import Sections
+from crosshead.training.recipe import Recipe, compose
 
 CHANGEABLE = {
     "train": {
@@ -18,6 +19,7 @@ CHANGEABLE = {
     },
     "data": {
         "source", "target", "pairs", "valid_source", "valid_target", "valid_pairs",
+        "text", "valid_text",
         "source_language", "target_language",
     },
 }  # fmt: skip

@@ -22,7 +22,7 @@ from crosshead.training.checkpoint import (
     load_weights,
     save_best,
 )
-from crosshead.training.corpus import Corpus, Stopped, epoch_examples, read_corpus
+from crosshead.training.corpus import Corpus, Stopped
 from crosshead.training.distributed import World, shard
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.log import Display, Silent, counted
@@ -32,6 +32,7 @@ from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import Recipe, TrainConfig
 from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
 from crosshead.training.sizes import with_sizes
+from crosshead.training.tasks import read_corpus
 
 
 @dataclass
@@ -63,16 +64,16 @@ def begun(
         check_fine_tuned(sections_of(base.config, base.source_tokenizer), recipe, start)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
     corpus = read_corpus(recipe, base, None, display.say, should_stop)
-    first = epoch_examples(recipe, corpus)(0)
+    first = corpus.epochs(recipe)(0)
     recipe = with_sizes(_on_machine(recipe, machine), corpus.tokenizer, first)
     setup = _set_up(recipe, machine, corpus, world)
     if base is not None:
         setup.optimizer.set_weights(weights_of(base.model))
     progress = setup.progress
     progress.longest_source = max(
-        corpus.longest_source, base.config.longest_source if base is not None else 0
+        corpus.reach, base.config.longest_source if base is not None else 0
     )
-    progress.pairs, progress.text_sha256 = len(corpus.kept.examples), corpus.sha256()
+    progress.pairs, progress.text_sha256 = corpus.size, corpus.sha256()
     progress.names = recipe.data.files()
     return setup
 
@@ -227,12 +228,11 @@ def _crew(progress: Progress) -> str:
 
 def _check_text(progress: Progress, corpus: Corpus, out: Path) -> None:
     """Raise `UserError` where the text is not what the run began with."""
-    pairs = len(corpus.kept.examples)
     advice = "put the earlier files back, or begin another run with a new --out"
-    if pairs != progress.pairs:
+    if corpus.size != progress.pairs:
         raise UserError(
-            f"the run in {out} began with {progress.pairs:,} pairs to train on, and the files now "
-            f"give {pairs:,}; {advice}"
+            f"the run in {out} began with {progress.pairs:,} {corpus.unit}s to train on, and the "
+            f"files now give {corpus.size:,}; {advice}"
         )
     if corpus.sha256() != progress.text_sha256:
         raise UserError(

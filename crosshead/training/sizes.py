@@ -7,9 +7,9 @@ do the same.
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
-from crosshead.data.batching import Example, example_lengths, plan_batches
+from crosshead.data.batching import Epoch
 from crosshead.data.subwords import VocabularyError
-from crosshead.data.text import Readable
+from crosshead.data.text import ParallelText, Readable
 from crosshead.data.tokenizers import (
     MOST_PIECES,
     Tokenizer,
@@ -56,6 +56,15 @@ def learn_tokenizers(
     raise AssertionError("the last attempt returns or raises")
 
 
+def learn_tokenizer(
+    config: TokenizerConfig, lines: Sequence[str]
+) -> tuple[TokenizerConfig, Tokenizer]:
+    """The tokenizer of text by itself, learned from its lines: as `learn_tokenizers` of pairs."""
+    text = ParallelText(list(lines), [""] * len(lines), [])
+    config, tokenizer, _ = learn_tokenizers(config.model_copy(update={"joint": True}), text)
+    return config, tokenizer
+
+
 def vocabulary_size(text: Readable, *, joint: bool) -> int:
     """Pieces for the words of a vocabulary's text: of both sides, or of one on the average."""
     words = sum(
@@ -68,12 +77,11 @@ def vocabulary_size(text: Readable, *, joint: bool) -> int:
     return int(min(max(pieces, _FEWEST_PIECES), MOST_PIECES))
 
 
-def with_sizes(recipe: Recipe, tokenizer: TokenizerConfig, examples: Sequence[Example]) -> Recipe:
-    """The recipe with `tokenizer`, and a warm-up and a cadence of validation for `examples`."""
+def with_sizes(recipe: Recipe, tokenizer: TokenizerConfig, epoch: Epoch) -> Recipe:
+    """The recipe with `tokenizer`, and a warm-up and a cadence of validation for such epochs."""
     train = recipe.train
     if train.warmup is None or not train.valid_every:
-        lengths = example_lengths(examples)
-        updates = len(plan_batches(lengths, train.batch_tokens, train.seed, epoch=0))
+        updates = len(epoch.plan(train.batch_tokens, train.seed, epoch=0))
         chosen = {
             "warmup": train.warmup or warmup_updates(train, updates),
             "valid_every": train.valid_every or min(max(updates, 200), 2000),

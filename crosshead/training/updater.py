@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from crosshead.attention.dropout import drawing_from
-from crosshead.data.batching import Batch, Example, collate
+from crosshead.data.batching import Batch, Epoch
 from crosshead.errors import is_out_of_memory
 from crosshead.models.base import SequenceModel
 from crosshead.training.checkpoint import Progress
@@ -42,8 +42,8 @@ class Outcome(NamedTuple):
     """Of the gradients; None where they were not finite and not applied."""
 
 
-class PairTooLarge(MemoryError):
-    """Memory does not suffice for a batch whose pairs are computed one at a time."""
+class RowTooLarge(MemoryError):
+    """Memory does not suffice for a batch whose rows are computed one at a time."""
 
 
 class Part(NamedTuple):
@@ -86,29 +86,29 @@ class Updater:
             replica = _replicated(self._models[0])
             self._models, self._all_but_last = [replica], replica.no_sync
 
-    def take(self, examples: Sequence[Example], rows: np.ndarray, rate: float) -> Outcome:
-        """Make the next update out of the examples `rows`, at the learning rate `rate`.
+    def take(self, epoch: Epoch, rows: np.ndarray, rate: float) -> Outcome:
+        """Make the next update out of some rows of an epoch, at the learning rate `rate`.
 
         Where memory does not suffice, the parts of this batch and of all that follow are computed
         one after the other, and where it still does not, in twice as many parts. Raises
-        `PairTooLarge` where every part is a single pair, and in one of several processes what
+        `RowTooLarge` where every part is a single row, and in one of several processes what
         PyTorch raises.
         """
         try:
-            found = self._differentiate(examples, rows)
+            found = self._differentiate(epoch, rows)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or self.world.size > 1:
                 raise
             if not self._may_take_less(len(rows)):
-                raise PairTooLarge from None
+                raise RowTooLarge from None
         else:
             return found._replace(norm=self.optimizer.step(rate, self._twins))
         self._take_less()  # here, where what the failed attempt held is free again
-        return self.take(examples, rows, rate)
+        return self.take(epoch, rows, rate)
 
-    def _differentiate(self, examples: Sequence[Example], rows: np.ndarray) -> Outcome:
+    def _differentiate(self, epoch: Epoch, rows: np.ndarray) -> Outcome:
         """Add up the gradients of a batch; its sums, for the norm is not yet known."""
-        parts = self._parts(examples, rows)
+        parts = self._parts(epoch, rows)
         sums = torch.zeros(3, dtype=torch.float64, device=self.optimizer.device)
         sums[2] = sum(part.weight * part.batch.target_tokens for part in parts)
         tokens = int(self.world.total(sums[2:].clone()))
@@ -152,24 +152,24 @@ class Updater:
             sums += part.weight * torch.stack([found.loss.detach(), found.nll])
         return sums
 
-    def _parts(self, examples: Sequence[Example], rows: np.ndarray) -> list[Part]:
+    def _parts(self, epoch: Epoch, rows: np.ndarray) -> list[Part]:
         """The parts of the batch for this process: as many as any other has, which sharding needs.
 
         One counts nothing where there is none for it.
         """
         split = np.array_split(rows, min(len(rows), self._number_of_parts()))
-        start, device = self.model.config.start_token, self.optimizer.device
         parts = []
         for before in range(0, len(split), self.world.size):
             number = before + self.world.rank
             weight = int(number < len(split))
             some = split[number] if weight else rows[:1]
-            parts.append(Part(number, collate(examples, some.tolist(), start).to(device), weight))
+            batch = epoch.collate(some.tolist()).to(self.optimizer.device)
+            parts.append(Part(number, batch, weight))
         return parts
 
-    def _may_take_less(self, pairs: int) -> bool:
-        """Whether a batch of so many pairs can be computed in less memory."""
-        return bool(self._twins) or self._number_of_parts() < pairs
+    def _may_take_less(self, rows: int) -> bool:
+        """Whether a batch of so many rows can be computed in less memory."""
+        return bool(self._twins) or self._number_of_parts() < rows
 
     def _take_less(self) -> None:
         """Compute one after the other the parts that were side by side, or else twice as many."""

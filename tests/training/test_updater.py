@@ -21,7 +21,7 @@ from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.updater import (
     Outcome,
-    PairTooLarge,
+    RowTooLarge,
     Updater,
     batch_loss,
     draw_seed,
@@ -309,7 +309,7 @@ def test_other_errors_and_single_pairs_are_not_tried_again(
 
         monkeypatch.setattr(module, "batch_loss", broken)
         made = updater()
-        with pytest.raises(PairTooLarge if isinstance(error, MemoryError) else RuntimeError):
+        with pytest.raises(RowTooLarge if isinstance(error, MemoryError) else RuntimeError):
             made.take(PAIRS, ROWS[:4], 0.01)
         assert made.progress.parts == (1 if isinstance(error, RuntimeError) else 4)
 

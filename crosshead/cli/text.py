@@ -1,0 +1,58 @@
+"""The verbs of models of text by itself."""
+
+from typing import Annotated
+
+import typer
+
+from crosshead.cli.app import app
+from crosshead.cli.options import (
+    BundleArgument,
+    DeviceOption,
+    PrecisionOption,
+    ThreadsOption,
+)
+from crosshead.terminal import put
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  crosshead generate runs/shakespeare --prompt 'ROMEO:' --length 300\n"
+    "  crosshead generate runs/shakespeare --temperature 0.8 --top-k 20 --seed 7 --samples 3"
+)
+def generate(
+    bundle: BundleArgument,
+    prompt: Annotated[
+        str, typer.Option(metavar="TEXT", help="What to go on with; else a line begins.")
+    ] = "",
+    length: Annotated[int, typer.Option(metavar="N", help="Tokens to write, at most.")] = 500,
+    samples: Annotated[int, typer.Option(metavar="N", min=1, help="So many texts.")] = 1,
+    temperature: Annotated[float | None, typer.Option(metavar="T", help="Below 1: bolder.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(metavar="K", help="Of the K most probable tokens only.")
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(metavar="P", help="Of the fewest that have this probability together."),
+    ] = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="The most probable token each time.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(metavar="S", help="Of what is drawn.")] = None,
+    stop: Annotated[str, typer.Option(metavar="TEXT", help="End before this.")] = "",
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    precision: PrecisionOption = "float32",
+) -> None:
+    """Go on with a text.
+
+    The prompt is printed, and behind it what the model writes, as it writes. The same seed writes
+    the same text. In --prompt and --stop, \\n is a line break.
+    """
+    from crosshead import answers
+    from crosshead.pipelines import load_writer
+
+    writer = load_writer(bundle, device, threads, precision)
+    flags = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    decode = answers.sampling_settings(writer.bundle.config.decode, greedy, flags)
+    for text in answers.written(writer, prompt, length, samples, decode, stop):
+        put(text)

@@ -1,0 +1,123 @@
+"""Text by itself: one stream of ids, and the windows of it that a model is trained on.
+
+A text is its lines, each but the last with EOS behind it: the end of a line is a token that every
+tokenizer has, and no piece of a vocabulary holds a line break. Only a line feed ends a line.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from crosshead.data.batching import Batch, Plan
+from crosshead.data.tokenizers import Tokenizer
+from crosshead.vocabulary import EOS, PAD
+
+_LINES = 10_000
+"""So many lines are tokenized at a time."""
+
+
+def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
+    """The ids of a text: those of its lines, EOS between them."""
+    lines = text.split("\n")
+    parts: list[np.ndarray] = []
+    for first in range(0, len(lines), _LINES):
+        some = tokenizer.encode_lines(lines[first : first + _LINES])
+        parts += [np.array([*ids, EOS], dtype=np.int32) for ids in some]
+    parts[-1] = parts[-1][:-1]
+    return np.concatenate(parts)
+
+
+def decode_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The text that `encode_text` gives the ids of."""
+    return "\n".join(tokenizer.decode(line) for line in _split(ids))
+
+
+def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    r"""A readable piece for each id; the end of a line is `\n`."""
+    return ["\n" if index == EOS else tokenizer.pieces([index])[0] for index in ids]
+
+
+def _split(ids: Sequence[int]) -> Iterator[list[int]]:
+    line: list[int] = []
+    for index in ids:
+        if index == EOS:
+            yield line
+            line = []
+        else:
+            line.append(index)
+    yield line
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The ids of a text, one after the other."""
+
+    ids: np.ndarray
+    characters: int
+    """Of the text, line feeds counted."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def sha256(self) -> str:
+        """The checksum of the ids, the same whatever type they have."""
+        return hashlib.sha256(self.ids.astype("<i8").tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Windows:
+    """An epoch of text: windows of `context` ids, of each of which the next one is predicted.
+
+    The windows follow each other without overlap from `first` on, so that every id from there is
+    predicted once; what is left at the end is a shorter one.
+    """
+
+    ids: np.ndarray
+    context: int
+    first: int = 0
+    bound = "data.context"
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The ids that each window predicts: an `n 1` array."""
+        predicted = max(0, len(self.ids) - 1 - self.first)
+        whole, rest = divmod(predicted, self.context)
+        lengths = [self.context] * whole + [rest] * bool(rest)
+        return np.array(lengths, dtype=np.int64).reshape(-1, 1)
+
+    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
+        """The windows in an order drawn from (seed, epoch), as many at a time as the budget holds.
+
+        The shorter one, if there is one, is among them like any other.
+        """
+        order = np.random.default_rng([seed, epoch]).permutation(len(self.lengths))
+        return self._cut(order, max_tokens)
+
+    def in_order(self, max_tokens: int) -> Plan:
+        """All windows, as they stand in the text."""
+        return self._cut(np.arange(len(self.lengths)), max_tokens)
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        """Some windows and, at each position, the id that follows; shorter ones are padded."""
+        lengths = self.lengths[rows, 0]
+        inputs = np.full((2, len(rows), int(lengths.max())), PAD, dtype=np.int64)
+        for number, (row, length) in enumerate(zip(rows, lengths.tolist(), strict=True)):
+            begin = self.first + row * self.context
+            for offset in (0, 1):
+                found = self.ids[begin + offset : begin + offset + length]
+                inputs[offset, number, :length] = found
+        tokens, following = torch.from_numpy(inputs)
+        return Batch((tokens,), following)
+
+    def _cut(self, order: np.ndarray, max_tokens: int) -> Plan:
+        rows = max(1, max_tokens // self.context)
+        return [order[first : first + rows] for first in range(0, len(order), rows)]
+
+
+def epoch_windows(stream: Stream, context: int, seed: int, epoch: int) -> Windows:
+    """The windows of an epoch, which begin elsewhere in each: a function of (seed, epoch)."""
+    first = int(np.random.default_rng([seed, epoch, context]).integers(context))
+    return Windows(stream.ids, context, min(first, max(0, len(stream) - 2)))

@@ -1,0 +1,81 @@
+"""Presets: whole recipes but for the data, by architecture and size."""
+
+from typing import Any
+
+Sections = dict[str, dict[str, Any]]
+"""Tables of a recipe by their names."""
+
+_SMALL_DATA = {"learning_rate": 0.004, "max_updates": 30_000, "batch_tokens": 4096}
+_PAPER = {
+    "schedule": "paper",
+    "warmup": 4000,
+    "batch_tokens": 25_000,
+    "clip_norm": 0.0,
+    "valid_every": 1000,
+    "patience": 0,
+}
+
+_TRANSFORMER: dict[str, Sections] = {
+    "tiny": {
+        "tokenizer": {},
+        "model": {
+            "encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "d_ff": 256, "heads": 4,
+            "dropout": 0.3,
+        },
+        "train": _SMALL_DATA,
+    },
+    "small": {
+        "tokenizer": {},
+        "model": {
+            "encoder_layers": 4, "decoder_layers": 4, "d_model": 256, "d_ff": 1024, "heads": 4,
+            "dropout": 0.3,
+        },
+        "train": {**_SMALL_DATA, "learning_rate": 0.001},
+    },
+    "base": {
+        "tokenizer": {"vocab_size": 37_000},
+        "model": {},
+        "train": {**_PAPER, "max_updates": 100_000},
+    },
+    "big": {
+        "tokenizer": {"vocab_size": 37_000},
+        "model": {"d_model": 1024, "d_ff": 4096, "heads": 16, "dropout": 0.3},
+        "train": {**_PAPER, "max_updates": 300_000, "keep_last": 20, "average": 20},
+    },
+}  # fmt: skip
+
+_TEXT = {
+    "metric": "loss",
+    "schedule": "cosine",
+    "learning_rate": 0.002,
+    "max_updates": 2000,
+    "label_smoothing": 0.0,
+    "adam_beta2": 0.99,
+    "batch_tokens": 4096,
+    "average": 0,
+    "patience": 0,
+}
+_WRITE = {"beam": 1, "sample": True}
+
+_LANGUAGE: dict[str, Sections] = {
+    "tiny": {
+        "tokenizer": {},
+        "model": {"layers": 4, "d_model": 128, "d_ff": 512, "heads": 4, "dropout": 0.0},
+        "train": _TEXT,
+        "decode": _WRITE,
+    },
+    "small": {
+        "tokenizer": {},
+        "model": {"layers": 6, "d_model": 384, "d_ff": 1536, "heads": 6, "dropout": 0.2},
+        "train": {**_TEXT, "learning_rate": 0.001, "max_updates": 5000},
+        "decode": _WRITE,
+    },
+}
+
+PRESETS: dict[str, dict[str, Sections]] = {
+    "transformer": _TRANSFORMER,
+    "language": _LANGUAGE,
+}
+"""By architecture, then by size. `base` and `big` are those of Vaswani et al. 2017, Table 3, and
+never stop early; the others are for small data, to which vocabulary, warm-up and validation adapt.
+"""

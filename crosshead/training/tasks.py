@@ -1,0 +1,37 @@
+"""What a model is trained to do: how its data is read, and how it is judged."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from crosshead.bundle import Bundle
+from crosshead.training.corpus import Corpus
+from crosshead.training.judge import Judge, TextJudge, TranslationJudge
+from crosshead.training.parallel import read_parallel
+from crosshead.training.recipe import Recipe
+from crosshead.training.text import read_text
+
+
+class Task(NamedTuple):
+    """One kind of data."""
+
+    read: Callable[..., Corpus]
+    judge: Callable[..., Judge]
+
+
+TASKS = {
+    "translation": Task(read_parallel, TranslationJudge),
+    "language": Task(read_text, TextJudge),
+}
+"""By the `task` of a model's configuration."""
+
+
+def read_corpus(
+    recipe: Recipe,
+    base: Bundle | None,
+    resumed: Path | None,
+    say: Callable[[str], None] = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Corpus:
+    """The data of a recipe: see `read_parallel` and `read_text`."""
+    return TASKS[recipe.model.task].read(recipe, base, resumed, say, should_stop)

@@ -1,0 +1,163 @@
+"""Text by itself as what a run is trained on: read, split, tokenized."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from crosshead.bundle import Bundle
+from crosshead.card import CardFile
+from crosshead.data.batching import Epoch
+from crosshead.data.corpora import DataConfig, file_sha256, read_lines
+from crosshead.data.stream import Stream, Windows, decode_text, encode_text, epoch_windows
+from crosshead.data.tokenizers import Tokenizer, load_tokenizer
+from crosshead.errors import ConfigError, DataError
+from crosshead.training.corpus import Corpus, Stopped
+from crosshead.training.log import counted
+from crosshead.training.recipe import Recipe
+from crosshead.training.sizes import learn_tokenizer
+
+
+@dataclass(frozen=True)
+class TextCorpus(Corpus):
+    """One text to train on and one to validate on, each a stream of ids."""
+
+    stream: Stream
+    valid: Stream
+    context: int
+    held_out: bool
+    """Whether what is validated on is the end of what was given to train on."""
+
+    unit, bound = "token", "data.context"
+
+    @property
+    def size(self) -> int:
+        """The number of ids to train on."""
+        return len(self.stream)
+
+    @property
+    def reach(self) -> int:
+        """The ids of a window."""
+        return self.context
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Those of the windows, from the beginning on."""
+        return Windows(self.stream.ids, self.context).lengths
+
+    def epochs(self, recipe: Recipe) -> Callable[[int], Windows]:
+        """The windows of an epoch, which begin elsewhere in each."""
+        seed = recipe.train.seed
+        return lambda epoch: epoch_windows(self.stream, self.context, seed, epoch)
+
+    def sha256(self) -> str:
+        """The checksum of all that is trained and validated on, as ids and in this order."""
+        both = self.stream.sha256() + self.valid.sha256()
+        return hashlib.sha256(both.encode()).hexdigest()
+
+    def origin(self, row: int) -> str:
+        """The name of the text: all windows are alike."""
+        return self.files[0].path
+
+    def tokens(self, row: int) -> str:
+        """Those of a window."""
+        return f"{self.lengths[row, 0]:,}"
+
+    def opening(self, data: DataConfig) -> list[str]:
+        """The tokens to train on, and those to validate with."""
+        return [
+            f"{counted(self.size, 'token')} to train on, in windows of {self.context:,}; "
+            f"validation: {self.validation(data)}"
+        ]
+
+    def validation(self, data: DataConfig) -> str:
+        """Where the validation set comes from, in a clause; `data` names its files."""
+        found = f"{counted(len(self.valid), 'token')}, {self.valid.characters:,} characters,"
+        if self.held_out:
+            return f"the last {found} of the text"
+        return f"{found} of {', '.join(data.valid_text)}"
+
+    def left_out(self) -> dict[str, int]:
+        """Nothing is."""
+        return {}
+
+    def write_files(self, out: Path) -> None:
+        """Nothing was left out, and what was held out is the end of a file that is there."""
+
+    def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
+        """Some windows as text, one below the other."""
+        batch = epoch.collate(rows)
+        lengths = epoch.lengths[rows, 0].tolist()
+        texts = [
+            decode_text(self.target_tokenizer, ids[:length])
+            for ids, length in zip(batch.target_output.tolist(), lengths, strict=True)
+        ]
+        return "\n".join(texts) + "\n", "--text"
+
+
+def read_text(
+    recipe: Recipe,
+    base: Bundle | None,
+    resumed: Path | None,
+    say: Callable[[str], None] = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> TextCorpus:
+    """Read, split and tokenize the text of a recipe, all of it in memory.
+
+    The files follow each other as one text. Without validation files its last characters, a share
+    `data.valid_share`, are held out. The tokenizer is that of the bundle `base` or of the run
+    directory `resumed` where training goes on from one, and learned from the training text
+    otherwise. Raises `Stopped` soon after `should_stop` says so, `DataError` for text that cannot
+    be read or is too short, and `ConfigError` for a size of vocabulary that does not fit it.
+    """
+    data = recipe.data
+    if not data.text:
+        raise ConfigError("no text to train on; give --text FILE, or text in [data]")
+    lines = [read_lines(Path(name)) for name in data.text]
+    text = "".join(_joined(lines))
+    if data.valid_text:
+        training, valid = text, "".join(_joined([read_lines(Path(n)) for n in data.valid_text]))
+    else:
+        cut = len(text) - round(data.valid_share * len(text))
+        training, valid = text[:cut], text[cut:]
+    if should_stop():
+        raise Stopped
+    config, tokenizer = recipe.tokenizer, _kept_tokenizer(base, resumed)
+    if tokenizer is None:
+        config, tokenizer = learn_tokenizer(config, training.split("\n"))
+    files = [
+        CardFile(name, len(each), file_sha256(Path(name)))
+        for name, each in zip(data.text, lines, strict=True)
+    ]
+    stream, held = (_stream(tokenizer, each, should_stop) for each in (training, valid))
+    for name, found in (("train", stream), ("validate", held)):
+        if len(found) < 2:
+            raise DataError(
+                f"{', '.join(data.text)}: {found.characters:,} characters to {name} on; a model "
+                "of text needs two tokens at least"
+            )
+    return TextCorpus(
+        config, tokenizer, tokenizer, files, stream, held, data.context, not data.valid_text
+    )
+
+
+def _joined(files: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The text of all lines, each with its line feed."""
+    for lines in files:
+        for line in lines:
+            yield line + "\n"
+
+
+def _kept_tokenizer(base: Bundle | None, resumed: Path | None) -> Tokenizer | None:
+    if resumed is not None:
+        return load_tokenizer(resumed, "tokenizer")
+    return None if base is None else base.target_tokenizer
+
+
+def _stream(tokenizer: Tokenizer, text: str, should_stop: Callable[[], bool]) -> Stream:
+    ids = encode_text(tokenizer, text)
+    if should_stop():
+        raise Stopped
+    return Stream(ids, len(text))

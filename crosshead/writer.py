@@ -1,0 +1,239 @@
+"""A bundle of a model of text by itself as a function: it goes on with text, and scores it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from crosshead.bundle import Bundle
+from crosshead.data.stream import Stream, decode_text, encode_text
+from crosshead.data.tokenizers import Tokenizer
+from crosshead.decoding.search import DecodeConfig, search, stream
+from crosshead.errors import ConfigError
+from crosshead.models.base import SequenceModel
+from crosshead.vocabulary import EOS
+
+SCORED_LOGITS = 2**25
+"""Logits that scoring holds at once: 128 MiB of float32."""
+
+_STRETCHES = 1_000_003
+"""More than a text has stretches."""
+
+LENGTH = 500
+"""Tokens that are written where nobody says how many."""
+
+
+@dataclass(frozen=True)
+class ScoredText:
+    """What a model thinks of a text, window by window."""
+
+    windows: list[tuple[float, int, int]]
+    """Of each its negative log-likelihood in nats, its tokens and its characters."""
+    how: str
+    """What the model saw of what stands before, as part of a signature."""
+    tokenizer: Tokenizer
+
+
+class Writer:
+    """Goes on with a text.
+
+    A call takes a prompt and returns it with what the model writes behind it, as the bundle says:
+    drawn from the model's distribution as a rule. A token is drawn from what the seed, the number
+    of the sample and its place say, so that the same call writes the same.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self.tokenizer = bundle.target_tokenizer
+
+    @property
+    def model(self) -> SequenceModel:
+        """The bundle's model."""
+        return self.bundle.model
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    @property
+    def context(self) -> int:
+        """The tokens that the model sees at once, as it did in training."""
+        return self.bundle.config.longest_source
+
+    def __call__(self, prompt: str = "", length: int = LENGTH) -> str:
+        """The prompt and `length` tokens that follow it."""
+        return prompt + "".join(self.write(prompt, length=length))
+
+    def write(
+        self,
+        prompt: str = "",
+        *,
+        length: int = LENGTH,
+        decode: DecodeConfig | None = None,
+        stop: str = "",
+        number: int = 0,
+    ) -> Iterator[str]:
+        """What follows the prompt, piece by piece as it is written: `length` tokens at most.
+
+        `decode` is how to search, by default as the bundle says; with a beam all comes at once.
+        What is written ends before the first `stop`, if that is not empty. `number` tells samples
+        of one seed apart. Without a prompt a line begins. Once the model has seen as many tokens as
+        in training it goes on from the last half of them.
+        """
+        decode = decode or self.bundle.config.decode
+        if length < 1:
+            raise ConfigError(f"expected a number of tokens to write of 1 or more, found {length}")
+        prompted = [EOS, *encode_text(self.tokenizer, prompt).tolist()]
+        shown = _Shown(self.tokenizer, stop, after=self._line_so_far(prompted))
+        for token in self._tokens(prompted, length, decode, number):
+            yield shown.add(token)
+            if shown.ended:
+                return
+        yield shown.rest()
+
+    def score(
+        self,
+        text: str,
+        stride: int | None = None,
+        progress: Callable[[float], None] = lambda share: None,
+    ) -> ScoredText:
+        """How probable a text is: every token of it but the first, given those before it.
+
+        Windows of as many tokens as in training move on by `stride`, by default by their length:
+        each token is scored once, and sees at least `context - stride` before it, where there are
+        as many. `progress` is called with the share that is done. Raises `ConfigError` for a stride
+        that cannot be.
+        """
+        ids = encode_text(self.tokenizer, text)
+        return self.score_ids(Stream(ids, len(text)), stride, progress)
+
+    def score_ids(
+        self,
+        text: Stream,
+        stride: int | None = None,
+        progress: Callable[[float], None] = lambda share: None,
+    ) -> ScoredText:
+        """`score` of a text that is tokenized."""
+        stride = stride or self.context
+        if not 1 <= stride <= self.context:
+            raise ConfigError(f"expected a stride from 1 to {self.context}, found {stride}")
+        count = max(0, len(text) - 1)
+        # Every token but the first is predicted: by the window that ends with its stretch.
+        ends = [min(count, begin + stride) for begin in range(0, count, stride)]
+        losses: list[float] = []
+        rows = max(1, SCORED_LOGITS // (self.context * self.tokenizer.vocab_size))
+        for first in range(0, len(ends), rows):
+            progress(first / len(ends))
+            losses += self._window_losses(text.ids, ends[first : first + rows], stride)
+        tokens = np.diff(ends, prepend=0).tolist()
+        characters = np.diff(_characters(self.tokenizer, text.ids, [0, *ends])).tolist()
+        how = f"context:{self.context}|stride:{stride}"
+        return ScoredText(list(zip(losses, tokens, characters, strict=True)), how, self.tokenizer)
+
+    @torch.inference_mode()
+    def _window_losses(self, ids: np.ndarray, ends: Sequence[int], stride: int) -> list[float]:
+        """The losses of the last tokens of windows, each of which ends where they do."""
+        losses = []
+        # The first windows, and the last, may be shorter than the others.
+        begins = [max(0, end - self.context) for end in ends]
+        lengths = [end - begin for begin, end in zip(begins, ends, strict=True)]
+        inputs = np.zeros((2, len(ends), max(lengths)), dtype=np.int64)
+        for row, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            inputs[0, row, : end - begin] = ids[begin:end]
+            inputs[1, row, : end - begin] = ids[begin + 1 : end + 1]
+        tokens, following = (torch.from_numpy(each).to(self.device) for each in inputs)
+        logits = self.model(tokens).float()
+        found: Tensor = F.cross_entropy(logits.flatten(0, 1), following.flatten(), reduction="none")
+        rows = found.view(following.shape).double().cpu()
+        for row, (end, length) in enumerate(zip(ends, lengths, strict=True)):
+            new = end - (end - 1) // stride * stride
+            losses.append(float(rows[row, length - new : length].sum()))
+        return losses
+
+    def _tokens(
+        self, prompted: list[int], length: int, decode: DecodeConfig, number: int
+    ) -> Iterator[int]:
+        """The tokens that follow, at most `length`, in stretches that the model can see at once."""
+        seen, turn = prompted, 0
+        while length > 0:
+            seen = seen[-max(1, self.context // 2) :] if len(seen) >= self.context else seen
+            room = min(length, self.context - len(seen) + 1)
+            written = []
+            # A stretch of its own has random numbers of its own.
+            for token in self._stretch(seen, room, decode, number * _STRETCHES + turn):
+                yield token
+                written.append(token)
+            seen, turn, length = seen + written, turn + 1, length - room
+
+    def _stretch(
+        self, seen: list[int], room: int, decode: DecodeConfig, number: int
+    ) -> Iterator[int]:
+        """The `room` tokens that follow what is seen."""
+        prefix = torch.tensor([seen], device=self.device)
+        if decode.beam == 1:
+            yield from stream(self.model, prefix, room, self.bundle.specials, decode, number)
+            return
+        lengths = torch.tensor([room])
+        with torch.inference_mode():
+            found = search(
+                self.model, prefix[:, :0], lengths, self.bundle.specials, decode, prefix=prefix
+            )
+        yield from found[0][0].tokens
+
+    def _line_so_far(self, ids: Sequence[int]) -> list[int]:
+        """The ids of the line that a prompt ends in."""
+        last = max(place for place, index in enumerate(ids) if index == EOS)
+        return list(ids[last + 1 :])
+
+
+class _Shown:
+    """Text as it can be shown while it is written: whole characters, and nothing of a `stop`."""
+
+    def __init__(self, tokenizer: Tokenizer, stop: str, after: list[int]) -> None:
+        self._tokenizer, self._stop = tokenizer, stop
+        self._ids = after
+        self._before = len(tokenizer.decode(after))
+        self._shown = 0
+        self.ended = False
+
+    def add(self, token: int) -> str:
+        """What can be shown once this token is there."""
+        self._ids.append(token)
+        text = decode_text(self._tokenizer, self._ids)[self._before :]
+        if self._stop and self._stop in text:
+            self.ended = True
+            return self._new(text[: text.index(self._stop)])
+        # A character may be spelled in several tokens, and a stop as well.
+        held = 4 if text.endswith("\ufffd") else 0
+        return self._new(text[: len(text) - max(held, len(self._stop) - 1, 0)])
+
+    def rest(self) -> str:
+        """What was held back."""
+        return self._new(decode_text(self._tokenizer, self._ids)[self._before :])
+
+    def _new(self, text: str) -> str:
+        new = text[self._shown :]
+        self._shown = max(self._shown, len(text))
+        return new
+
+
+def _characters(tokenizer: Tokenizer, ids: np.ndarray, places: Sequence[int]) -> list[int]:
+    """The characters of the text up to and with each of some places."""
+    ends = np.flatnonzero(ids == EOS)
+    begins = np.concatenate([[0], ends + 1])
+    whole = [
+        len(tokenizer.decode(ids[begin:end].tolist())) + 1
+        for begin, end in zip(begins, ends, strict=False)
+    ]
+    before = np.concatenate([[0], np.cumsum(whole)]).astype(np.int64)
+    counts = []
+    for place in places:
+        line = int(np.searchsorted(ends, place + 1))
+        begin = int(begins[line])
+        part = len(tokenizer.decode(ids[begin : place + 1].tolist())) if begin <= place else 0
+        counts.append(int(before[line]) + part)
+    return counts
