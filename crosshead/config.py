@@ -8,7 +8,7 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -81,10 +81,9 @@ def nearest(word: str, known: list[str]) -> str:
 def _explain(config_class: type[Config], error: ValidationError, typed: Mapping[str, str]) -> str:
     """One line for the first of pydantic's complaints, in the words of a recipe."""
     first = error.errors(include_url=False)[0]
-    location = [part for part in first["loc"] if isinstance(part, str)]
+    location, fields = _located(config_class, first["loc"])
     key = ".".join(location)
     if first["type"] == "extra_forbidden":
-        fields = _fields_at(config_class, location[:-1])
         return f"unknown key {key!r}; {nearest(location[-1], fields)}"
     name = typed.get(key, key)
     return f"{name}: {_complaint(first)}" if name else _complaint(first)
@@ -102,12 +101,28 @@ def _complaint(error: Any) -> str:
     return f"{error['msg']}, found {error['input']!r}"
 
 
-def _fields_at(config_class: type[Config], path: list[str]) -> list[str]:
-    """The field names of the configuration that stands at `path` below `config_class`."""
+def _located(config_class: type[Config], path: tuple[Any, ...]) -> tuple[list[str], list[str]]:
+    """The keys on the way to a mistake, and the fields of the configuration it stands in.
+
+    Where one of several configurations may stand, pydantic puts the name of the one that was meant
+    into the path, which is no key.
+    """
     current: Any = config_class
-    for name in path:
-        field = current.model_fields.get(name) if hasattr(current, "model_fields") else None
-        if field is None:
-            continue  # the tag of a union, which pydantic puts into the path
-        current = field.annotation
-    return sorted(getattr(current, "model_fields", {}))
+    keys: list[str] = []
+    names = [part for part in path if isinstance(part, str)]
+    for place, name in enumerate(names):
+        meant = [each for each in get_args(current) if name in _tags(each)]
+        if meant:
+            current = meant[0]
+            continue
+        keys.append(name)
+        field = getattr(current, "model_fields", {}).get(name)
+        if field is not None and place < len(names) - 1:
+            current = field.annotation
+    return keys, sorted(getattr(current, "model_fields", {}))
+
+
+def _tags(config_class: Any) -> list[Any]:
+    """What the fields of a configuration say that can say one thing only."""
+    fields = getattr(config_class, "model_fields", {}).values()
+    return [get_args(each.annotation)[0] for each in fields if len(get_args(each.annotation)) == 1]

@@ -1,4 +1,4 @@
-"""Keys and values of positions already seen, so that decoding computes each of them once."""
+"""What was already seen: keys and values computed once, or vectors that are remembered."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -51,6 +51,35 @@ class NoPast:
         return project(x, 0)
 
 
+class Memory:
+    """What one layer was given at positions already seen, as constants: no gradient reaches them.
+
+    Their keys and values are made anew each time, and so the weights that make them learn from what
+    is remembered (Dai et al. 2019, section 3.2). A memory is not changed by what it is extended by,
+    but `last` makes another of it: a layer may be computed twice, to recompute its activations.
+    """
+
+    def __init__(self, vectors: Float[Tensor, "N T D"] | None = None) -> None:
+        self._vectors = self._seen = vectors
+
+    @property
+    def length(self) -> int:
+        """The number of positions that are remembered."""
+        return 0 if self._vectors is None else self._vectors.shape[1]
+
+    def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
+        """The keys and values of what is remembered and of `x`; positions count from the oldest."""
+        seen = x if self._vectors is None else torch.cat((self._vectors, x), dim=1)
+        self._seen = seen.detach()
+        return project(seen, 0)
+
+    def last(self, positions: int) -> "Memory":
+        """The memory of the last so many positions, those it was extended by included."""
+        if self._seen is None or positions == 0:
+            return Memory()
+        return Memory(self._seen[:, -positions:])
+
+
 class Cache:
     """The keys and values of one layer for the rows being decoded.
 
@@ -82,6 +111,14 @@ class Cache:
         if self._buffers is not None:
             chosen._buffers = tuple(_select(part, rows, self.length) for part in self._buffers)  # type: ignore[assignment]
         return chosen
+
+    def last(self, positions: int) -> "Cache":
+        """A cache of the last so many positions; keys stay turned as they were, by all before."""
+        kept, start = Cache(), max(0, self.length - positions)
+        kept.length = self.length - start
+        if self._buffers is not None:
+            kept._buffers = tuple(part[start : self.length].clone() for part in self._buffers)  # type: ignore[assignment]
+        return kept
 
     def _grow(self, keys: Tensor, values: Tensor, room: int) -> None:
         grown = []

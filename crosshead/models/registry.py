@@ -1,12 +1,24 @@
 """All models by the name of their architecture."""
 
-from crosshead.models.base import ModelConfig, SequenceModel
-from crosshead.models.transformer import Transformer, TransformerConfig
+from typing import Annotated, get_args
 
-AnyConfig = TransformerConfig
+from pydantic import Field
+
+from crosshead.models.base import ModelConfig, SequenceModel
+from crosshead.models.language import LanguageConfig, TransformerLanguageModel
+from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
+
+_Configs = TransformerConfig | LanguageConfig | TransformerXLConfig
+
+CONFIGS: tuple[type[ModelConfig], ...] = get_args(_Configs)
+
+AnyConfig = Annotated[_Configs, Field(discriminator="architecture")]
 """The configuration of any model; `architecture` says of which."""
 
-CONFIGS: list[type[ModelConfig]] = [TransformerConfig]
-
-MODELS: dict[str, type[SequenceModel]] = {"transformer": Transformer}
+MODELS: dict[str, type[SequenceModel]] = {
+    "transformer": Transformer,
+    "language": TransformerLanguageModel,
+    "transformer-xl": TransformerXL,
+}
 """The model of each `architecture` that a configuration can name."""

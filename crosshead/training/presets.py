@@ -72,9 +72,17 @@ _LANGUAGE: dict[str, Sections] = {
     },
 }
 
+_TRANSFORMER_XL: dict[str, Sections] = {
+    "tiny": {
+        **_LANGUAGE["tiny"],
+        "model": {**_LANGUAGE["tiny"]["model"], "segment": 64, "memory": 64},
+    },
+}
+
 PRESETS: dict[str, dict[str, Sections]] = {
     "transformer": _TRANSFORMER,
     "language": _LANGUAGE,
+    "transformer-xl": _TRANSFORMER_XL,
 }
 """By architecture, then by size. `base` and `big` are those of Vaswani et al. 2017, Table 3, and
 never stop early; the others are for small data, to which vocabulary, warm-up and validation adapt.

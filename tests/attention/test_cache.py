@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crosshead.attention.cache import Cache, KeyValues, NoPast, Project
+from crosshead.attention.cache import Cache, KeyValues, Memory, NoPast, Project
 
 
 def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues:
@@ -112,3 +112,60 @@ def test_a_cache_says_where_new_positions_stand() -> None:
         cache.extend(torch.empty(2, length, 1), project)
     NoPast().extend(torch.empty(2, 4, 1), project)
     assert starts == [0, 3, 4, 0]
+
+
+def test_the_last_of_a_cache_goes_its_own_way() -> None:
+    generator = torch.Generator().manual_seed(0)
+    cache, first = Cache(), random_pair(2, 7, generator)
+    assert cache.last(3).length == 0
+    cache.extend(*projected(first))
+    for positions, left in ((0, 0), (3, 3), (100, 7)):
+        last, new = cache.last(positions), random_pair(2, 2, generator)
+        assert last.length == left
+        held = last.extend(*projected(new))
+        check(
+            held,
+            torch.cat((first.keys[:, :, 7 - left :], new.keys), 2),
+            torch.cat((first.values[:, :, 7 - left :], new.values), 2),
+        )
+    new = random_pair(2, 1, generator)
+    held = cache.extend(*projected(new))
+    check(held, torch.cat((first.keys, new.keys), 2), torch.cat((first.values, new.values), 2))
+
+
+def seen_by(memory: Memory, x: Tensor) -> Tensor:
+    """The vectors of which an extended memory makes keys and values."""
+    shown: list[tuple[Tensor, int]] = []
+
+    def project(vectors: Tensor, start: int) -> KeyValues:
+        shown.append((vectors, start))
+        return random_pair(2, vectors.shape[1], torch.Generator().manual_seed(0))
+
+    memory.extend(x, project)
+    [(vectors, start)] = shown
+    assert start == 0
+    return vectors
+
+
+def test_a_memory_keeps_the_last_vectors() -> None:
+    text = torch.randn(2, 20, 3, generator=torch.Generator().manual_seed(0))
+    memory, end = Memory(), 0
+    for length, positions in ((4, 6), (4, 6), (1, 2), (5, 0), (3, 9), (3, 9)):
+        before = text[:, end - memory.length : end]
+        end += length
+        new = text[:, end - length : end]
+        for _ in range(2):  # a layer may be computed twice
+            assert torch.equal(seen_by(memory, new), torch.cat((before, new), 1))
+        held = memory.length + length
+        memory = memory.last(positions)
+        assert memory.length == min(positions, held)
+    assert Memory().last(4).length == 0
+
+
+def test_no_gradient_reaches_what_is_remembered() -> None:
+    first, second = (torch.randn(2, 3, 4, requires_grad=True) for _ in range(2))
+    memory = Memory()
+    seen_by(memory, first)
+    seen_by(memory.last(2), second).sum().backward()
+    assert first.grad is None
+    assert (second.grad == 1).all()

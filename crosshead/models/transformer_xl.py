@@ -1,0 +1,133 @@
+"""Transformer-XL (Dai et al. 2019): text in segments, each of which remembers those before it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor
+
+from crosshead.attention.cache import Cache, Memory
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.models._xl_score import TransformerXLScore
+from crosshead.models.language import LanguageModel, LanguageStackConfig, select
+from crosshead.models.stack import branch_gain
+
+
+class TransformerXLConfig(LanguageStackConfig):
+    """The shape of a Transformer-XL."""
+
+    architecture: Literal["transformer-xl"] = "transformer-xl"
+    # Nothing is added to embeddings: attention knows how far apart positions are.
+    positions: Literal["none"] = "none"
+    # Positions that are computed, and learned from, together.
+    segment: int = Field(128, ge=1)
+    # Positions before a segment that its own may attend to; nothing is learned from them.
+    memory: int = Field(128, ge=0)
+
+    def shape(self) -> str:
+        """Its layers and widths, its segments and its memory, in a clause."""
+        return (
+            f"{super().shape()}, segments of {self.segment} that remember {self.memory} positions"
+        )
+
+
+@dataclass
+class TransformerXLState:
+    """What was written in `N` rows, as far as it is remembered."""
+
+    caches: list[Cache]
+    memory: int
+    """Positions before a segment that its own may attend to."""
+    begun: int = 0
+    """Positions of the last segment that were read."""
+
+    def select(self, rows: Int[Tensor, " M"]) -> "TransformerXLState":
+        """A state whose row i continues row `rows[i]` of this one.
+
+        Raises `ValueError` where no row is left.
+        """
+        return TransformerXLState(select(self.caches, rows), self.memory, self.begun)
+
+
+class TransformerXL(LanguageModel):
+    """The segment-level recurrence of Dai et al. 2019, section 3.2, with section 3.3's positions.
+
+    A position attends to those of its segment up to itself and to the `memory` positions before the
+    segment. What a layer remembers is what it was given there, without a gradient:
+
+        h~ = [SG(m) o h],   q = h W_q,   k = h~ W_k,   v = h~ W_v
+
+    (SG stops gradients, o sets side by side.) Keys and values of the memory are thus made with the
+    weights as they are, and these learn from it. In a pre-norm layer `h` is normalised.
+    """
+
+    config: TransformerXLConfig
+
+    def __init__(self, config: TransformerXLConfig, vocabulary: int) -> None:
+        super().__init__(config, vocabulary, lambda: _attention(config))
+
+    def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """What the last layer says at every position, segment after segment.
+
+        The first segment has nothing to remember, so that a batch of several segments a row is
+        trained without a state from one update to the next.
+        """
+        pasts, found = [Memory() for _ in range(self.config.layers)], []
+        for segment in tokens.split(self.config.segment, dim=1):
+            found.append(self.after(pasts, segment))
+            pasts = [past.last(self.config.memory) for past in pasts]
+        return torch.cat(found, dim=1)
+
+    def start(self, source: Int[Tensor, "B 0"], memory: int | None = None) -> TransformerXLState:
+        """The state before the first token; the source of a model of text by itself is empty.
+
+        `memory` may be another, also a longer one, than that of training (section 4.1).
+        """
+        caches = [Cache() for _ in range(self.config.layers)]
+        return TransformerXLState(caches, self.config.memory if memory is None else memory)
+
+    def read(
+        self, state: TransformerXLState, tokens: Int[Tensor, "N T"]
+    ) -> tuple[Float[Tensor, "N T D"], TransformerXLState]:
+        """What the last layer says at every one of the next tokens of each row, and the state then.
+
+        Text that is read in pieces of any lengths is cut into the same segments as by `features`.
+        No gradient passes, and `state` is used up, as by `step`.
+        """
+        found = []
+        while tokens.shape[1]:
+            if state.begun == self.config.segment:
+                state.caches = [cache.last(state.memory) for cache in state.caches]
+                state.begun = 0
+            left = self.config.segment - state.begun
+            piece, tokens = tokens[:, :left], tokens[:, left:]
+            found.append(self.after(state.caches, piece))
+            state.begun += piece.shape[1]
+        return torch.cat(found, dim=1), state
+
+    def step(
+        self, state: TransformerXLState, tokens: Int[Tensor, "N T"]
+    ) -> tuple[Float[Tensor, "N D"], TransformerXLState]:
+        """Feed each row its next tokens; what the last layer says after them, and the state then.
+
+        `state` is used up: it is extended in place, and the state after is the same one.
+        """
+        features, state = self.read(state, tokens)
+        return features[:, -1], state
+
+
+def _attention(config: TransformerXLConfig) -> MultiHeadAttention:
+    """Attention whose scores know distances."""
+    d_key = config.d_key or config.d_model // config.heads
+    return MultiHeadAttention(
+        config.d_model,
+        config.heads,
+        d_key=d_key,
+        d_value=config.d_value or config.d_model // config.heads,
+        kv_heads=config.kv_heads,
+        score=TransformerXLScore(config.heads, d_key, config.d_model),
+        dropout=config.attention_dropout,
+        output_gain=branch_gain(config.layers),
+    )
