@@ -162,6 +162,7 @@ def compare(
     from crosshead import reports
     from crosshead.data.corpora import read_aligned
     from crosshead.evaluation import compare as compare_systems
+    from crosshead.pipelines import load_translator
 
     names = reports.metric_names(metrics, tokenize)
     reports.check_distinct(bundles)
