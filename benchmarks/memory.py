@@ -26,12 +26,13 @@ from harness import (
 )
 
 from crosshead.bundle import build_model
+from crosshead.data.batching import Pairs
 from crosshead.devices import hold_kernels
+from crosshead.models.base import Shape
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
 from crosshead.training.memory import (
-    Shape,
     batch_bytes,
     memory_estimate,
     recompute_activations,
@@ -172,13 +173,13 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
     count = settings["tokens"] // settings["length"]
     rng = np.random.default_rng(1)
     ids = rng.integers(4, VOCABULARY, (count, settings["length"] - 1)).tolist()
-    examples = list(zip(ids, ids, strict=True))
+    pairs = Pairs(list(zip(ids, ids, strict=True)))
     memory.reset()
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
         for _ in range(request["updates"]):
-            updater.take(examples, np.arange(count), 1e-4)
+            updater.take(pairs, np.arange(count), 1e-4)
             progress.update += 1
         return {
             "seconds": time.perf_counter() - began,

@@ -12,6 +12,7 @@ import torch
 from harness import PeakMemory, mebibytes
 
 from crosshead.bundle import build_model
+from crosshead.data.batching import Pairs
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World, joined, shard
 from crosshead.training.optimizer import Optimizer
@@ -43,10 +44,10 @@ def measure(world: World, size: str, precision: str, sharded: bool) -> None:
     optimizer, progress = Optimizer(model, recipe.train), Progress()
     updater = Updater(model, optimizer, recipe.train, progress, print, world)
     ids = np.random.default_rng(1).integers(4, VOCABULARY, (SENTENCES, LENGTH - 1)).tolist()
-    examples, seconds = list(zip(ids, ids, strict=True)), []
+    pairs, seconds = Pairs(list(zip(ids, ids, strict=True))), []
     for _ in range(UPDATES):
         began = time.perf_counter()
-        updater.take(examples, np.arange(SENTENCES), 1e-4)
+        updater.take(pairs, np.arange(SENTENCES), 1e-4)
         seconds.append(time.perf_counter() - began)
     print(
         f"process {world.rank} of {world.size}, {'sharded' if sharded else 'replicated'}, "

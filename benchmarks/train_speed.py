@@ -45,6 +45,7 @@ from crosshead.bundle import build_model
 from crosshead.data.batching import (
     Batch,
     Example,
+    Pairs,
     collate,
     example_lengths,
     padding_share,
@@ -290,7 +291,9 @@ def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
     def update(examples: list[Example], rate: float) -> float:
         model.train()
         updater.progress.update += 1
-        outcome = updater.take(examples, np.arange(len(examples)), rate)
+        outcome = updater.take(
+            Pairs(examples, recipe.model.start_token), np.arange(len(examples)), rate
+        )
         return outcome.loss / outcome.tokens
 
     def loss(batch: Batch) -> float:
@@ -371,8 +374,11 @@ def _read_batches(path: str, first: int, count: int) -> list[Batch]:
     with safe_open(path, "pt") as tensors:
         total = len(tensors.keys()) // 3
         return [
-            Batch(*(tensors.get_tensor(f"{n % total}.{part}") for part in PARTS))
+            Batch((source, target_input), target_output)
             for n in range(first, first + count)
+            for source, target_input, target_output in [
+                [tensors.get_tensor(f"{n % total}.{part}") for part in PARTS]
+            ]
         ]
 
 

@@ -118,7 +118,7 @@ class Writer:
         progress: Callable[[float], None] = lambda share: None,
     ) -> ScoredText:
         """`score` of a text that is tokenized."""
-        stride = stride or self.context
+        stride = self.context if stride is None else stride
         if not 1 <= stride <= self.context:
             raise ConfigError(f"expected a stride from 1 to {self.context}, found {stride}")
         count = max(0, len(text) - 1)
@@ -139,7 +139,7 @@ class Writer:
         """The losses of the last tokens of windows, each of which ends where they do."""
         losses = []
         # The first windows, and the last, may be shorter than the others.
-        begins = [max(0, end - self.context) for end in ends]
+        begins = [max(0, -(-end // stride) * stride - self.context) for end in ends]
         lengths = [end - begin for begin, end in zip(begins, ends, strict=True)]
         inputs = np.zeros((2, len(ends), max(lengths)), dtype=np.int64)
         for row, (begin, end) in enumerate(zip(begins, ends, strict=True)):

@@ -36,7 +36,7 @@ SAME = """
 import json, sys
 from pathlib import Path
 import torch
-from crosshead.data.batching import plan_batches, example_lengths
+from crosshead.data.batching import Pairs
 from crosshead.data.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training.checkpoint import Progress, load_checkpoint, save_checkpoint
@@ -47,12 +47,14 @@ from crosshead.training.recipe import TrainConfig
 from crosshead.training import updater as module
 
 torch.set_num_threads(1)
-pairs, seen = copy_task(120, 20, 12, seed=1), []
-collate = module.collate
-def spy(examples, rows, start):
-    seen[-1].append(rows)
-    return collate(examples, rows, start)
-module.collate = spy
+seen = []
+
+class Spied(Pairs):
+    def collate(self, rows):
+        seen[-1].append(rows)
+        return super().collate(rows)
+
+pairs = Spied(copy_task(120, 20, 12, seed=1))
 
 def trained(world, how, parts, dropout, updates, place):
     torch.manual_seed(0)
@@ -74,7 +76,7 @@ def trained(world, how, parts, dropout, updates, place):
     made = module.Updater(model, optimizer, config, progress, print, world)
     losses = []
     while progress.update < updates:
-        plan = plan_batches(example_lengths(pairs), 160, 1, progress.epoch)
+        plan = pairs.plan(160, 1, progress.epoch)
         for rows in plan[progress.batch :][: updates - progress.update]:
             seen.append([])
             losses.append(made.take(pairs, rows, 0.01))

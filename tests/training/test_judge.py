@@ -9,9 +9,11 @@ from crosshead.bundle import build_model, weights_of
 from crosshead.data.batching import collate
 from crosshead.evaluation import bleu
 from crosshead.pipelines import Translator
-from crosshead.training.corpus import Stopped, read_corpus
-from crosshead.training.judge import GREEDY, Judge
+from crosshead.training.corpus import Stopped
+from crosshead.training.judge import GREEDY
+from crosshead.training.judge import TranslationJudge as Judge
 from crosshead.training.recipe import compose
+from crosshead.training.tasks import read_corpus
 from crosshead.training.updater import batch_loss
 
 CPU = torch.device("cpu")

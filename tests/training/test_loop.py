@@ -2,7 +2,7 @@ import copy
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.data.batching import Example, collate
+from crosshead.data.batching import Batch, Example, Pairs, collate
 from crosshead.data.synthetic import copy_task
 from crosshead.errors import UserError
 from crosshead.layers.dropout import Dropout
@@ -53,13 +53,13 @@ def settings(**changed: Any) -> TrainConfig:
 def by_sum(weights: dict[str, Tensor]) -> Validation:
     """A score that is a function of the weights alone."""
     total = float(sum(weight.abs().sum() for weight in weights.values()))
-    return Validation(total, total, total % 7)
+    return Validation(total, total, {"bleu": total % 7})
 
 
 def scripted(*scores: float) -> Callable[[dict[str, Tensor]], Validation]:
     """The scores of one validation after another."""
     remaining = iter(scores)
-    return lambda weights: Validation(1.0, 1.0, next(remaining))
+    return lambda weights: Validation(1.0, 1.0, {"bleu": next(remaining)})
 
 
 def begin(
@@ -81,7 +81,7 @@ def begin(
         progress = load_checkpoint(list_checkpoints(checkpoints)[-1], optimizer)
     log = RunLog(directory, keep=progress.log_bytes)
     lead = Lead(validate, checkpoints, log, Silent(), should_stop)
-    return Training(model, optimizer, config, lambda epoch: PAIRS, progress, lead)
+    return Training(model, optimizer, config, lambda epoch: Pairs(PAIRS), progress, lead)
 
 
 def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Training, str]:
@@ -341,7 +341,7 @@ def test_the_loss_decides_where_two_validations_have_the_same_bleu(tmp_path: Pat
     losses = iter([3.0, 1.0, 2.0])
 
     def validate(weights: dict[str, Tensor]) -> Validation:
-        return Validation(next(losses), 0.0, 0.0)
+        return Validation(next(losses), 0.0, {"bleu": 0.0})
 
     training, _ = run(tmp_path, settings(max_updates=6), validate=validate)
     assert training.progress.best_update == 4
@@ -362,7 +362,7 @@ def test_the_loss_can_be_what_validation_compares(tmp_path: Path) -> None:
     losses = iter([3.0, 1.0, 2.0])
 
     def validate(weights: dict[str, Tensor]) -> Validation:
-        return Validation(next(losses), 0.0, 50.0)
+        return Validation(next(losses), 0.0, {"bleu": 50.0})
 
     training, _ = run(tmp_path, settings(max_updates=6, metric="loss"), validate=validate)
     assert (training.progress.best_update, training.progress.best_score) == (4, [-1.0, 50.0])
@@ -486,22 +486,20 @@ def test_single_infinite_gradients_are_skipped_and_counted(
     assert steps == {3.0}
 
 
-def test_every_epoch_shows_every_pair_once_in_another_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_epoch_shows_every_pair_once_in_another_order(tmp_path: Path) -> None:
     orders: dict[int, list[int]] = {}
     training = begin(tmp_path, settings(max_epochs=3))
 
-    def examples(epoch: int) -> list[Example]:
+    class Spied(Pairs):
+        def collate(self, rows: Sequence[int]) -> Batch:
+            orders[max(orders)].extend(rows)
+            return super().collate(rows)
+
+    def pairs(epoch: int) -> Pairs:
         orders[epoch] = []
-        return PAIRS
+        return Spied(PAIRS)
 
-    def spy(examples: list[Example], rows: list[int], start: int) -> Any:
-        orders[max(orders)].extend(rows)
-        return collate(examples, rows, start)
-
-    training.examples = examples
-    monkeypatch.setattr(updater, "collate", spy)
+    training.epochs = pairs
     fit(training)
     training.lead.log.close()
     assert list(orders) == [0, 1, 2]
@@ -513,11 +511,11 @@ def test_the_examples_of_an_epoch_are_asked_for_by_its_number(tmp_path: Path) ->
     asked: list[int] = []
     training = begin(tmp_path, settings(max_epochs=3))
 
-    def examples(epoch: int) -> list[Example]:
+    def pairs(epoch: int) -> Pairs:
         asked.append(epoch)
-        return PAIRS
+        return Pairs(PAIRS)
 
-    training.examples = examples
+    training.epochs = pairs
     fit(training)
     training.lead.log.close()
     assert asked == [0, 1, 2]

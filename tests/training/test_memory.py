@@ -11,13 +11,12 @@ from torch import Tensor
 from crosshead.bundle import build_model
 from crosshead.data.batching import collate
 from crosshead.errors import ConfigError, DataError
+from crosshead.models.base import Shape
 from crosshead.training import memory
-from crosshead.training.corpus import Corpus, read_corpus
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
 from crosshead.training.memory import (
     Room,
-    Shape,
     batch_bytes,
     memory_estimate,
     memory_room,
@@ -25,7 +24,9 @@ from crosshead.training.memory import (
     refuse_what_cannot_fit,
     weight_bytes,
 )
+from crosshead.training.parallel import ParallelCorpus as Corpus
 from crosshead.training.recipe import Recipe, compose
+from crosshead.training.tasks import read_corpus
 from crosshead.training.updater import batch_loss
 
 CPU = torch.device("cpu")

@@ -11,7 +11,8 @@ import pytest
 from crosshead.data.batching import example_lengths
 from crosshead.data.tokenizers import load_tokenizer
 from crosshead.errors import DataError, UserError
-from crosshead.training.corpus import Stopped, epoch_examples, read_corpus
+from crosshead.training.corpus import Stopped
+from crosshead.training.parallel import epoch_examples, read_parallel
 from crosshead.training.recipe import Recipe, compose
 
 LINES = [f"one {word} two" for word in "abcdefghijklmnopqrst"]
@@ -31,7 +32,7 @@ def recipe(folder: Path, *assignments: str) -> Recipe:
 
 
 def test_what_is_held_out_is_not_trained_on(folder: Path) -> None:
-    corpus = read_corpus(recipe(folder), None, None)
+    corpus = read_parallel(recipe(folder), None, None)
     assert corpus.held_out
     assert len(corpus.valid) == len(corpus.valid_examples) == 2
     sources = [corpus.source_tokenizer.decode(source) for source, _ in corpus.kept.examples]
@@ -48,7 +49,7 @@ def test_what_is_held_out_is_not_trained_on(folder: Path) -> None:
 
 def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:
     settings = recipe(folder, f"valid_pairs={folder / 'tsv'}")
-    corpus = read_corpus(settings, None, None)
+    corpus = read_parallel(settings, None, None)
     assert not corpus.held_out
     assert corpus.kept.encoded.rows.tolist() == list(range(len(LINES)))
     assert corpus.valid.target == ["X Y", "X"]
@@ -58,7 +59,7 @@ def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:
 
 
 def test_the_files_are_listed_with_their_pairs(folder: Path) -> None:
-    corpus = read_corpus(recipe(folder, f"pairs={folder / 'tsv'}"), None, None)
+    corpus = read_parallel(recipe(folder, f"pairs={folder / 'tsv'}"), None, None)
     assert [(Path(file.path).name, file.pairs) for file in corpus.files] == [
         ("en", 20), ("de", 20), ("tsv", 2),
     ]  # fmt: skip
@@ -67,12 +68,12 @@ def test_the_files_are_listed_with_their_pairs(folder: Path) -> None:
 
 def test_a_run_that_goes_on_keeps_its_tokenizers(folder: Path) -> None:
     settings = recipe(folder, "tokenizer.joint=false", "tie=two-way")
-    first = read_corpus(settings, None, None)
+    first = read_parallel(settings, None, None)
     assert first.source_tokenizer.encode("one") != first.target_tokenizer.encode("one")
     first.source_tokenizer.save(folder, "source")
     first.target_tokenizer.save(folder, "target")
     (folder / "en").write_text("\n".join(f"{line} more" for line in LINES) + "\n")
-    second = read_corpus(settings, None, folder)
+    second = read_parallel(settings, None, folder)
     words = second.source_tokenizer
     assert words.vocab_size == first.source_tokenizer.vocab_size
     assert words.decode(words.encode("one more")) == "one <unk>"
@@ -80,9 +81,9 @@ def test_a_run_that_goes_on_keeps_its_tokenizers(folder: Path) -> None:
 
 
 def test_the_checksum_is_of_all_ids(folder: Path) -> None:
-    corpus = read_corpus(recipe(folder), None, None)
+    corpus = read_parallel(recipe(folder), None, None)
     before = corpus.sha256()
-    assert before == read_corpus(recipe(folder), None, None).sha256()
+    assert before == read_parallel(recipe(folder), None, None).sha256()
     fewer = dataclasses.replace(corpus, valid_examples=corpus.valid_examples[1:])
     other = dataclasses.replace(corpus, kept=dataclasses.replace(corpus.kept, sha256="0"))
     assert len({before, fewer.sha256(), other.sha256()}) == 3
@@ -92,37 +93,37 @@ def test_sampled_examples_are_others_in_each_epoch_and_the_same_again(folder: Pa
     settings = recipe(
         folder, "tokenizer.kind=bpe", "tokenizer.vocab_size=306", "tokenizer.sampling=0.5"
     )
-    draw = epoch_examples(settings, read_corpus(settings, None, None))
+    draw = epoch_examples(settings, read_parallel(settings, None, None))
     first, again, other = ([list(map(list, pair)) for pair in draw(n)] for n in (0, 0, 1))
     assert first == again != other
     plain = recipe(folder)
-    corpus = read_corpus(plain, None, None)
+    corpus = read_parallel(plain, None, None)
     assert list(epoch_examples(plain, corpus)(3)) == list(corpus.kept.examples)
 
 
 def test_text_without_a_pair_is_refused_by_its_files(folder: Path) -> None:
     (folder / "de").write_text("\n" * 20)
     with pytest.raises(DataError, match=r"en, .*de: no pair has text on both sides"):
-        read_corpus(recipe(folder), None, None)
+        read_parallel(recipe(folder), None, None)
     (folder / "de").write_text("x\n" * 20)
     (folder / "tsv").write_text(" \tX\n")
     with pytest.raises(DataError, match="tsv: no pair has text"):
-        read_corpus(recipe(folder, f"valid_pairs={folder / 'tsv'}"), None, None)
+        read_parallel(recipe(folder, f"valid_pairs={folder / 'tsv'}"), None, None)
 
 
 def test_a_cache_that_cannot_be_written_can_be_moved(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crosshead.training.corpus.IN_MEMORY", 10)
+    monkeypatch.setattr("crosshead.training.parallel.IN_MEMORY", 10)
     (tmp_path / "file").write_text("x")
     cache = tmp_path / "file/cache"
     monkeypatch.setenv("CROSSHEAD_CACHE", str(cache))
     with pytest.raises(UserError, match=r"; \$CROSSHEAD_CACHE names another place") as caught:
-        read_corpus(recipe(folder), None, None)
+        read_parallel(recipe(folder), None, None)
     assert str(caught.value).startswith(f"{cache}: cannot be")
     monkeypatch.setenv("CROSSHEAD_CACHE", str(tmp_path / "cache"))
     with pytest.raises(DataError) as refused:
-        read_corpus(recipe(folder, "data.max_length=1"), None, None)
+        read_parallel(recipe(folder, "data.max_length=1"), None, None)
     assert "CROSSHEAD_CACHE" not in str(refused.value)
 
 
@@ -130,15 +131,15 @@ def test_a_large_corpus_is_found_in_the_cache(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, said = recipe(folder, f"pairs={folder / 'tsv'}", "data.weights=[1, 2]"), list[str]()
-    small = read_corpus(settings, None, None, said.append)
-    monkeypatch.setattr("crosshead.training.corpus.IN_MEMORY", 10)
+    small = read_parallel(settings, None, None, said.append)
+    monkeypatch.setattr("crosshead.training.parallel.IN_MEMORY", 10)
     monkeypatch.setenv("CROSSHEAD_CACHE", str(tmp_path / "cache"))
-    corpora = [read_corpus(settings, None, None, said.append) for _ in range(2)]
+    corpora = [read_parallel(settings, None, None, said.append) for _ in range(2)]
     small.source_tokenizer.save(folder, "tokenizer")
     # A run that goes on neither reads nor tokenizes the text.
-    monkeypatch.setattr("crosshead.training.corpus.survey", None)
-    monkeypatch.setattr("crosshead.training.corpus.hold_out", None)
-    corpora.append(read_corpus(settings, None, folder, said.append))
+    monkeypatch.setattr("crosshead.training.parallel.survey", None)
+    monkeypatch.setattr("crosshead.training.parallel.hold_out", None)
+    corpora.append(read_parallel(settings, None, folder, said.append))
     for corpus in corpora:
         assert corpus.sha256() == small.sha256()
         assert corpus.files == small.files and corpus.valid == small.valid
@@ -156,7 +157,7 @@ def test_a_large_corpus_is_found_in_the_cache(
 def test_a_corpus_with_a_weight_comes_as_often_in_an_epoch(folder: Path) -> None:
     valid = f"valid_pairs={folder / 'tsv'}"
     settings = recipe(folder, f"pairs={folder / 'tsv'}", valid, "data.weights=[0.5, 3]")
-    corpus = read_corpus(settings, None, None)
+    corpus = read_parallel(settings, None, None)
     draw = epoch_examples(settings, corpus)
     small = [pair for row, pair in enumerate(corpus.kept.examples) if row >= 20]
     for epoch in (0, 1):
@@ -168,18 +169,18 @@ def test_a_corpus_with_a_weight_comes_as_often_in_an_epoch(folder: Path) -> None
 def test_a_text_is_read_until_somebody_asks_for_the_end(folder: Path) -> None:
     asked = iter([False, False, True])
     with pytest.raises(Stopped):
-        read_corpus(recipe(folder), None, None, should_stop=lambda: next(asked))
+        read_parallel(recipe(folder), None, None, should_stop=lambda: next(asked))
     # SentencePiece reads the text itself, in pieces of 20 pairs here, and hides what that raises.
     asked = iter([False, False, False, False, True, True])
     bpe = recipe(folder, "tokenizer.kind=bpe", "tokenizer.vocab_size=306")
     with pytest.raises(Stopped):
-        read_corpus(bpe, None, None, should_stop=lambda: next(asked))
+        read_parallel(bpe, None, None, should_stop=lambda: next(asked))
 
 
 TRAIN = """
-import crosshead.data.filters, crosshead.data.shards, crosshead.training.corpus
+import crosshead.data.filters, crosshead.data.shards, crosshead.training.parallel
 from crosshead.cli import main
-crosshead.training.corpus.IN_MEMORY = 1000
+crosshead.training.parallel.IN_MEMORY = 1000
 crosshead.data.filters.CHUNKS_A_SHARD = crosshead.data.shards.CHUNKS_A_SHARD = 2
 main()
 """

@@ -7,12 +7,13 @@ import torch
 
 from crosshead.decoding.search import DecodeConfig
 from crosshead.training.checkpoint import Progress
-from crosshead.training.corpus import Corpus, read_corpus
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
+from crosshead.training.parallel import ParallelCorpus as Corpus
 from crosshead.training.recipe import Recipe, compose
 from crosshead.training.sizes import with_sizes
 from crosshead.training.summary import card_facts, opening_lines, search_name
+from crosshead.training.tasks import read_corpus
 
 CPU = torch.device("cpu")
 MACHINE = Machine(CPU, 1, torch.float32, "as asked")

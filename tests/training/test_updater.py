@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from crosshead.data.batching import collate
+from crosshead.data.batching import Pairs, collate
 from crosshead.data.synthetic import copy_task
 from crosshead.layers.dropout import Dropout
 from crosshead.models.transformer import Transformer, TransformerConfig
@@ -71,7 +71,7 @@ def gradients(made: Updater, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, 
         return 1.0
 
     monkeypatch.setattr(made.optimizer, "step", step)
-    return made.take(PAIRS, ROWS, 0.01), found
+    return made.take(Pairs(PAIRS), ROWS, 0.01), found
 
 
 def assert_alike(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float) -> None:
@@ -106,7 +106,7 @@ def test_parts_side_by_side_are_those_one_after_the_other(
     many = updater(parts=parts, abreast=abreast, dropout=True, recompute=recompute)
     for number in range(3):
         one.progress.update = many.progress.update = number
-        expected, found = one.take(PAIRS, ROWS, 0.01), many.take(PAIRS, ROWS, 0.01)
+        expected, found = one.take(Pairs(PAIRS), ROWS, 0.01), many.take(Pairs(PAIRS), ROWS, 0.01)
         assert found.loss == pytest.approx(expected.loss, rel=1e-12)
         assert found.norm == pytest.approx(expected.norm, rel=1e-12)
         assert found.tokens == expected.tokens
@@ -118,7 +118,7 @@ def test_parts_side_by_side_are_the_same_every_time() -> None:
         made = updater(parts=2, abreast=2, dropout=True, dtype=torch.bfloat16)
         for number in range(4):
             made.progress.update = number
-            made.take(PAIRS, ROWS, 0.01)
+            made.take(Pairs(PAIRS), ROWS, 0.01)
         return made.optimizer.weights()
 
     first = weights()
@@ -152,7 +152,7 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
         return batch_loss(model, batch, smoothing)
 
     monkeypatch.setattr(module, "batch_loss", limited)
-    found = made.take(PAIRS, ROWS[:2], 0.01)
+    found = made.take(Pairs(PAIRS), ROWS[:2], 0.01)
     assert (made.progress.parts, made.progress.side_by_side) == (2, False)
     assert capsys.readouterr().out == (
         "not enough memory for update 1: batches are computed one part after the other from here "
@@ -160,7 +160,7 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
     )
     monkeypatch.setattr(module, "batch_loss", batch_loss)
     plenty = updater(abreast=2, dropout=True)
-    expected = plenty.take(PAIRS, ROWS[:2], 0.01)
+    expected = plenty.take(Pairs(PAIRS), ROWS[:2], 0.01)
     assert found.loss == pytest.approx(expected.loss, rel=1e-12)
     assert_alike(made.optimizer.weights(), plenty.optimizer.weights(), 1e-9)
     config, progress = made.config, made.progress
@@ -178,7 +178,7 @@ def test_memory_that_ends_in_the_step_ends_the_run(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(made.optimizer.adam, "step", step)
     with pytest.raises(MemoryError):
-        made.take(PAIRS, ROWS, 0.01)
+        made.take(Pairs(PAIRS), ROWS, 0.01)
     assert len(steps) == 1
 
 
@@ -219,7 +219,7 @@ def test_what_a_failed_attempt_held_is_free_before_the_next(
     gc.collect()
     gc.disable()
     try:
-        made.take(PAIRS, ROWS, 0.01)
+        made.take(Pairs(PAIRS), ROWS, 0.01)
     finally:
         gc.enable()
     assert alive_at_retry
@@ -310,7 +310,7 @@ def test_other_errors_and_single_pairs_are_not_tried_again(
         monkeypatch.setattr(module, "batch_loss", broken)
         made = updater()
         with pytest.raises(RowTooLarge if isinstance(error, MemoryError) else RuntimeError):
-            made.take(PAIRS, ROWS[:4], 0.01)
+            made.take(Pairs(PAIRS), ROWS[:4], 0.01)
         assert made.progress.parts == (1 if isinstance(error, RuntimeError) else 4)
 
 

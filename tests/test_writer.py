@@ -1,0 +1,142 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from crosshead.bundle import Bundle, BundleConfig, build_model
+from crosshead.data.stream import Stream, decode_text, encode_text
+from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
+from crosshead.decoding.search import DecodeConfig
+from crosshead.errors import ConfigError
+from crosshead.models.language import LanguageConfig
+from crosshead.vocabulary import EOS
+from crosshead.writer import Writer, _Shown
+
+CONTEXT = 12
+TEXT = "to be or not\nto be\n\nthat is the question\n"
+
+
+def writer_of(tokenizer: Tokenizer, seed: int = 0) -> Writer:
+    config = LanguageConfig(
+        layers=2, d_model=16, d_ff=32, heads=2, dropout=0.0, positions="learned", max_length=CONTEXT
+    )
+    torch.manual_seed(seed)
+    model = build_model(config, tokenizer.vocab_size, tokenizer.vocab_size).double().eval()
+    bundle = BundleConfig(
+        task="language", model=config, joint_tokenizer=True,
+        source_vocabulary=tokenizer.vocab_size, target_vocabulary=tokenizer.vocab_size,
+        longest_source=CONTEXT, decode=DecodeConfig(beam=1, sample=True),
+    )  # fmt: skip
+    return Writer(Bundle(bundle, model, tokenizer, tokenizer))
+
+
+@pytest.fixture(scope="module")
+def writer() -> Writer:
+    return writer_of(train_tokenizer(TokenizerConfig(kind="characters"), TEXT.split("\n")))
+
+
+def losses(writer: Writer, ids: list[int]) -> list[float]:
+    """Of every token but the first, given all before it in a window that begins with the text."""
+    with torch.inference_mode():
+        logits = writer.model(torch.tensor([ids[:-1]]))
+    log_probs = logits.log_softmax(-1)[0]
+    return [-float(log_probs[place, index]) for place, index in enumerate(ids[1:])]
+
+
+def test_the_same_seed_writes_the_same_and_another_does_not(writer: Writer) -> None:
+    first = writer("to be", length=40)
+    assert first.startswith("to be")
+    assert writer("to be", length=40) == first
+    other = DecodeConfig(beam=1, sample=True, seed=2)
+    assert "".join(writer.write("to be", length=40, decode=other)) != first[5:]
+    assert "".join(writer.write("to be", length=40, number=1)) != first[5:]
+
+
+def test_what_is_written_in_pieces_is_what_is_written_as_a_whole(writer: Writer) -> None:
+    pieces = list(writer.write("to be", length=30))
+    assert len([piece for piece in pieces if piece]) > 10
+    assert "to be" + "".join(pieces) == writer("to be", length=30)
+
+
+def test_greedy_writing_takes_the_most_probable_token_of_what_is_seen(writer: Writer) -> None:
+    """Also beyond the context, where it goes on from the last half of what it has seen."""
+    greedy = DecodeConfig(beam=1)
+    written = "".join(writer.write("to", length=30, decode=greedy))
+    seen, expected = [EOS, *encode_text(writer.tokenizer, "to").tolist()], []
+    forbidden = list(writer.bundle.specials.forbidden)
+    while len(expected) < 30:
+        if len(seen) >= CONTEXT + 1:
+            seen = seen[-(CONTEXT // 2) :]
+        with torch.no_grad():
+            logits = writer.model(torch.tensor([seen]))[0, -1]
+        logits[forbidden] = -math.inf
+        expected.append(int(logits.argmax()))
+        seen = [*seen, expected[-1]]
+    line = [*encode_text(writer.tokenizer, "to").tolist(), *expected]
+    assert "to" + written == decode_text(writer.tokenizer, line)
+
+
+def test_a_beam_writes_what_is_at_least_as_probable(writer: Writer) -> None:
+    def log_prob(text: str) -> float:
+        return -sum(losses(writer, [EOS, *encode_text(writer.tokenizer, text).tolist()]))
+
+    beam = "".join(writer.write("", length=8, decode=DecodeConfig(beam=4, length_penalty=0.0)))
+    greedy = "".join(writer.write("", length=8, decode=DecodeConfig(beam=1)))
+    assert log_prob(beam) >= log_prob(greedy) - 1e-9
+
+
+def test_it_ends_before_what_it_is_to_stop_at(writer: Writer) -> None:
+    whole = "".join(writer.write("to", length=60))
+    stop = whole[20:23]
+    stopped = "".join(writer.write("to", length=60, stop=stop))
+    assert stopped == whole[: whole.index(stop)]
+    assert "".join(writer.write("to", length=60, stop="\u2603")) == whole
+
+
+def test_characters_of_several_tokens_are_shown_whole() -> None:
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
+    snowman = "\u2603"
+    shown = _Shown(tokenizer, "", after=[])
+    ids = tokenizer.encode("ab" + snowman + "c")
+    pieces = [*(shown.add(index) for index in ids), shown.rest()]
+    assert "".join(pieces) == "ab" + snowman + "c"
+    assert all("\ufffd" not in piece for piece in pieces)
+
+
+@pytest.mark.parametrize("kind", ["characters", "bytes", "bpe"])
+def test_scores_are_those_of_the_model_window_by_window(kind: str) -> None:
+    config = TokenizerConfig(kind=kind, vocab_size=300)
+    writer = writer_of(train_tokenizer(config, TEXT.split("\n")))
+    ids = encode_text(writer.tokenizer, TEXT).tolist()
+    found = writer.score(TEXT)
+    assert sum(tokens for _, tokens, _ in found.windows) == len(ids) - 1
+    first = 1 if ids[0] == EOS else len(writer.tokenizer.decode(ids[:1]))
+    assert sum(characters for *_, characters in found.windows) == len(TEXT) - first
+    for number, (loss, tokens, _) in enumerate(found.windows):
+        window = ids[number * CONTEXT : number * CONTEXT + tokens + 1]
+        assert loss == pytest.approx(sum(losses(writer, window)), rel=1e-5)
+
+
+@pytest.mark.parametrize("stride", [1, 5, CONTEXT])
+def test_a_stride_gives_every_token_more_to_see(writer: Writer, stride: int) -> None:
+    ids = encode_text(writer.tokenizer, TEXT).tolist()
+    found = writer.score_ids(Stream(np.array(ids), len(TEXT)), stride)
+    expected = []
+    for place in range(len(ids) - 1):
+        end = min(len(ids) - 1, place // stride * stride + stride)
+        begin = max(0, place // stride * stride + stride - CONTEXT)
+        expected.append(losses(writer, ids[begin : end + 1])[place - begin])
+    assert sum(loss for loss, *_ in found.windows) == pytest.approx(sum(expected), rel=1e-6)
+    assert f"stride:{stride}" in found.how
+
+
+@pytest.mark.parametrize("stride", [0, -1, CONTEXT + 1])
+def test_a_stride_that_cannot_be_is_refused(writer: Writer, stride: int) -> None:
+    with pytest.raises(ConfigError, match=f"stride from 1 to {CONTEXT}, found {stride}"):
+        writer.score(TEXT, stride=stride)
+
+
+def test_nothing_to_write_is_refused(writer: Writer) -> None:
+    with pytest.raises(ConfigError, match="1 or more, found 0"):
+        writer("to", length=0)
