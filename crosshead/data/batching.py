@@ -73,6 +73,8 @@ class Batch:
 class Epoch(Protocol):
     """What an epoch is trained on: rows, that go together in batches, each made when it is due."""
 
+    row: str
+    """What a row is called."""
     bound: str
     """The setting that bounds the length of a row."""
 
@@ -89,6 +91,10 @@ class Epoch(Protocol):
         """Some rows as a batch."""
         ...
 
+    def tokens(self, row: int) -> str:
+        """How many tokens a row has, in words."""
+        ...
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -96,7 +102,7 @@ class Pairs:
 
     examples: Sequence[Example]
     start: int = BOS
-    bound = "data.max_length"
+    row, bound = "pair", "data.max_length"
 
     @property
     def lengths(self) -> np.ndarray:
@@ -110,6 +116,11 @@ class Pairs:
     def collate(self, rows: Sequence[int]) -> Batch:
         """`collate` some of the pairs."""
         return collate(self.examples, rows, self.start)
+
+    def tokens(self, row: int) -> str:
+        """The tokens of both sides."""
+        source, target = map(len, self.examples[row])
+        return f"{source:,} and {target:,}"
 
 
 # How far, in tokens, the shorter sides of neighbours may differ by chance. More of it mixes the

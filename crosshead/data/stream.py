@@ -78,7 +78,7 @@ class Windows:
     ids: np.ndarray
     context: int
     first: int = 0
-    bound = "data.context"
+    row, bound = "window", "data.context"
 
     @property
     def lengths(self) -> np.ndarray:
@@ -111,6 +111,10 @@ class Windows:
                 inputs[offset, number, :length] = found
         tokens, following = torch.from_numpy(inputs)
         return Batch((tokens,), following)
+
+    def tokens(self, row: int) -> str:
+        """How many ids a window predicts."""
+        return f"{self.lengths[row, 0]:,}"
 
     def _cut(self, order: np.ndarray, max_tokens: int) -> Plan:
         rows = max(1, max_tokens // self.context)

@@ -285,12 +285,11 @@ def _diverged(training: Training, epoch: Epoch, rows: np.ndarray) -> Diverged:
 def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
     """The error that ends a run whose memory does not suffice for a row, which is written down."""
     longest = int(rows[epoch.lengths[rows].sum(axis=1).argmax()])
-    tokens = " and ".join(f"{length:,}" for length in epoch.lengths[longest].tolist())
     kept = training.lead.keep_batch(epoch, [longest]) if training.lead else ""
     return UserError(
-        f"not enough memory for update {training.progress.update + 1}, one row at a time: its "
-        f"longest has {tokens} tokens{kept}; go on with more memory (--resume), or begin again "
-        f"with a lower {epoch.bound}"
+        f"not enough memory for update {training.progress.update + 1}, one {epoch.row} at a "
+        f"time: its longest has {epoch.tokens(longest)} tokens{kept}; go on with more memory "
+        f"(--resume), or begin again with a lower {epoch.bound}"
     )
 
 

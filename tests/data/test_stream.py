@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +48,8 @@ def test_windows_predict_every_id_once(first: int, context: int) -> None:
     for rows in windows.plan(3 * context, seed=1, epoch=0):
         batch = windows.collate(rows.tolist())
         [tokens] = batch.inputs
-        for before, after in zip(tokens.flatten().tolist(), batch.target_output.flatten().tolist()):
+        both = torch.stack([tokens, batch.target_output]).flatten(1).T
+        for before, after in both.tolist():
             assert (before == PAD) == (after == PAD)
             if after != PAD:
                 assert after == before + 1  # what follows in the text

@@ -64,7 +64,7 @@ def test_the_bleu_on_the_way_is_greedy_and_that_of_the_end_the_recipes(judge: Ju
     chosen = weights(judge, 1)
     found, scores = judge.validate(chosen), judge.scores(chosen)
     valid, translator = judge.corpus.valid, Translator(judge.bundle_of(chosen))
-    for decode, value in ((GREEDY, found.bleu), (judge.recipe.decode, scores[0].value)):
+    for decode, value in ((GREEDY, found.others["bleu"]), (judge.recipe.decode, scores[0].value)):
         best = translator.translate(valid.source, decode=decode)
         assert bleu([each[0].text for each in best], valid.target) == pytest.approx(value)
     assert [(score.metric, score.test_set) for score in scores] == [

@@ -203,13 +203,18 @@ def test_a_pair_that_memory_does_not_hold_is_written_down(
         raise MemoryError
 
     monkeypatch.setattr(updater, "batch_loss", failing)
-    kept: list[list[Example]] = []
+    kept: list[Example] = []
+
+    def keep(epoch: Pairs, rows: list[int]) -> str:
+        kept.extend(epoch.examples[row] for row in rows)
+        return "; it is there"
+
     training = begin(tmp_path, settings(max_updates=2))
-    training.lead.keep_batch = lambda batch: kept.append(batch) or "; it is there"
+    training.lead.keep_batch = keep
     with pytest.raises(UserError, match="one pair at a time: its longest has") as caught:
         fit(training)
     training.lead.log.close()
-    [[(source, target)]] = kept
+    [(source, target)] = kept
     assert f"has {len(source)} and {len(target)} tokens; it is there; go on with more" in str(
         caught.value
     )
@@ -279,8 +284,8 @@ def test_the_budget_of_updates(tmp_path: Path) -> None:
 
 
 def test_the_budget_of_epochs(tmp_path: Path) -> None:
-    batches = len(loop.plan_batches(loop.example_lengths(PAIRS), 80, 1, 0))
-    batches += len(loop.plan_batches(loop.example_lengths(PAIRS), 80, 1, 1))
+    batches = len(Pairs(PAIRS).plan(80, 1, 0))
+    batches += len(Pairs(PAIRS).plan(80, 1, 1))
     training, reason = run(tmp_path, settings(max_updates=500, max_epochs=2))
     assert (training.progress.epoch, training.progress.batch) == (2, 0)
     assert (training.progress.update, reason) == (batches, "max_epochs 2 is reached")
@@ -538,8 +543,8 @@ def test_the_bar_moves_within_an_epoch(tmp_path: Path) -> None:
     training.lead.display = watching = Watching()
     fit(training)
     training.lead.log.close()
-    first = len(loop.plan_batches(loop.example_lengths(PAIRS), 80, 1, 0))
-    second = len(loop.plan_batches(loop.example_lengths(PAIRS), 80, 1, 1))
+    first = len(Pairs(PAIRS).plan(80, 1, 0))
+    second = len(Pairs(PAIRS).plan(80, 1, 1))
     expected = [batch / first / 2 for batch in range(1, first + 1)]
     expected += [0.5 + batch / second / 2 for batch in range(1, second + 1)]
     assert watching.shares == pytest.approx(expected)

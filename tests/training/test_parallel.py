@@ -55,12 +55,12 @@ def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:
     assert corpus.valid.target == ["X Y", "X"]
     typed = settings.data.renamed(["a", "b", "typed.tsv"])
     assert corpus.validation(typed) == "2 pairs of typed.tsv"
-    assert corpus.longest_source == 3
+    assert corpus.reach == 3
 
 
 def test_the_files_are_listed_with_their_pairs(folder: Path) -> None:
     corpus = read_parallel(recipe(folder, f"pairs={folder / 'tsv'}"), None, None)
-    assert [(Path(file.path).name, file.pairs) for file in corpus.files] == [
+    assert [(Path(file.path).name, file.lines) for file in corpus.files] == [
         ("en", 20), ("de", 20), ("tsv", 2),
     ]  # fmt: skip
     assert len({file.sha256 for file in corpus.files}) == 3

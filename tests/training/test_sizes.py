@@ -3,7 +3,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from crosshead.data.batching import Example
+from crosshead.data.batching import Example, Pairs
 from crosshead.data.subwords import VocabularyError
 from crosshead.data.text import Origin, ParallelText
 from crosshead.data.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig
@@ -77,7 +77,7 @@ def examples(count: int) -> list[Example]:
 @pytest.mark.parametrize(("batches", "every"), [(3, 200), (700, 700), (3000, 2000)])
 def test_validation_comes_once_an_epoch_within_bounds(batches: int, every: int) -> None:
     recipe = compose(assignments=["train.batch_tokens=257"])
-    chosen = with_sizes(recipe, recipe.tokenizer, examples(batches)).train
+    chosen = with_sizes(recipe, recipe.tokenizer, Pairs(examples(batches))).train
     assert chosen.valid_every == every
     assert chosen.warmup == warmup_updates(recipe.train, batches)
 
@@ -85,7 +85,7 @@ def test_validation_comes_once_an_epoch_within_bounds(batches: int, every: int) 
 def test_what_is_stated_stays() -> None:
     recipe = compose("base", assignments=["train.valid_every=7"])
     tokenizer = recipe.tokenizer.model_copy(update={"vocab_size": 99})
-    chosen = with_sizes(recipe, tokenizer, examples(3))
+    chosen = with_sizes(recipe, tokenizer, Pairs(examples(3)))
     assert chosen.train == recipe.train
     assert (chosen.train.warmup, chosen.train.valid_every) == (4000, 7)
     assert chosen.tokenizer.vocab_size == 99

@@ -10,9 +10,9 @@ from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
 from crosshead.training.parallel import ParallelCorpus as Corpus
-from crosshead.training.recipe import Recipe, compose
+from crosshead.training.recipe import Recipe, compose, search_name
 from crosshead.training.sizes import with_sizes
-from crosshead.training.summary import card_facts, opening_lines, search_name
+from crosshead.training.summary import card_facts, opening_lines
 from crosshead.training.tasks import read_corpus
 
 CPU = torch.device("cpu")
@@ -29,7 +29,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus
     data = {"source": [str(tmp_path / "en")], "target": [str(tmp_path / "de")], "valid_size": 1}
     recipe = compose(flags={"data": data}, assignments=["tokenizer.kind=words", "decode.beam=7"])
     corpus = read_corpus(recipe, None, None)
-    return with_sizes(recipe, corpus.tokenizer, corpus.kept.examples), corpus
+    return with_sizes(recipe, corpus.tokenizer, corpus.epochs(recipe)(0)), corpus
 
 
 def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None:
@@ -38,8 +38,8 @@ def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None
     assert text.startswith("19 pairs to train on (left out: 1 empty side; see left-out.tsv); ")
     assert text.endswith("validation: 1 pair held out of the training files (held-out.tsv)")
     assert sizes == (
-        f"1.23 M parameters, vocabulary {corpus.source_tokenizer.vocab_size}, batches of 4,096 "
-        "tokens, warm-up of 200 updates, validation every 200 updates"
+        f"transformer, 1.23 M parameters, vocabulary {corpus.source_tokenizer.vocab_size}, "
+        "batches of 4,096 tokens, warm-up of 200 updates, validation every 200 updates"
     )
     assert machine.startswith("on cpu, 1 thread, float32 (as asked); about 0.5 GB of memory")
     assert warning.startswith("warning: of 19 pairs a model learns no more than to repeat them; ")
@@ -61,7 +61,17 @@ def test_a_hundred_pairs_are_no_longer_few(run: tuple[Recipe, Corpus]) -> None:
 def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
     progress = Progress(update=7, commands=["begin", "", "go on"], names=["en", "de"])
-    facts = card_facts(recipe, Path("out"), corpus, MACHINE, progress, 9, "the best", [])
+    facts = card_facts(
+        recipe,
+        Path("out"),
+        corpus,
+        MACHINE,
+        progress,
+        9,
+        "the best",
+        [],
+        "beam 7, length penalty 0.6",
+    )
     assert [file.path for file in facts.files] == ["en", "de"]
     assert 'source = ["en"]' in facts.recipe and str(Path.cwd()) not in facts.recipe
     assert facts.commands == ["begin", "go on"]  # a library's call types nothing
