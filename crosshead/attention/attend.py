@@ -113,7 +113,7 @@ def sdpa(
 
 def attend(
     query: Float[Tensor, "B H Q E"],
-    key: Float[Tensor, "#B #H K E"],
+    key: Float[Tensor, "#B #H K Ek"],
     value: Float[Tensor, "#B #H K Ev"],
     *,
     mask: Bool[Tensor, "#B #H #Q #K"] | None = None,
