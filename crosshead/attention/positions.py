@@ -1,31 +1,122 @@
-"""Where a token stands: vectors added to embeddings."""
+"""Where a token stands: vectors added to embeddings, or queries and keys turned by an angle."""
 
 import math
 from typing import Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 Layout = Literal["interleaved", "halves"]
+"""Two numbers that belong together stand side by side, or all the first before all the second."""
+
+Rate = Literal["paper", "tensor2tensor"]
+"""How fast the angles of a vector's pairs of numbers grow with the position: see `angles`."""
 
 
-def sinusoidal(
-    length: int, d_model: int, *, layout: Layout = "interleaved"
-) -> Float[Tensor, "T D"]:
-    """Sinusoids of geometrically growing wavelength for positions 0 to `length - 1`.
+def angles(length: int, d_model: int, rate: Rate = "paper") -> Float[Tensor, "T P"]:
+    """The angle of each pair of numbers, in float64, at positions 0 to `length - 1`.
 
-    PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same)
-    (Vaswani et al. 2017, section 3.5). `layout` puts sines and cosines side by side as the paper
-    does, or all sines before all cosines as Marian and Hugging Face do; an odd `d_model` has one
-    sine more.
+    Pair i turns by 10000^(-2i/d_model) a position (Vaswani et al. 2017, section 3.5), or by
+    10000^(-i/(d_model/2 - 1)), so that the last pair turns by 1/10000 exactly: that is what
+    Tensor2Tensor, the code of that paper, computes, and Marian after it. Hugging Face's Marian has
+    the paper's. An odd `d_model` has one number more, which counts as a pair.
     """
     position = torch.arange(length, dtype=torch.float64)
     pair = torch.arange(math.ceil(d_model / 2), dtype=torch.float64)
-    angle = position[:, None] * torch.pow(10000.0, -2.0 * pair / d_model)
+    pairs = d_model / 2 if rate == "paper" else max(len(pair) - 1, 1)
+    return position[:, None] * torch.pow(10000.0, -pair / pairs)
+
+
+def sinusoidal(
+    length: int, d_model: int, *, layout: Layout = "interleaved", rate: Rate = "paper"
+) -> Float[Tensor, "T D"]:
+    """Sinusoids of geometrically growing wavelength for positions 0 to `length - 1`.
+
+    PE(pos, 2i) = sin(angle_i), PE(pos, 2i+1) = cos(angle_i), where angle_i is
+    pos / 10000^(2i/d_model) (Vaswani et al. 2017, section 3.5) or what `rate` says. `layout` puts
+    sines and cosines side by side as the paper does, or all sines before all cosines as
+    Tensor2Tensor, Marian and Hugging Face do; an odd `d_model` has one sine more.
+    """
+    angle = angles(length, d_model, rate)
     sine, cosine = angle.sin(), angle.cos()[:, : d_model // 2]
     if layout == "halves":
         return torch.cat((sine, cosine), dim=1).float()
     table = torch.empty(length, d_model, dtype=torch.float64)
     table[:, 0::2], table[:, 1::2] = sine, cosine
     return table.float()
+
+
+def shift(
+    k: int, d_model: int, *, layout: Layout = "interleaved", rate: Rate = "paper"
+) -> Float[Tensor, "D D"]:
+    """The matrix M_k with PE(pos + k) = M_k PE(pos) at every position, in float64.
+
+    It turns each pair by k times what it turns a position: sin(a + b) and cos(a + b) are linear in
+    sin(a) and cos(a). This is why the paper chose sinusoids (Vaswani et al. 2017, section 3.5).
+    `k` may be negative. Raises `ValueError` for an odd `d_model`: its last sine has no cosine.
+    """
+    if d_model % 2:
+        raise ValueError(f"d_model {d_model} is odd: the last sine has no cosine to mix with")
+    angle = k * angles(2, d_model, rate)[1]
+    sine, cosine = _pairs(torch.arange(d_model), layout)
+    matrix = torch.zeros(d_model, d_model, dtype=torch.float64)
+    matrix[sine, sine] = matrix[cosine, cosine] = angle.cos()
+    matrix[sine, cosine], matrix[cosine, sine] = angle.sin(), -angle.sin()
+    return matrix
+
+
+class SinusoidalPositions(nn.Module):
+    """The fixed sinusoids of Vaswani et al. 2017, section 3.5, for any length."""
+
+    def __init__(self, d_model: int, layout: Layout, rate: Rate = "paper") -> None:
+        super().__init__()
+        self.d_model, self.layout, self.rate = d_model, layout, rate
+        # Computed as far as it is looked up, and so in a model that was built without memory too.
+        table = torch.empty(0, d_model, device="cpu")
+        self.register_buffer("table", table, persistent=False)
+        self.table: Tensor
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
+        """The vectors of positions `start` to `start + length - 1`."""
+        end = start + length
+        table = self.table
+        if end > table.shape[0]:  # another thread may be doing the same
+            table = sinusoidal(2 * end, self.d_model, layout=self.layout, rate=self.rate).to(table)
+            self.table = table
+        return table[start:end]
+
+
+class Rotary(nn.Module):
+    """Queries and keys turned, pair by pair, by the angles of their positions.
+
+    Su et al. 2021, "RoFormer", section 3.2.2, Eq. 15, computed as in section 3.4.2, Eq. 34: the
+    product of a query and a key then depends on their distance alone. Of the numbers of a vector
+    i and i + d/2 are a pair (`halves`), as in GPT-NeoX and in Llama as Hugging Face has it, or
+    2i and 2i + 1 (`interleaved`), as in the paper, GPT-J and Meta's Llama. One is the other with
+    columns of W^Q and W^K in another order; halves are faster. It is a `Rotate` of `multihead`.
+    """
+
+    def __init__(self, d_key: int, pairing: Layout = "halves") -> None:
+        super().__init__()
+        if d_key % 2:
+            raise ValueError(f"d_key {d_key} is odd: rotary positions turn pairs of numbers")
+        self.pairing: Layout = pairing
+        self.sinusoids = SinusoidalPositions(d_key, "halves")
+
+    def forward(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
+        """Queries or keys, turned; the first of them stands at position `start`."""
+        sine, cosine = self.sinusoids(start, x.shape[2]).chunk(2, dim=-1)
+        first, second = _pairs(x, self.pairing)
+        turned = first * cosine - second * sine, first * sine + second * cosine
+        if self.pairing == "halves":
+            return torch.cat(turned, dim=-1)
+        return torch.stack(turned, dim=-1).flatten(-2)
+
+
+def _pairs(x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+    """The first and the second numbers of the pairs that lie along the last axis."""
+    if layout == "interleaved":
+        return x[..., 0::2], x[..., 1::2]
+    first, second = x.chunk(2, dim=-1)
+    return first, second

@@ -7,31 +7,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from crosshead.attention.positions import Layout, sinusoidal
+from crosshead.attention.positions import SinusoidalPositions
 from crosshead.errors import UserError
 from crosshead.layers.dropout import Dropout
 from crosshead.vocabulary import PAD
-
-
-class SinusoidalPositions(nn.Module):
-    """The fixed sinusoids of Vaswani et al. 2017, section 3.5, for any length."""
-
-    def __init__(self, d_model: int, layout: Layout) -> None:
-        super().__init__()
-        self.d_model, self.layout = d_model, layout
-        # Computed as far as it is looked up, and so in a model that was built without memory too.
-        table = torch.empty(0, d_model, device="cpu")
-        self.register_buffer("table", table, persistent=False)
-        self.table: Tensor
-
-    def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
-        """The vectors of positions `start` to `start + length - 1`."""
-        end = start + length
-        table = self.table
-        if end > table.shape[0]:  # another thread may be doing the same
-            table = sinusoidal(2 * end, self.d_model, layout=self.layout).to(table)
-            self.table = table
-        return table[start:end]
 
 
 class LearnedPositions(nn.Module):

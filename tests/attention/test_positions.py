@@ -4,8 +4,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import GPTJConfig, LlamaConfig, MarianConfig
+from transformers.models.gpt_neox import modeling_gpt_neox
+from transformers.models.gptj import modeling_gptj
+from transformers.models.llama import modeling_llama
+from transformers.models.marian import modeling_marian
 
-from crosshead.attention.positions import sinusoidal
+from crosshead.attention.positions import (
+    Layout,
+    Rate,
+    Rotary,
+    shift,
+    sinusoidal,
+)
 
 
 def formula(rows: range, d_model: int) -> torch.Tensor:
@@ -34,16 +45,51 @@ def test_halves_are_the_same_columns_in_another_order(d_model: int) -> None:
     assert torch.equal(halves, sinusoidal(20, d_model)[:, columns])
 
 
-def test_a_later_position_is_a_linear_map_of_an_earlier_one() -> None:
-    """PE(pos + k) = M_k PE(pos) with one M_k for all pos: the paper's reason for sinusoids."""
-    d_model, k = 8, 5
-    table = sinusoidal(200, d_model).double()
-    angles = k / 10000.0 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    shift = torch.block_diag(*(
-        torch.tensor([[a.cos(), a.sin()], [-a.sin(), a.cos()]], dtype=torch.float64)
-        for a in angles
-    ))  # fmt: skip
-    torch.testing.assert_close(table[k:], table[:-k] @ shift.T, rtol=0, atol=1e-6)
+@pytest.mark.parametrize("d_model", [2, 7, 16])
+def test_halves_are_those_of_marian_in_hugging_face(d_model: int) -> None:
+    config = MarianConfig(d_model=d_model, max_position_embeddings=50)
+    theirs = modeling_marian.MarianSinusoidalPositionalEmbedding(50, config.d_model)
+    torch.testing.assert_close(sinusoidal(50, d_model, layout="halves"), theirs.create_weight())
+
+
+@pytest.mark.parametrize("d_model", [4, 16, 512])
+def test_the_rate_of_marian_and_tensor2tensor(d_model: int) -> None:
+    """Angles pos * exp(-i log(10000) / (d/2 - 1)): timescales from 1 to 10000, both included."""
+    half = d_model // 2
+    expected = torch.zeros(40, d_model, dtype=torch.float64)
+    for position in range(40):
+        for i in range(half):
+            angle = position * math.exp(-i * math.log(10000) / (half - 1))
+            expected[position, i], expected[position, half + i] = math.sin(angle), math.cos(angle)
+    found = sinusoidal(40, d_model, layout="halves", rate="tensor2tensor")
+    torch.testing.assert_close(found, expected.float())
+    assert (found - sinusoidal(40, d_model, layout="halves")).abs().max() > 0.01
+
+
+EVERY = [
+    (layout, rate) for layout in ("interleaved", "halves") for rate in ("paper", "tensor2tensor")
+]
+
+
+@pytest.mark.parametrize(("layout", "rate"), EVERY)
+@pytest.mark.parametrize("k", [1, 37, -5])
+def test_a_later_position_is_a_linear_map_of_an_earlier_one(
+    layout: Layout, rate: Rate, k: int
+) -> None:
+    """One matrix for all positions, which is a rotation: the paper's reason for sinusoids."""
+    table = sinusoidal(200, 8, layout=layout, rate=rate).double()
+    matrix = shift(k, 8, layout=layout, rate=rate)
+    earlier, later = (table[:-k], table[k:]) if k > 0 else (table[-k:], table[:k])
+    torch.testing.assert_close(later, earlier @ matrix.T, rtol=0, atol=1e-6)
+    torch.testing.assert_close(matrix @ matrix.T, torch.eye(8, dtype=torch.float64))
+    two, back = (shift(n, 8, layout=layout, rate=rate) for n in (2 * k, -k))
+    torch.testing.assert_close(matrix @ matrix, two)
+    torch.testing.assert_close(two @ back, matrix)
+
+
+def test_a_lone_sine_cannot_be_shifted() -> None:
+    with pytest.raises(ValueError, match="d_model 7 is odd"):
+        shift(1, 7)
 
 
 def test_late_positions_are_exact() -> None:
@@ -52,3 +98,59 @@ def test_late_positions_are_exact() -> None:
     torch.testing.assert_close(
         row, torch.tensor([math.sin(100_003), math.cos(100_003)]), rtol=0, atol=1e-7
     )
+
+
+# Rotary positions
+
+
+def heads(length: int, width: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    torch.manual_seed(length)
+    return torch.randn(2, 3, length, width, dtype=dtype)
+
+
+def test_halves_turn_as_in_llama_and_gpt_neox() -> None:
+    query, key = heads(9, 8, torch.float32), heads(9, 8, torch.float32)
+    config = LlamaConfig(hidden_size=24, num_attention_heads=3, head_dim=8)
+    cosine, sine = modeling_llama.LlamaRotaryEmbedding(config)(query, torch.arange(9)[None])
+    rotary = Rotary(8)
+    for module in (modeling_llama, modeling_gpt_neox):
+        turned = module.apply_rotary_pos_emb(query, key, cosine, sine)
+        torch.testing.assert_close(rotary(query, 0), turned[0])
+        torch.testing.assert_close(rotary(key, 0), turned[1])
+
+
+def test_interleaved_turn_as_in_gpt_j() -> None:
+    x = heads(9, 8, torch.float32)
+    table = modeling_gptj.create_sinusoidal_positions(GPTJConfig().n_positions, 8)[None, :9]
+    sine, cosine = table.chunk(2, dim=-1)
+    turned = modeling_gptj.apply_rotary_pos_emb(x.transpose(1, 2), sine, cosine).transpose(1, 2)
+    torch.testing.assert_close(Rotary(8, "interleaved")(x, 0), turned)
+
+
+def test_the_pairings_are_the_same_columns_in_another_order() -> None:
+    x, order = heads(5, 8), torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])
+    interleaved, halves = Rotary(8, "interleaved").double(), Rotary(8).double()
+    torch.testing.assert_close(interleaved(x, 3)[..., order], halves(x[..., order], 3))
+
+
+@pytest.mark.parametrize("pairing", ["halves", "interleaved"])
+def test_products_depend_on_the_distance_alone(pairing: Layout) -> None:
+    """Su et al. 2021, Eq. 11; and turning changes no length."""
+    rotary = Rotary(8, pairing).double()
+    query, key = heads(1, 8), heads(1, 8).flip(1)
+    here = (rotary(query, 12) * rotary(key, 7)).sum(-1)
+    there = (rotary(query, 112) * rotary(key, 107)).sum(-1)
+    torch.testing.assert_close(here, there, rtol=0, atol=1e-5)
+    assert (here - (rotary(query, 13) * rotary(key, 7)).sum(-1)).abs().min() > 1e-3
+    torch.testing.assert_close(rotary(query, 12).norm(dim=-1), query.norm(dim=-1))
+
+
+def test_turned_in_parts_is_turned_at_once() -> None:
+    x, rotary = heads(9, 6), Rotary(6).double()
+    parts = torch.cat((rotary(x[:, :, :4], 0), rotary(x[:, :, 4:], 4)), dim=2)
+    torch.testing.assert_close(parts, rotary(x, 0))
+
+
+def test_pairs_need_an_even_width() -> None:
+    with pytest.raises(ValueError, match="d_key 5 is odd"):
+        Rotary(5)

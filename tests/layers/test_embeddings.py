@@ -4,12 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from crosshead.attention.positions import sinusoidal
+from crosshead.attention.positions import SinusoidalPositions, sinusoidal
 from crosshead.errors import UserError
 from crosshead.layers.embeddings import (
     Embeddings,
     LearnedPositions,
-    SinusoidalPositions,
     embedding_weight,
 )
 from crosshead.vocabulary import PAD
