@@ -1,0 +1,258 @@
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.t5.modeling_t5 import T5Attention
+
+from crosshead.attention.attend import attend, weighted_sum
+from crosshead.attention.masks import causal
+from crosshead.attention.positions import sinusoidal
+from crosshead.attention.relative import (
+    ALiBi,
+    Biased,
+    ShawKeys,
+    ShawValues,
+    T5Buckets,
+    TransformerXLScore,
+    alibi_slopes,
+    along_diagonals,
+    distances,
+    onto_distances,
+    t5_bucket,
+)
+from crosshead.attention.scores import Dot, Grid, ScaledDot
+
+HEADS, WIDTH, D_MODEL = 3, 4, 6
+SIZES = [(5, 5), (1, 7), (3, 7), (7, 3), (1, 1), (4, 1)]
+GRIDS = [Grid(), Grid(4), Grid(-2, 3)]
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randn(2, HEADS, *shape, dtype=torch.float64, requires_grad=True)
+
+
+def distance(i: int, j: int, grid: Grid) -> int:
+    """How far query i comes after key j, as `Grid` says it."""
+    return grid.step * (i + grid.offset - j)
+
+
+def randomised(module: nn.Module) -> nn.Module:
+    """In float64, with nothing at zero."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter)
+    return module.double()
+
+
+@pytest.mark.parametrize(("queries", "keys"), SIZES)
+@pytest.mark.parametrize("grid", GRIDS)
+def test_every_pair_finds_its_distance(queries: int, keys: int, grid: Grid) -> None:
+    by_distance = distances(queries, keys, grid).double().expand(1, 1, queries, -1)
+    found = along_diagonals(by_distance)[0, 0]
+    expected = [[distance(i, j, grid) for j in range(keys)] for i in range(queries)]
+    assert found.tolist() == expected
+    assert by_distance.shape[-1] == queries + keys
+
+
+@pytest.mark.parametrize(("queries", "keys"), SIZES)
+def test_along_diagonals_is_a_view_and_its_inverse_is_its_gradient(queries: int, keys: int) -> None:
+    by_distance = torch.randn(2, HEADS, queries, queries + keys, requires_grad=True)
+    by_key = along_diagonals(by_distance)
+    assert by_key.untyped_storage().data_ptr() == by_distance.untyped_storage().data_ptr()
+    weighting = torch.randn_like(by_key)
+    (gradient,) = torch.autograd.grad((by_key * weighting).sum(), by_distance)
+    assert torch.equal(onto_distances(weighting), gradient)
+    assert torch.equal(along_diagonals(onto_distances(weighting)), weighting)
+
+
+# Each kind beside its equation, written out pair by pair
+
+
+class Kind:
+    """A score or a combination and, for each pair, what the paper adds up."""
+
+    def __init__(self, build: Callable[[], nn.Module], score: Callable[..., Tensor]) -> None:
+        self.build, self.score = build, score
+
+
+def shaw(module: nn.Module, h: int, q: Tensor, k: Tensor, d: int) -> Tensor:
+    """Eq. 4 and a_ij = w_clip(j - i, k), for x_i W^Q = q, x_j W^K = k, j - i = -d."""
+    return q @ (k + module.vectors.table[min(max(-d, -2), 2) + 2]) / math.sqrt(WIDTH)
+
+
+def t5(causal: bool) -> Callable[..., Tensor]:
+    def score(module: nn.Module, h: int, q: Tensor, k: Tensor, d: int) -> Tensor:
+        bucket = T5Attention._relative_position_bucket(torch.tensor(-d), not causal, 8, 20)
+        return q @ k + module.bias.table[h, bucket]
+
+    return score
+
+
+def alibi(module: nn.Module, h: int, q: Tensor, k: Tensor, d: int) -> Tensor:
+    return q @ k / math.sqrt(WIDTH) - [1 / 16, 1 / 256, 1 / 4][h] * abs(d)
+
+
+def transformer_xl(module: nn.Module, h: int, q: Tensor, k: Tensor, d: int) -> Tensor:
+    """The four terms of section 3.3, with the sinusoid of i - j written out."""
+    frequencies = [10000 ** (-2 * i / D_MODEL) for i in range(D_MODEL // 2)]
+    r = torch.tensor([f(d * x) for f in (math.sin, math.cos) for x in frequencies]).double()
+    w_r = module.weight[h].T
+    u, v = module.u[h], module.v[h]
+    return (q @ k + q @ (w_r @ r) + u @ k + v @ (w_r @ r)) / math.sqrt(WIDTH)
+
+
+KINDS = {
+    "shaw": Kind(lambda: ShawKeys(WIDTH, furthest=2), shaw),
+    "t5, causal": Kind(
+        lambda: Biased(Dot(), T5Buckets(HEADS, causal=True, buckets=8, furthest=20)), t5(True)
+    ),
+    "t5, bidirectional": Kind(
+        lambda: Biased(Dot(), T5Buckets(HEADS, causal=False, buckets=8, furthest=20)), t5(False)
+    ),
+    "alibi": Kind(lambda: Biased(ScaledDot(), ALiBi(HEADS)), alibi),
+    "transformer-xl": Kind(lambda: TransformerXLScore(HEADS, WIDTH, D_MODEL), transformer_xl),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("queries", "keys"), SIZES)
+@pytest.mark.parametrize("grid", GRIDS)
+def test_a_score_is_its_equation_for_every_pair(
+    name: str, queries: int, keys: int, grid: Grid
+) -> None:
+    torch.manual_seed(0)
+    kind = KINDS[name]
+    module = randomised(kind.build())
+    query, key = drawn(queries, WIDTH), drawn(keys, WIDTH)
+    found = module(query, key, grid)
+    b = 1
+    expected = torch.stack([
+        torch.stack([
+            torch.stack([
+                kind.score(module, h, query[b, h, i], key[b, h, j], distance(i, j, grid))
+                for j in range(keys)
+            ])
+            for i in range(queries)
+        ])
+        for h in range(HEADS)
+    ])  # fmt: skip
+    # Sinusoids are tabled in float32.
+    torch.testing.assert_close(found[b], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_gradients_are_those_of_finite_differences(name: str) -> None:
+    module = randomised(KINDS[name].build())
+    query, key = drawn(2, WIDTH), drawn(4, WIDTH)
+
+    def scores(query: Tensor, key: Tensor, *parameters: Tensor) -> Tensor:
+        of = dict(zip(dict(module.named_parameters()), parameters, strict=True))
+        return torch.func.functional_call(module, of, (query, key, Grid(2)))
+
+    assert torch.autograd.gradcheck(scores, (query, key, *module.parameters()))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_queries_behind_a_past_have_the_rows_of_the_whole(name: str) -> None:
+    module = randomised(KINDS[name].build())
+    query, key = drawn(9, WIDTH), drawn(9, WIDTH)
+    whole = module(query, key, Grid())
+    for start, length in [(0, 9), (4, 5), (8, 1)]:
+        part = module(query[:, :, start : start + length], key, Grid(start))
+        torch.testing.assert_close(part, whole[:, :, start : start + length])
+
+
+def test_transformer_xl_scores_many_queries_as_it_scores_few() -> None:
+    """The two orders of its products: which is cheaper depends on the number of queries."""
+    module = randomised(TransformerXLScore(HEADS, WIDTH, D_MODEL))
+    query, key = drawn(8, WIDTH), drawn(11, WIDTH)
+    together = module(query, key, Grid(3))
+    for i in range(8):
+        alone = module(query[:1, :, i : i + 1], key[:1], Grid(3 + i))
+        torch.testing.assert_close(alone, together[:1, :, i : i + 1])
+
+
+def test_transformer_xl_takes_the_sinusoids_of_the_paper() -> None:
+    """The row of a distance ahead is that of the distance with its sines turned round."""
+    module = TransformerXLScore(1, 1, 8)
+    rows = module._sinusoids(3, 2, Grid())
+    table = sinusoidal(4, 8, layout="halves")
+    assert torch.equal(rows[:3], table[:3].flip(0))
+    torch.testing.assert_close(rows[3], torch.cat((-table[1, :4], table[1, 4:])))
+
+
+# Values that know distances
+
+
+@pytest.mark.parametrize(("queries", "keys"), SIZES)
+@pytest.mark.parametrize("grid", GRIDS)
+def test_shaws_values_are_equation_3(queries: int, keys: int, grid: Grid) -> None:
+    module = randomised(ShawValues(WIDTH, furthest=2))
+    weights, value = drawn(queries, keys), drawn(keys, WIDTH)
+    found = module(weights, value, grid)
+    for i in range(queries):
+        expected = 0
+        for j in range(keys):
+            row = min(max(-distance(i, j, grid), -2), 2) + 2
+            expected = expected + weights[1, :, i, j, None] * (
+                value[1, :, j] + module.vectors.table[row]
+            )
+        torch.testing.assert_close(found[1, :, i], expected)
+
+
+def test_gradients_of_shaws_values() -> None:
+    module = randomised(ShawValues(WIDTH, furthest=1))
+
+    def combined(weights: Tensor, value: Tensor, table: Tensor) -> Tensor:
+        of = {"vectors.table": table}
+        return torch.func.functional_call(module, of, (weights, value, Grid(1)))
+
+    assert torch.autograd.gradcheck(combined, (drawn(2, 3), drawn(3, WIDTH), module.vectors.table))
+
+
+def test_without_vectors_shaws_attention_is_the_plain_one() -> None:
+    keys, values = ShawKeys(WIDTH).double(), ShawValues(WIDTH).double()
+    for module in (keys, values):
+        nn.init.zeros_(module.vectors.table)
+    query, key, value = drawn(5, WIDTH), drawn(5, WIDTH), drawn(5, WIDTH)
+    mask = causal.dense(5, 5)
+    found = attend(query, key, value, mask=mask, score=keys, combine=values)
+    torch.testing.assert_close(found, attend(query, key, value, mask=mask))
+    weights = drawn(5, 5)
+    torch.testing.assert_close(values(weights, value), weighted_sum(weights, value))
+
+
+# T5's buckets and ALiBi's slopes, beside other people's
+
+
+@pytest.mark.parametrize(("buckets", "furthest"), [(32, 128), (8, 20), (16, 64)])
+@pytest.mark.parametrize("causal", [True, False])
+def test_buckets_are_those_of_hugging_face(buckets: int, furthest: int, causal: bool) -> None:
+    d = torch.arange(-1000, 1001)
+    expected = T5Attention._relative_position_bucket(-d, not causal, buckets, furthest)
+    found = t5_bucket(d, causal, buckets, furthest)
+    assert torch.equal(found, expected)
+    assert found.unique().numel() > buckets // 2
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 6, 8, 12, 16, 20])
+def test_slopes_are_those_of_bloom(heads: int) -> None:
+    theirs = build_alibi_tensor(torch.ones(1, 2, dtype=torch.long), heads, torch.float32)
+    torch.testing.assert_close(torch.tensor(alibi_slopes(heads)), theirs[:, 0, 1])
+
+
+def test_slopes_of_eight_heads_are_those_of_the_paper() -> None:
+    assert alibi_slopes(8) == [2.0**-n for n in range(1, 9)]
+
+
+def test_alibi_under_a_causal_mask_is_that_of_bloom() -> None:
+    """Bloom adds slope * j instead of -slope * (i - j): the softmax sees no difference."""
+    query, key = drawn(6, WIDTH), drawn(6, WIDTH)
+    mask = causal.dense(6, 6)
+    seen: list[Tensor] = []
+    attend(query, key, key, mask=mask, score=Biased(ScaledDot(), ALiBi(HEADS)), observe=seen.append)
+    theirs = build_alibi_tensor(torch.ones(1, 6, dtype=torch.long), HEADS, torch.float64)
+    scores = ScaledDot()(query, key) + theirs
+    torch.testing.assert_close(seen[0], scores.masked_fill(~mask, -math.inf).softmax(-1))
