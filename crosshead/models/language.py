@@ -131,7 +131,9 @@ class TransformerLanguageModel(LanguageModel):
 
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
         super().__init__(
-            config, vocabulary, lambda: self_attention(config, branch_gain(config.layers))
+            config,
+            vocabulary,
+            lambda: self_attention(config, branch_gain(config.layers), causal=True),
         )
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:

@@ -1,14 +1,27 @@
 """What stacks of attention layers are configured by, and the parts that they are built of."""
 
 from collections.abc import Callable
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
+import torch
 from pydantic import Field, model_validator
 from torch import nn
 
-from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.attention.attend import Combine, weighted_sum
+from crosshead.attention.multihead import MultiHeadAttention, Rotate
+from crosshead.attention.positions import Rotary, SinusoidalPositions
+from crosshead.attention.relative import ALiBi, Biased, ShawKeys, ShawValues, T5Buckets
+from crosshead.attention.scores import (
+    Additive,
+    Concat,
+    Cosine,
+    Dot,
+    General,
+    ScaledDot,
+    Score,
+)
 from crosshead.layers.addnorm import ADD_NORM, AddNorm
-from crosshead.layers.embeddings import LearnedPositions, SinusoidalPositions
+from crosshead.layers.embeddings import LearnedPositions
 from crosshead.layers.feedforward import FeedForward
 from crosshead.models.base import ModelConfig
 
@@ -29,7 +42,15 @@ class StackConfig(ModelConfig):
     norm: Literal["post", "pre"] = "post"
     norm_eps: float = Field(1e-5, gt=0)
     activation: Literal["relu", "gelu", "swish"] = "relu"
-    positions: Literal["sinusoidal", "sinusoidal-halves", "learned", "none"] = "sinusoidal"
+    # How a query is scored against a key, in all attention.
+    score: Literal["scaled-dot", "dot", "additive", "concat", "general", "cosine"] = "scaled-dot"
+    # Sinusoids and learned vectors are added to embeddings, in the order of the paper, of Hugging
+    # Face's Marian ("halves") or of Marian itself; the others act in self-attention, each layer
+    # with parameters of its own.
+    positions: Literal[
+        "sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "learned",
+        "rotary", "shaw", "t5", "alibi", "none",
+    ] = "sinusoidal"  # fmt: skip
     # The number of learned positions; the others have no end.
     max_length: int = Field(1024, ge=1)
 
@@ -46,6 +67,32 @@ class StackConfig(ModelConfig):
                 "must share each"
             )
         return self
+
+    @model_validator(mode="after")
+    def _check_positions(self) -> Self:
+        scores = _SCORES_OF_POSITIONS.get(self.positions, (self.score,))
+        if self.score not in scores:
+            raise ValueError(
+                f"positions {self.positions} do not go with score {self.score}: they act on plain "
+                f"products of queries and keys; choose another score ({', '.join(scores)}), or "
+                "positions t5 or alibi, which go with any"
+            )
+        if self.positions == "rotary" and self.key_width % 2:
+            raise ValueError(
+                f"positions rotary turn pairs of numbers: queries and keys of {self.key_width} "
+                "have one too many; give an even d_key"
+            )
+        return self
+
+    @property
+    def key_width(self) -> int:
+        """Of a head's queries and keys."""
+        return self.d_key or self.d_model // self.heads
+
+    @property
+    def value_width(self) -> int:
+        """Of a head's values."""
+        return self.d_value or self.d_model // self.heads
 
     @property
     def most_positions(self) -> int | None:
@@ -67,14 +114,17 @@ def branch_gain(layers: int) -> float:
     return float((2 * layers) ** -0.5)
 
 
-def self_attention(config: StackConfig, gain: float) -> MultiHeadAttention:
-    """Attention of a sequence to itself, in which positions may have a part."""
-    return _attention(config, gain)
+def self_attention(config: StackConfig, gain: float, *, causal: bool) -> MultiHeadAttention:
+    """Attention of a sequence to itself, in which positions may have a part.
+
+    `causal` says whether no position attends to later ones.
+    """
+    return _attention(config, gain, _position_aware(config, causal))
 
 
 def cross_attention(config: StackConfig, gain: float) -> MultiHeadAttention:
-    """Attention to another sequence."""
-    return _attention(config, gain)
+    """Attention to another sequence: there are no distances between the two."""
+    return _attention(config, gain, _Parts(_SCORES[config.score](config)))
 
 
 def feedforward(config: StackConfig, gain: float) -> FeedForward:
@@ -102,24 +152,75 @@ def final_norm(config: StackConfig) -> nn.Module:
 
 def added_positions(config: StackConfig) -> SinusoidalPositions | LearnedPositions | None:
     """What is added to the embeddings of tokens; None where attention knows positions by itself."""
-    return _ADDED[config.positions](config)
+    build = _ADDED.get(config.positions)
+    return None if build is None else build(config)
 
 
-_ADDED: dict[str, Callable[[StackConfig], SinusoidalPositions | LearnedPositions | None]] = {
+_ADDED: dict[str, Callable[[StackConfig], SinusoidalPositions | LearnedPositions]] = {
     "sinusoidal": lambda config: SinusoidalPositions(config.d_model, "interleaved"),
     "sinusoidal-halves": lambda config: SinusoidalPositions(config.d_model, "halves"),
+    "sinusoidal-marian": lambda config: SinusoidalPositions(
+        config.d_model, "halves", "tensor2tensor"
+    ),
     "learned": lambda config: LearnedPositions(config.d_model, config.max_length),
-    "none": lambda config: None,
 }
 
 
-def _attention(config: StackConfig, gain: float) -> MultiHeadAttention:
+class _Parts(NamedTuple):
+    """What attention is made of besides its projections."""
+
+    score: Score
+    combine: Combine = weighted_sum
+    rotate: Rotate | None = None
+
+
+def _position_aware(config: StackConfig, causal: bool) -> _Parts:
+    """The parts of self-attention: positions act in it unless they are added to embeddings."""
+    score = _SCORES[config.score](config)
+    match config.positions:
+        case "rotary":
+            return _Parts(score, rotate=Rotary(config.key_width))
+        case "shaw":
+            keys = ShawKeys(config.key_width, scale=1.0 if config.score == "dot" else None)
+            return _Parts(keys, combine=ShawValues(config.value_width))
+        case "t5":
+            return _Parts(Biased(score, T5Buckets(config.heads, causal=causal)))
+        case "alibi":
+            return _Parts(Biased(score, ALiBi(config.heads)))
+    return _Parts(score)
+
+
+_SCORES_OF_POSITIONS = {
+    # Turning keeps lengths, and makes products depend on the distance.
+    "rotary": ("scaled-dot", "dot", "cosine"),
+    "shaw": ("scaled-dot", "dot"),
+}
+"""With which scores positions go, where not with all."""
+
+_SCORES: dict[str, Callable[[StackConfig], Score]] = {
+    "scaled-dot": lambda config: ScaledDot(),
+    "dot": lambda config: Dot(),
+    "additive": lambda config: Additive(
+        config.heads, config.key_width, config.key_width, config.key_width
+    ),
+    "concat": lambda config: Concat(
+        config.heads, config.key_width, config.key_width, config.key_width
+    ),
+    "general": lambda config: General(config.heads, config.key_width, config.key_width),
+    "cosine": lambda config: Cosine(nn.Parameter(torch.full((config.heads, 1, 1), 10.0))),
+}
+
+
+def _attention(config: StackConfig, gain: float, parts: _Parts) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model,
         config.heads,
-        d_key=config.d_key or config.d_model // config.heads,
-        d_value=config.d_value or config.d_model // config.heads,
+        d_key=config.key_width,
+        d_value=config.value_width,
         kv_heads=config.kv_heads,
+        score=parts.score,
+        combine=parts.combine,
+        rotate=parts.rotate,
         dropout=config.attention_dropout,
         output_gain=gain,
     )

@@ -226,7 +226,7 @@ class Transformer(SequenceModel):
 def _encoder_layer(config: TransformerConfig) -> EncoderLayer:
     gain = branch_gain(config.encoder_layers)
     return EncoderLayer(
-        self_attention(config, gain),
+        self_attention(config, gain, causal=False),
         feedforward(config, gain),
         (add_norm(config), add_norm(config)),
     )
@@ -235,7 +235,7 @@ def _encoder_layer(config: TransformerConfig) -> EncoderLayer:
 def _decoder_layer(config: TransformerConfig) -> DecoderLayer:
     gain = branch_gain(config.decoder_layers)
     return DecoderLayer(
-        self_attention(config, gain),
+        self_attention(config, gain, causal=True),
         cross_attention(config, gain),
         feedforward(config, gain),
         (add_norm(config), add_norm(config), add_norm(config)),

@@ -125,7 +125,7 @@ def test_row_a_keeps_the_size_of_base() -> None:
         ({"activation_dropout": 0.999}, "activation_dropout: .*0.999 cannot be drawn"),
         ({"encoder_layers": 0}, "encoder_layers: .*1 or more"),
         ({"norm": "sandwich"}, "norm: .*'post' or 'pre'"),
-        ({"positions": "rotary"}, "positions: .*'sinusoidal'"),
+        ({"positions": "absolute"}, "positions: .*'sinusoidal'"),
         ({"dmodel": 8}, "unknown key 'dmodel'; did you mean 'd_model'"),
     ],
 )
