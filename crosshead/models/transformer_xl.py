@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crosshead.attention.cache import Cache, Memory
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.models._xl_score import TransformerXLScore
+from crosshead.attention.relative import TransformerXLScore
 from crosshead.models.language import LanguageModel, LanguageStackConfig, select
 from crosshead.models.stack import branch_gain
 
@@ -21,6 +21,8 @@ class TransformerXLConfig(LanguageStackConfig):
     architecture: Literal["transformer-xl"] = "transformer-xl"
     # Nothing is added to embeddings: attention knows how far apart positions are.
     positions: Literal["none"] = "none"
+    # Its own, of section 3.3.
+    score: Literal["scaled-dot"] = "scaled-dot"
     # Positions that are computed, and learned from, together.
     segment: int = Field(128, ge=1)
     # Positions before a segment that its own may attend to; nothing is learned from them.
