@@ -5,11 +5,12 @@ from typing import Annotated, get_args
 from pydantic import Field
 
 from crosshead.models.base import ModelConfig, SequenceModel
+from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 
-_Configs = TransformerConfig | LanguageConfig | TransformerXLConfig
+_Configs = TransformerConfig | ConvolutionalConfig | LanguageConfig | TransformerXLConfig
 
 CONFIGS: tuple[type[ModelConfig], ...] = get_args(_Configs)
 
@@ -18,6 +19,7 @@ AnyConfig = Annotated[_Configs, Field(discriminator="architecture")]
 
 MODELS: dict[str, type[SequenceModel]] = {
     "transformer": Transformer,
+    "convolutional": Convolutional,
     "language": TransformerLanguageModel,
     "transformer-xl": TransformerXL,
 }

@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from crosshead.attention.cache import Cache, KeyValues, NoPast
+from crosshead.attention.cache import Cache, NoPast
 from crosshead.attention.masks import causal, present
 from crosshead.layers.decoder import Decoder, DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.models.base import Numbers, SequenceModel, Shape
+from crosshead.models.memory import SentenceMemory
 from crosshead.models.stack import (
     StackConfig,
     add_norm,
@@ -88,34 +88,15 @@ class TransformerConfig(StackConfig):
 
 @dataclass
 class TransformerState:
-    """Decoding so far: `N` rows that continue `B` sentences, the same number of rows a sentence."""
+    """Decoding so far: what `N` rows see of their sources, and what was written in each."""
 
-    memories: list[KeyValues]
-    memory_mask: Bool[Tensor, "B 1 1 S"]
+    memory: SentenceMemory
     caches: list[Cache]
-    rows_per_sentence: int = 1
 
     def select(self, rows: Int[Tensor, " M"]) -> "TransformerState":
-        """A state whose row i continues row `rows[i]` of this one.
-
-        As long as every sentence keeps equally many rows, side by side, its memory is shared by
-        them; otherwise every row gets a copy. Raises `ValueError` where no row is left.
-        """
-        if not rows.numel():
-            raise ValueError("a state keeps at least one row; stop decoding where none is left")
-        sentences = rows // self.rows_per_sentence
-        kept, counts = torch.unique_consecutive(sentences, return_counts=True)
-        if bool((counts == counts[0]).all()):
-            rows_per_sentence = int(counts[0])
-        else:
-            kept, rows_per_sentence = sentences, 1
-        memories, memory_mask = self.memories, self.memory_mask
-        everyone = torch.arange(memory_mask.shape[0], device=kept.device)
-        if not torch.equal(kept, everyone):
-            memory_mask = memory_mask[kept]
-            memories = [KeyValues(part.keys[kept], part.values[kept]) for part in memories]
-        caches = [cache.select(rows) for cache in self.caches]
-        return TransformerState(memories, memory_mask, caches, rows_per_sentence)
+        """A state whose row i continues row `rows[i]` of this one: see `SentenceMemory.select`."""
+        memory = self.memory.select(rows)
+        return TransformerState(memory, [cache.select(rows) for cache in self.caches])
 
 
 class Transformer(SequenceModel):
@@ -190,9 +171,9 @@ class Transformer(SequenceModel):
 
     def start(self, source: Int[Tensor, "B S"]) -> TransformerState:
         """The state before the first token: one row a sentence."""
-        memory, memory_mask = self.encode(source)
+        memory, mask = self.encode(source)
         caches = [Cache() for _ in range(self.config.decoder_layers)]
-        return TransformerState(self.decoder.project_memory(memory), memory_mask, caches)
+        return TransformerState(SentenceMemory(self.decoder.project_memory(memory), mask), caches)
 
     def step(
         self, state: TransformerState, tokens: Int[Tensor, "N T"]
@@ -208,9 +189,9 @@ class Transformer(SequenceModel):
         features = self.decoder(
             self.target_embeddings(tokens, start=before),
             state.caches,
-            state.memories,
+            state.memory.layers,
             mask,
-            state.memory_mask,
+            state.memory.mask,
         )
         return features[:, -1], state
 

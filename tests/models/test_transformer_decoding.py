@@ -97,12 +97,12 @@ def test_the_memory_of_a_sentence_is_shared_by_its_rows() -> None:
     expanded = state.select(torch.tensor([0, 0, 1, 1, 2, 2]))
     reordered = expanded.select(torch.tensor([1, 1, 3, 2, 4, 4]))
     for later in (expanded, reordered):
-        assert later.rows_per_sentence == 2
-        for part, original in zip(later.memories, state.memories, strict=True):
+        assert later.memory.rows_per_sentence == 2
+        for part, original in zip(later.memory.layers, state.memory.layers, strict=True):
             assert part.keys is original.keys
     fewer = reordered.select(torch.tensor([0, 1, 4, 5]))
-    assert fewer.memories[0].keys.shape[0] == 2
-    assert fewer.memory_mask.shape[0] == 2
+    assert fewer.memory.layers[0].keys.shape[0] == 2
+    assert fewer.memory.mask.shape[0] == 2
 
 
 def test_a_selected_state_leaves_the_first_as_it_was() -> None:

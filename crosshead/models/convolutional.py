@@ -1,0 +1,291 @@
+"""ConvS2S (Gehring et al. 2017, "Convolutional Sequence to Sequence Learning").
+
+    h_i = v(W [h'_{i-k/2}; ...; h'_{i+k/2}] + b) + h'_i        section 3.2, h' the layer below
+    d_i = W_d h_i + b_d + g_i                                  Eq. 1, g the target's embeddings
+    a_ij = softmax_j(d_i . z_j)                                z the encoder's output
+    c_i = sum_j a_ij (z_j + e_j)                               Eq. 2, e the source's embeddings
+
+In the decoder a window ends with its position, and c_i is added to h_i. So that variances stay what
+they are at the start, every sum of two is multiplied by sqrt(1/2), and c_i, a mean of about m
+vectors where a source has m, by m sqrt(1/m) (section 3.4).
+
+Embeddings are as wide as layers here. The linear maps between them are those that section 3.2
+lists: of embeddings before the first layer, of z, of h before scores (W_d), of h before the logits.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field, field_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from crosshead.attention.attend import Attention, attend
+from crosshead.attention.cache import KeyValues
+from crosshead.attention.masks import present
+from crosshead.attention.scores import ScaledDot
+from crosshead.layers.convolution import GatedConvolution, WeightNormLinear
+from crosshead.layers.dropout import Dropout
+from crosshead.layers.embeddings import LearnedPositions
+from crosshead.models.base import ModelConfig, SequenceModel
+from crosshead.models.memory import SentenceMemory
+from crosshead.vocabulary import PAD
+
+HALF = 0.5**0.5
+"""By which a sum of two of equal variance is multiplied, to be of that variance too."""
+
+EMBEDDING_STD = 0.1
+"""Of embeddings at the start (section 3.5)."""
+
+
+class ConvolutionalConfig(ModelConfig):
+    """The shape of a ConvS2S; the defaults are those for WMT'16 English-Romanian (section 5.1)."""
+
+    architecture: Literal["convolutional"] = "convolutional"
+    encoder_layers: int = Field(20, ge=1)
+    decoder_layers: int = Field(20, ge=1)
+    # Positions in a window. The encoder's are centred, so it is odd.
+    kernel: int = Field(3, ge=1)
+    # The number of learned positions, of source and target each.
+    max_length: int = Field(1024, ge=1)
+    # Which of source embedding, target embedding and output projection are one matrix: all, the
+    # last two, or none of them, as in the paper.
+    tie: Literal["three-way", "two-way", "none"] = "three-way"
+
+    @field_validator("kernel")
+    @classmethod
+    def _has_a_middle(cls, kernel: int) -> int:
+        if kernel % 2 == 0:
+            raise ValueError(f"expected an odd number, found {kernel}: windows have a middle")
+        return kernel
+
+    @property
+    def most_positions(self) -> int:
+        """The number of learned positions."""
+        return self.max_length
+
+    def shape(self) -> str:
+        """Its layers and widths, in a clause."""
+        return (
+            f"{self.encoder_layers}+{self.decoder_layers} convolutional layers, d_model "
+            f"{self.d_model}, kernel {self.kernel}"
+        )
+
+
+class EncoderLayer(nn.Module):
+    """A gated convolution of centred windows, and the residual connection around it."""
+
+    def __init__(self, d_model: int, kernel: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.convolution = GatedConvolution(d_model, kernel, 1 - dropout)
+        self.reach = kernel // 2
+
+    def forward(
+        self, x: Float[Tensor, "B S D"], scale: Float[Tensor, "B S 1"]
+    ) -> Float[Tensor, "B S D"]:
+        """`scale` is `HALF`, and zero for padding, which then is what stands beyond an end."""
+        y = self.convolution(F.pad(self.dropout(x), (0, 0, self.reach, self.reach)))
+        return (x + y) * scale
+
+
+class Hop(Attention):
+    """The attention of one decoder layer, one of the hops of multi-step attention (section 3.3)."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.query = WeightNormLinear(d_model, d_model, 1 / d_model)
+
+    def forward(
+        self,
+        x: Float[Tensor, "N T D"],
+        embedded: Float[Tensor, "N T D"],
+        memory: SentenceMemory,
+    ) -> Float[Tensor, "N T D"]:
+        """c_i for every position of `x`, whose target embeddings are `embedded`."""
+        [(keys, values)] = memory.layers
+        query = (self.query(x) + embedded) * HALF
+        found = attend(
+            query.reshape(keys.shape[0], 1, -1, keys.shape[-1]),
+            keys,
+            values,
+            mask=memory.mask,
+            score=ScaledDot(scale=1.0),
+            observe=self.observe,
+            backend=self.backend,
+        )
+        return found.reshape(x.shape)
+
+
+class DecoderLayer(nn.Module):
+    """A gated convolution of what was written so far, and attention to the source."""
+
+    def __init__(self, d_model: int, kernel: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.convolution = GatedConvolution(d_model, kernel, 1 - dropout)
+        self.cross_attention = Hop(d_model)
+
+    def forward(
+        self,
+        x: Float[Tensor, "N T D"],
+        before: Float[Tensor, "N P D"],
+        embedded: Float[Tensor, "N T D"],
+        memory: SentenceMemory,
+    ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N P D"]]:
+        """The layer's outputs, and its last inputs: `before` for the positions that follow.
+
+        `before` holds the inputs of the `P = kernel - 1` positions before those of `x`: zeros
+        before the first.
+        """
+        seen = torch.cat((before, self.dropout(x)), dim=1)
+        h = (x + self.convolution(seen)) * HALF
+        x = (h + self.cross_attention(h, embedded, memory)) * HALF
+        return x, seen[:, seen.shape[1] - before.shape[1] :]
+
+
+@dataclass
+class ConvolutionalState:
+    """Decoding so far: `N` rows, each fed `length` tokens."""
+
+    memory: SentenceMemory
+    tails: Sequence[Float[Tensor, "N P D"]]
+    """The last inputs of every layer."""
+    length: int = 0
+
+    def select(self, rows: Int[Tensor, " M"]) -> "ConvolutionalState":
+        """A state whose row i continues row `rows[i]` of this one: see `SentenceMemory.select`."""
+        memory = self.memory.select(rows)
+        return ConvolutionalState(memory, [tail[rows] for tail in self.tails], self.length)
+
+
+class ConvolutionalEmbeddings(nn.Module):
+    """Dropout(E[token] + P[position]) (section 3.1); padding is embedded as its position alone."""
+
+    def __init__(self, weight: nn.Parameter, max_length: int, dropout: float) -> None:
+        super().__init__()
+        self.weight = weight
+        self.positions = LearnedPositions(weight.shape[1], max_length)
+        nn.init.normal_(self.positions.table, std=EMBEDDING_STD)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, tokens: Int[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T D"]:
+        """The vectors of `tokens`, the first of which stands at position `start`."""
+        vectors = F.embedding(tokens, self.weight, padding_idx=PAD)
+        return self.dropout(vectors + self.positions(start, tokens.shape[1]))
+
+
+class Convolutional(SequenceModel):
+    """ConvS2S: an encoder and a decoder of gated convolutions, and attention in every layer.
+
+    `forward` gives logits for training; `start` and `step` decode (`crosshead.decoding.protocol`).
+    All linear maps but the output projection, which may be the embeddings, are weight-normalised.
+    """
+
+    def __init__(
+        self, config: ConvolutionalConfig, source_vocabulary: int, target_vocabulary: int
+    ) -> None:
+        super().__init__()
+        self.config: ConvolutionalConfig = config
+        d_model, dropout, keep = config.d_model, config.dropout, 1 - config.dropout
+        source_weight = _embedding(source_vocabulary, d_model)
+        target_weight = _embedding(target_vocabulary, d_model)
+        if config.tie == "three-way":
+            if source_vocabulary != target_vocabulary:
+                raise ValueError(
+                    f"three-way tying needs one joint vocabulary, found {source_vocabulary} source "
+                    f"and {target_vocabulary} target pieces"
+                )
+            source_weight = target_weight
+        length = config.max_length
+        self.source_embeddings = ConvolutionalEmbeddings(source_weight, length, dropout)
+        self.target_embeddings = ConvolutionalEmbeddings(target_weight, length, dropout)
+        self.source_map = WeightNormLinear(d_model, d_model, keep / d_model)
+        self.encoder = nn.ModuleList(
+            EncoderLayer(d_model, config.kernel, dropout) for _ in range(config.encoder_layers)
+        )
+        self.memory_map = WeightNormLinear(d_model, d_model, 1 / d_model)
+        self.target_map = WeightNormLinear(d_model, d_model, keep / d_model)
+        self.decoder = nn.ModuleList(
+            DecoderLayer(d_model, config.kernel, dropout) for _ in range(config.decoder_layers)
+        )
+        self.output_map = WeightNormLinear(d_model, d_model, 1 / d_model)
+        self.dropout = Dropout(dropout)
+        self.projection = nn.Linear(d_model, target_vocabulary)
+        nn.init.zeros_(self.projection.bias)
+        if config.tie == "none":
+            nn.init.normal_(self.projection.weight, std=(keep / d_model) ** 0.5)
+        else:
+            self.projection.weight = target_weight
+
+    def encode(self, source: Int[Tensor, "B S"]) -> SentenceMemory:
+        """The memory of a padded source, which all layers of the decoder share."""
+        valid = source != PAD
+        embedded = self.source_embeddings(source)
+        there = valid[:, :, None].to(embedded.dtype)
+        x = self.source_map(embedded) * there
+        for layer in self.encoder:
+            x = layer(x, there * HALF)
+        z = self.memory_map(x)
+        if z.requires_grad:
+            # Every layer of the decoder sends gradients back here (section 3.4).
+            z.register_hook(lambda gradient: gradient / self.config.decoder_layers)
+        # What the weights sum up is scaled here, once, where it is linear: m sqrt(1/m) = sqrt(m).
+        root = valid.sum(dim=1)[:, None, None].to(z.dtype).sqrt()
+        values = (z + embedded) * (HALF * root)
+        mask = present(valid).dense(1, source.shape[1], batch=len(source), device=source.device)
+        return SentenceMemory([KeyValues(z[:, None], values[:, None])], mask)
+
+    def features(
+        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
+        """What the last layer says at every position of a shifted target."""
+        state = self._at_the_start(self.encode(source))
+        return self._decode(state, target)[0]
+
+    def start(self, source: Int[Tensor, "B S"]) -> ConvolutionalState:
+        """The state before the first token: one row a sentence."""
+        return self._at_the_start(self.encode(source))
+
+    def step(
+        self, state: ConvolutionalState, tokens: Int[Tensor, "N T"]
+    ) -> tuple[Float[Tensor, "N D"], ConvolutionalState]:
+        """Feed each row its next tokens; what the last layer says after them, and the state then.
+
+        The state that was given stays as it was.
+        """
+        features, state = self._decode(state, tokens)
+        return features[:, -1], state
+
+    def layers(self) -> Iterable[nn.Module]:
+        """The layers of both stacks."""
+        return (*self.encoder, *self.decoder)
+
+    def _at_the_start(self, memory: SentenceMemory) -> ConvolutionalState:
+        values = memory.layers[0].values
+        nothing = values.new_zeros(len(values), self.config.kernel - 1, self.config.d_model)
+        return ConvolutionalState(memory, [nothing] * self.config.decoder_layers)
+
+    def _decode(
+        self, state: ConvolutionalState, tokens: Int[Tensor, "N T"]
+    ) -> tuple[Float[Tensor, "N T D"], ConvolutionalState]:
+        """What the last layer says at every one of the next tokens, and the state after them."""
+        embedded = self.target_embeddings(tokens, state.length)
+        x, tails = self.target_map(embedded), []
+        for layer, before in zip(self.decoder, state.tails, strict=True):
+            x, tail = layer(x, before, embedded, state.memory)
+            tails.append(tail)
+        features = self.dropout(self.output_map(x))
+        return features, ConvolutionalState(state.memory, tails, state.length + tokens.shape[1])
+
+
+def _embedding(vocabulary: int, d_model: int) -> nn.Parameter:
+    """A `V D` matrix for tokens, its row of padding zero."""
+    weight = nn.Parameter(torch.empty(vocabulary, d_model))
+    nn.init.normal_(weight, std=EMBEDDING_STD)
+    with torch.no_grad():
+        weight[PAD].zero_()
+    return weight
