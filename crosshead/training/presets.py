@@ -44,6 +44,19 @@ _TRANSFORMER: dict[str, Sections] = {
     },
 }  # fmt: skip
 
+_CONVOLUTIONAL: dict[str, Sections] = {
+    "tiny": {
+        "tokenizer": {},
+        "model": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "dropout": 0.3},
+        "train": _SMALL_DATA,
+    },
+    "small": {
+        "tokenizer": {},
+        "model": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 256, "dropout": 0.3},
+        "train": {**_SMALL_DATA, "learning_rate": 0.001},
+    },
+}
+
 _TEXT = {
     "metric": "loss",
     "schedule": "cosine",
@@ -81,6 +94,7 @@ _TRANSFORMER_XL: dict[str, Sections] = {
 
 PRESETS: dict[str, dict[str, Sections]] = {
     "transformer": _TRANSFORMER,
+    "convolutional": _CONVOLUTIONAL,
     "language": _LANGUAGE,
     "transformer-xl": _TRANSFORMER_XL,
 }
