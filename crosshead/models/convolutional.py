@@ -34,7 +34,7 @@ from crosshead.models.base import ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
-HALF = 0.5**0.5
+ROOT_HALF = 0.5**0.5
 """By which a sum of two of equal variance is multiplied, to be of that variance too."""
 
 EMBEDDING_STD = 0.1
@@ -110,7 +110,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S D"], scale: Float[Tensor, "B S 1"]
     ) -> Float[Tensor, "B S D"]:
-        """`scale` is `HALF`, and zero for padding, which then is what stands beyond an end."""
+        """`scale` is `ROOT_HALF`, and zero for padding, which then is what stands beyond an end."""
         y = self.convolution(F.pad(self.dropout(x), (0, 0, self.reach, self.reach)))
         return (x + y) * scale
 
@@ -130,7 +130,7 @@ class Hop(Attention):
     ) -> Float[Tensor, "N T D"]:
         """c_i for every position of `x`, whose target embeddings are `embedded`."""
         [(keys, values)] = memory.layers
-        query = (self.query(x) + embedded) * HALF
+        query = (self.query(x) + embedded) * ROOT_HALF
         found = attend(
             query.reshape(keys.shape[0], 1, -1, keys.shape[-1]),
             keys,
@@ -165,8 +165,8 @@ class DecoderLayer(nn.Module):
         before the first.
         """
         seen = torch.cat((before, self.dropout(x)), dim=1)
-        h = (x + self.convolution(seen)) * HALF
-        x = (h + self.cross_attention(h, embedded, memory)) * HALF
+        h = (x + self.convolution(seen)) * ROOT_HALF
+        x = (h + self.cross_attention(h, embedded, memory)) * ROOT_HALF
         return x, seen[:, seen.shape[1] - before.shape[1] :]
 
 
@@ -186,7 +186,7 @@ class ConvolutionalState:
 
 
 class ConvolutionalEmbeddings(nn.Module):
-    """Dropout(E[token] + P[position]) (section 3.1); padding is embedded as its position alone."""
+    """Dropout(E[token] + P[position]) (section 3.1)."""
 
     def __init__(self, weight: nn.Parameter, max_length: int, dropout: float) -> None:
         super().__init__()
@@ -251,14 +251,14 @@ class Convolutional(SequenceModel):
         there = valid[:, :, None].to(embedded.dtype)
         x = self.source_map(embedded) * there
         for layer in self.encoder:
-            x = layer(x, there * HALF)
+            x = layer(x, there * ROOT_HALF)
         z = self.memory_map(x)
         if z.requires_grad:
             # Every layer of the decoder sends gradients back here (section 3.4).
             z.register_hook(lambda gradient: gradient / self.config.decoder_layers)
         # What the weights sum up is scaled here, once, where it is linear: m sqrt(1/m) = sqrt(m).
         root = valid.sum(dim=1)[:, None, None].to(z.dtype).sqrt()
-        values = (z + embedded) * (HALF * root)
+        values = (z + embedded) * (ROOT_HALF * root)
         mask = present(valid).dense(1, source.shape[1], batch=len(source), device=source.device)
         return SentenceMemory([KeyValues(z[:, None], values[:, None])], mask)
 
