@@ -33,7 +33,8 @@ class LanguageStackConfig(StackConfig):
     layers: int = Field(6, ge=1)
     norm: Literal["post", "pre"] = "pre"
     activation: Literal["relu", "gelu", "swish"] = "gelu"
-    # Whether the embeddings and the output projection are one matrix.
+    # Whether the embeddings and the output projection are one matrix: that saves weights where the
+    # vocabulary is large, but begins with the expectation that every token is written twice.
     tie: bool = False
     output_bias: bool = False
 

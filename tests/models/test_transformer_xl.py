@@ -159,12 +159,12 @@ def test_it_learns_what_only_memory_can_tell(memory: int) -> None:
     """A token is that of ten positions before: further than a segment of eight reaches."""
     torch.manual_seed(0)
     config = TransformerXLConfig(
-        layers=1, d_model=32, d_ff=64, heads=2, dropout=0.0, segment=8, memory=memory
+        layers=1, d_model=32, d_ff=32, heads=1, dropout=0.0, segment=8, memory=memory
     )
     model = TransformerXL(config, VOCABULARY)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    for update in range(200):
-        text = periodic(16, period=10, length=41, seed=update)
+    for update in range(75):
+        text = periodic(16, period=10, length=25, seed=update)
         logits = model(text[:, :-1])
         loss = F.cross_entropy(logits[:, 9:].flatten(0, 1), text[:, 10:].flatten())
         optimiser.zero_grad()
@@ -173,4 +173,4 @@ def test_it_learns_what_only_memory_can_tell(memory: int) -> None:
     if memory:
         assert loss.item() < 0.05
     else:
-        assert loss.item() > 2.0  # chance is log 19 = 2.94
+        assert loss.item() > 2.5  # chance is log 19 = 2.94
