@@ -1,4 +1,4 @@
-"""A look inside attention: which source pieces a model looks at for each target piece."""
+"""A look inside attention: who may look at whom, and how much a model does."""
 
 import contextlib
 import io
@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention, explicit
+from crosshead.attention.masks import Mask
 from crosshead.data.batching import collate
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.files import atomic_write
@@ -105,9 +106,7 @@ def plot_cross_attention(path: Path | str, attention: CrossAttention, layer: int
     layers = attention.weights.shape[0]
     if not -layers <= layer < layers:
         raise ConfigError(f"layer {layer}: the decoder has layers 0 to {layers - 1}")
-    suffix = path.suffix.lower().removeprefix(".")
-    if suffix not in ("png", "svg", "pdf"):
-        raise ConfigError(f"{path}: expected a picture's name to end in .png, .svg or .pdf")
+    _check_kind(path)
     weights = attention.weights[layer].mean(0)
     rows, columns = weights.shape
     if max(rows, columns) > MOST_DRAWN:
@@ -129,11 +128,68 @@ def plot_cross_attention(path: Path | str, attention: CrossAttention, layer: int
     axes.set_ylabel("target")
     axes.set_title(f"Cross-attention, layer {layer % layers + 1} of {layers}, mean over heads")
     figure.colorbar(image, ax=axes, label="weight", shrink=0.8)
+    _save(path, figure)
+
+
+MAY, MAY_NOT = "■", "·"
+"""A pair of a drawn mask."""
+
+
+def draw_mask(mask: Mask, queries: int, keys: int, path: Path | str | None = None) -> str:
+    """Who may attend to whom, in the first sentence and head: a line a query, a character a key.
+
+    Position 0 is the first line, and the first character; the last line says what they mean. With
+    a `path` (PNG, SVG or PDF) it is drawn as a picture too. Raises what `plot_cross_attention`
+    raises, for sides of more than `MOST_DRAWN` positions as for more pieces.
+    """
+    allowed = mask.dense(queries, keys).expand(1, 1, queries, keys)[0, 0]
+    if path is not None:
+        _plot_mask(Path(path), allowed)
+    lines = ["".join(MAY if pair else MAY_NOT for pair in row) for row in allowed.tolist()]
+    legend = f"{MAY} the query (line) may attend to the key (column)  {MAY_NOT} it may not"
+    return "\n".join([*lines, legend])
+
+
+def _plot_mask(path: Path, allowed: Bool[Tensor, "Q K"]) -> None:
+    """The squares of a mask, and what their colours mean."""
+    figure_class = _matplotlib_figure()
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
+
+    _check_kind(path)
+    queries, keys = allowed.shape
+    if max(queries, keys) > MOST_DRAWN:
+        raise DataError(
+            f"a mask of {queries:,} queries and {keys:,} keys is too large to draw (at most "
+            f"{MOST_DRAWN} a side)"
+        )
+    figure = figure_class(figsize=(5.0, 5.4), layout="constrained")
+    axes = figure.subplots()
+    colours = ["#f0f0f0", "#2166ac"]
+    axes.imshow(allowed.numpy(), cmap=ListedColormap(colours), vmin=0, vmax=1)
+    axes.set_xlabel("key position")
+    axes.set_ylabel("query position")
+    patches = [
+        Patch(facecolor=colour, edgecolor="grey", label=label)
+        for colour, label in zip(colours, ("may not attend", "may attend"), strict=True)
+    ]
+    figure.legend(handles=patches, loc="outside lower center", ncols=2, frameon=False)
+    _save(path, figure)
+
+
+def _check_kind(path: Path) -> None:
+    """Raise `ConfigError` for a kind of picture that there is not."""
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ConfigError(f"{path}: expected a picture's name to end in .png, .svg or .pdf")
+
+
+def _save(path: Path, figure: Any) -> None:
+    """Write a figure to a file of the kind that its name says."""
     picture = io.BytesIO()
     with warnings.catch_warnings():
         # The font lacks some scripts, and draws a box for what it lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(picture, format=suffix, dpi=150)
+        figure.savefig(picture, format=path.suffix.lower().removeprefix("."), dpi=150)
     atomic_write(path, picture.getvalue())
 
 

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from crosshead.attention.blocks import BlockedMask
 from crosshead.attention.dropout import dropout as thinned
 from crosshead.attention.scores import Grid, ScaledDot, Score
 
@@ -116,7 +117,7 @@ def attend(
     key: Float[Tensor, "#B #H K Ek"],
     value: Float[Tensor, "#B #H K Ev"],
     *,
-    mask: Bool[Tensor, "#B #H #Q #K"] | None = None,
+    mask: Bool[Tensor, "#B #H #Q #K"] | BlockedMask | None = None,
     score: Score = ScaledDot(),  # noqa: B008 - immutable
     combine: Combine = weighted_sum,
     offset: int = 0,
@@ -132,7 +133,19 @@ def attend(
     `dropout` is the share of weights dropped: 0 outside training. Without a `backend` it is `sdpa`
     for what that computes on a GPU, and else `explicit`, which on CPUs is no slower at the lengths
     of most sentences.
+
+    A mask of a sequence over itself may be given in blocks (`masks.Mask.blocked`): then only pairs
+    within its reach are scored, in time and memory. The outputs are the same, and so are weights
+    that are observed, a whole matrix. Raises `ValueError` where other queries or keys are given
+    than the blocks are of, for the backend `sdpa`, and, as scores do that need all keys or their
+    distances, for those that blocks cannot tell (`Grid`).
     """
+    if isinstance(mask, BlockedMask):
+        _check_blocks(mask, query, key, offset, backend)
+        return _by_blocks(
+            query, key, value,
+            score=score, mask=mask, combine=combine, dropout=dropout, observe=observe,
+        )  # fmt: skip
     if backend is None:
         fused = query.device.type != "cpu" and _is_fusable(score, combine, observe)
         backend = sdpa if fused else explicit
@@ -151,6 +164,56 @@ def attend(
         observe=observe,
     )  # fmt: skip
     return output * reachable.to(output.dtype)
+
+
+def _by_blocks(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    score: Score,
+    mask: BlockedMask,
+    combine: Combine,
+    dropout: float,
+    observe: Observe | None,
+) -> Tensor:
+    """Attention written out in the blocks of a mask, one softmax over what all of them score."""
+    batch, length = query.shape[0], query.shape[2]
+    key, value = key.expand(batch, -1, -1, -1), value.expand(batch, -1, -1, -1)
+    layouts = [part.layout for part in mask.parts]
+    scores = []
+    for layout, part in zip(layouts, mask.parts, strict=True):
+        found = score(layout.fold(query), layout.fold_keys(key), layout.grid)
+        found = found.unflatten(0, (batch, -1)) + part.addend.to(found.dtype)
+        scores.append(found.flatten(0, 1))
+    if len(layouts) == 1:
+        weights = [_softmax(scores[0])]
+    else:
+        rows = [layout.unfold(each, length) for layout, each in zip(layouts, scores, strict=True)]
+        shares = _softmax(torch.cat(rows, dim=-1)).split([row.shape[-1] for row in rows], dim=-1)
+        weights = [layout.fold(share) for layout, share in zip(layouts, shares, strict=True)]
+    weights = [each.to(value.dtype) for each in weights]
+    if observe is not None:
+        observe(mask.spread(weights))
+    outputs = [
+        layout.unfold(combine(thinned(each, dropout), layout.fold_keys(value), layout.grid), length)
+        for layout, each in zip(layouts, weights, strict=True)
+    ]
+    return sum(outputs[1:], start=outputs[0]) * mask.reachable.to(value.dtype)
+
+
+def _check_blocks(
+    mask: BlockedMask, query: Tensor, key: Tensor, offset: int, backend: Backend | None
+) -> None:
+    """Raise `ValueError` for what a mask in blocks does not fit."""
+    queries, keys = query.shape[2], key.shape[2]
+    if not queries == keys == mask.length or offset:
+        raise ValueError(
+            f"the blocks of this mask are of {mask.length} positions that attend to themselves; "
+            f"found {queries} queries behind {offset} of {keys} keys: evaluate the mask as `dense`"
+        )
+    if backend not in (None, explicit):
+        raise ValueError("blocks are computed by backend=explicit alone; give that, or none")
 
 
 class Attention(nn.Module):

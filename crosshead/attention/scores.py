@@ -26,6 +26,11 @@ class Grid(NamedTuple):
     offset: int = 0
     step: int = 1
 
+    @property
+    def whole(self) -> bool:
+        """Whether the keys are all there are: a block's are some, whose indices mean nothing."""
+        return True
+
 
 Score = Callable[[Tensor, Tensor, Grid], Tensor]
 """Queries `B H Q E` and keys `B H K E`, and where they stand, to scores `B H Q K`."""

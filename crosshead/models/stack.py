@@ -1,13 +1,14 @@
 """What stacks of attention layers are configured by, and the parts that they are built of."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from pydantic import Field, model_validator
 from torch import nn
 
 from crosshead.attention.attend import Combine, weighted_sum
+from crosshead.attention.masks import EvaluatedMask, Mask, causal, dilated, fixed, strided, window
 from crosshead.attention.multihead import MultiHeadAttention, Rotate
 from crosshead.attention.positions import Rotary, SinusoidalPositions
 from crosshead.attention.relative import ALiBi, Biased, ShawKeys, ShawValues, T5Buckets
@@ -53,6 +54,14 @@ class StackConfig(ModelConfig):
     ] = "sinusoidal"  # fmt: skip
     # The number of learned positions; the others have no end.
     max_length: int = Field(1024, ge=1)
+    # Whom a position may attend to in self-attention, the same for all heads: everyone, `radius`
+    # neighbours on each side, `dilation` apart, or as in Child et al. 2019, their strided or fixed
+    # attention with both parts merged (section 5.1), l = `stride` and c = `columns`.
+    pattern: Literal["full", "window", "dilated", "strided", "fixed"] = "full"
+    radius: int | None = Field(None, ge=1)
+    dilation: int | None = Field(None, ge=1)
+    stride: int | None = Field(None, ge=1)
+    columns: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
@@ -93,6 +102,36 @@ class StackConfig(ModelConfig):
     def value_width(self) -> int:
         """Of a head's values."""
         return self.d_value or self.d_model // self.heads
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_no_cross_pattern(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "cross_pattern" in values:
+            raise ValueError(
+                "cross_pattern: a position of one sequence has no neighbours in another, so that "
+                "cross-attention can have no window; `pattern` is of self-attention"
+            )
+        return values
+
+    @model_validator(mode="after")
+    def _check_pattern(self) -> Self:
+        used, _ = _PATTERNS[self.pattern]
+        for name in ("radius", "dilation", "stride", "columns"):
+            given = getattr(self, name)
+            if given is None and name in used:
+                raise ValueError(f"pattern {self.pattern!r} needs {name}: give a number")
+            if given is not None and name not in used:
+                users = " or ".join(repr(each) for each in _PATTERNS if name in _PATTERNS[each][0])
+                raise ValueError(
+                    f"{name} {given} has no meaning for pattern {self.pattern!r}; leave it out, or "
+                    f"choose pattern {users}"
+                )
+        if self.columns is not None and self.stride is not None and self.columns > self.stride:
+            raise ValueError(
+                f"columns {self.columns} are more than a block has; give {self.stride} (stride) or "
+                "fewer"
+            )
+        return self
 
     @property
     def most_positions(self) -> int | None:
@@ -224,3 +263,34 @@ def _attention(config: StackConfig, gain: float, parts: _Parts) -> MultiHeadAtte
         dropout=config.attention_dropout,
         output_gain=gain,
     )
+
+
+def self_mask(config: StackConfig, among: Mask) -> Mask:
+    """Whom a position attends to in self-attention: of those it may, the ones in its pattern."""
+    used, pattern = _PATTERNS[config.pattern]
+    if pattern is None:
+        return among
+    return among & pattern(*(getattr(config, name) for name in used))
+
+
+def causal_mask(
+    config: StackConfig, new: int, before: int, device: torch.device
+) -> EvaluatedMask | None:
+    """The self-attention of `new` positions behind `before` others, where none sees a later one.
+
+    None where they may attend to all there are: a single one, without a pattern.
+    """
+    if new == 1 and config.pattern == "full":
+        return None
+    mask = self_mask(config, causal)
+    return mask.evaluate(new, before + new, offset=before, device=device)
+
+
+_PATTERNS: dict[str, tuple[tuple[str, ...], Callable[..., Mask] | None]] = {
+    "full": ((), None),
+    "window": (("radius",), window),
+    "dilated": (("radius", "dilation"), dilated),
+    "strided": (("stride",), strided),
+    "fixed": (("stride", "columns"), fixed),
+}
+"""What each pattern is described by, and the mask."""

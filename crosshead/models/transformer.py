@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from crosshead.attention.cache import Cache, NoPast
-from crosshead.attention.masks import causal, present
+from crosshead.attention.masks import present
 from crosshead.layers.decoder import Decoder, DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import Encoder, EncoderLayer
@@ -20,10 +20,12 @@ from crosshead.models.stack import (
     add_norm,
     added_positions,
     branch_gain,
+    causal_mask,
     cross_attention,
     feedforward,
     final_norm,
     self_attention,
+    self_mask,
 )
 from crosshead.vocabulary import BOS, PAD
 
@@ -149,8 +151,11 @@ class Transformer(SequenceModel):
     ) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B 1 1 S"]]:
         """The memory of a padded source, and the mask that keeps its padding out."""
         batch, length = source.shape
-        mask = present(source != PAD).dense(1, length, batch=batch, device=source.device)
-        return self.encoder(self.source_embeddings(source), mask), mask
+        there = present(source != PAD)
+        memory_mask = there.dense(1, length, batch=batch, device=source.device)
+        mask = self_mask(self.config, there)
+        seen = mask.evaluate(length, length, batch=batch, device=source.device)
+        return self.encoder(self.source_embeddings(source), seen), memory_mask
 
     def features(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
@@ -160,12 +165,11 @@ class Transformer(SequenceModel):
         The projection of these is `forward`; a loss that never holds all logits begins here.
         """
         memory, memory_mask = self.encode(source)
-        length = target.shape[1]
         return self.decoder(
             self.target_embeddings(target),
             [NoPast()] * self.config.decoder_layers,
             self.decoder.project_memory(memory),
-            causal.dense(length, length, device=target.device),
+            causal_mask(self.config, target.shape[1], 0, target.device),
             memory_mask,
         )
 
@@ -183,14 +187,11 @@ class Transformer(SequenceModel):
         `state` is used up: its caches are extended in place, and the state after is the same one.
         """
         before, new = state.caches[0].length, tokens.shape[1]
-        mask = None  # one token, the last, may attend to everything before it
-        if new > 1:
-            mask = causal.dense(new, before + new, offset=before, device=tokens.device)
         features = self.decoder(
             self.target_embeddings(tokens, start=before),
             state.caches,
             state.memory.layers,
-            mask,
+            causal_mask(self.config, new, before, tokens.device),
             state.memory.mask,
         )
         return features[:, -1], state

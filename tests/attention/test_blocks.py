@@ -1,0 +1,213 @@
+"""Attention in blocks is dense attention with the same mask, gradients included."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from crosshead.attention.attend import attend, explicit, sdpa
+from crosshead.attention.blocks import BlockedMask, Blocks
+from crosshead.attention.masks import (
+    Mask,
+    causal,
+    dilated,
+    documents,
+    fixed,
+    prefix,
+    present,
+    same_block,
+    same_column,
+    strided,
+    summaries,
+    window,
+)
+from crosshead.attention.scores import Grid, ScaledDot
+
+PATTERNS: dict[str, Callable[[], Mask]] = {
+    "window": lambda: window(3),
+    "window of all": lambda: window(100),
+    "dilated": lambda: dilated(2, 3),
+    "column": lambda: same_column(5),
+    "strided": lambda: strided(4),
+    "block": lambda: same_block(6),
+    "summaries": lambda: summaries(5, 2),
+    "fixed": lambda: fixed(5, 2),
+    "a window in a window": lambda: window(4) | window(2),
+    "three": lambda: dilated(2, 4) | strided(6) | fixed(7, 1),
+    "both": lambda: window(4) & dilated(3, 2),
+    "small blocks": lambda: Mask(
+        lambda b, h, q, k: (q - k <= 7) & (k - q <= 3), (Blocks(1, 4, 7, 3),)
+    ),
+    "small blocks of classes": lambda: Mask(
+        lambda b, h, q, k: ((q - k) % 3 == 0) & (q - k <= 3) & (k - q <= 21), (Blocks(3, 2, 1, 7),)
+    ),
+}
+
+
+def normal(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=dtype)
+
+
+def both(
+    mask: Mask, batch: int, heads: int, length: int, dtype: torch.dtype, shared: bool = False
+) -> list[list[Tensor]]:
+    """Outputs and gradients, dense and in blocks; keys `shared` by sentences and heads or not."""
+    sizes = {"batch": batch, "heads": heads}
+    kinds = [mask.dense(length, length, **sizes), mask.blocked(length, **sizes)]
+    results = []
+    for kind in kinds:
+        query = normal(1, batch, heads, length, 4, dtype=dtype).requires_grad_()
+        few = (1, 1) if shared else (batch, heads)
+        key = normal(2, *few, length, 4, dtype=dtype).requires_grad_()
+        value = normal(3, *few, length, 3, dtype=dtype).requires_grad_()
+        output = attend(query, key, value, mask=kind)
+        (output * normal(4, *output.shape, dtype=dtype)).sum().backward()
+        results.append([output.detach(), query.grad, key.grad, value.grad])
+    return results
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_blocks_are_dense_attention(data: st.DataObject) -> None:
+    pattern = PATTERNS[data.draw(st.sampled_from(sorted(PATTERNS)))]()
+    batch, heads = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
+    length = data.draw(st.integers(1, 40) | st.integers(60, 90))
+    if data.draw(st.booleans()):
+        pattern = pattern & causal
+    if data.draw(st.booleans()):
+        lengths = data.draw(st.lists(st.integers(0, length), min_size=batch, max_size=batch))
+        pattern = present(torch.arange(length) < torch.tensor(lengths)[:, None]) & pattern
+    if data.draw(st.booleans()):
+        pattern = pattern & Mask(lambda b, h, q, k: (q + k + h + b) % 4 > 0)
+    shared = data.draw(st.booleans())
+    dense, blocked = both(pattern, batch, heads, length, torch.float64, shared)
+    for expected, found in zip(dense, blocked, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", sorted(PATTERNS))
+def test_blocks_are_dense_attention_in_float32(name: str) -> None:
+    for mask in (PATTERNS[name](), causal & PATTERNS[name]()):
+        dense, blocked = both(mask, 2, 3, 131, torch.float32)
+        for expected, found in zip(dense, blocked, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(PATTERNS))
+def test_observed_weights_are_the_dense_ones(name: str) -> None:
+    valid = torch.arange(23) < torch.tensor([[23], [9]])
+    mask = causal & PATTERNS[name]() & present(valid) & Mask(lambda b, h, q, k: q > 1)
+    query, key, value = (normal(n, 2, 2, 23, 4) for n in range(3))
+    seen: list[Tensor] = []
+    for kind in (mask.dense(23, 23, batch=2), mask.blocked(23, batch=2)):
+        attend(query, key, value, mask=kind, observe=seen.append, backend=explicit)
+    torch.testing.assert_close(seen[1], seen[0], rtol=1e-12, atol=1e-12)
+    assert (seen[1].sum(-1)[:, :, :2] == 0).all()
+
+
+def biased(query: Tensor, key: Tensor, grid: Grid) -> Tensor:
+    """A score that falls with distance, and knows its sign."""
+    queries = torch.arange(query.shape[2])[:, None]
+    distance = grid.step * (queries + grid.offset - torch.arange(key.shape[2]))
+    return ScaledDot()(query, key, grid) - 0.1 * distance - 0.3 * distance.abs()
+
+
+def weighted_by_distance(weights: Tensor, value: Tensor, grid: Grid) -> Tensor:
+    queries = torch.arange(weights.shape[2])[:, None]
+    distance = grid.step * (queries + grid.offset - torch.arange(value.shape[2]))
+    return (weights * distance.cos()) @ value
+
+
+@pytest.mark.parametrize("name", ["window", "dilated", "column", "strided", "block", "three"])
+def test_scores_and_combinations_know_distances_in_blocks(name: str) -> None:
+    pattern = (window(3) | dilated(2, 4)) if name == "three" else PATTERNS[name]()
+    for mask in (pattern, causal & pattern):
+        query, key, value = (normal(n, 2, 2, 29, 4) for n in range(3))
+        outputs = [
+            attend(query, key, value, mask=kind, score=biased, combine=weighted_by_distance)
+            for kind in (mask.dense(29, 29), mask.blocked(29))
+        ]
+        torch.testing.assert_close(outputs[1], outputs[0], rtol=1e-10, atol=1e-10)
+
+
+def test_distances_that_do_not_exist_are_refused() -> None:
+    x = normal(0, 1, 1, 12, 4)
+    mask = fixed(4, 1).blocked(12)
+    with pytest.raises(ValueError, match="looks at distances, but the summary columns"):
+        attend(x, x, x, mask=mask, score=biased)
+    with pytest.raises(ValueError, match="looks at distances, but the summary columns"):
+        attend(x, x, x, mask=mask, combine=weighted_by_distance)
+
+
+def test_a_score_can_tell_that_it_sees_a_block() -> None:
+    seen: list[bool] = []
+
+    def score(query: Tensor, key: Tensor, grid: Grid) -> Tensor:
+        seen.append(grid.whole)
+        return query @ key.mT
+
+    x = normal(0, 1, 1, 12, 4)
+    attend(x, x, x, score=score)
+    attend(x, x, x, mask=fixed(4, 1).blocked(12), score=score)
+    assert seen == [True, False, False]
+
+
+def test_no_pair_of_a_union_counts_twice() -> None:
+    mask = (strided(4) | fixed(5, 2)).blocked(33)
+    counted = mask.spread([
+        (part.addend == 0).double().flatten(0, 1) for part in mask.parts
+    ])  # fmt: skip
+    assert torch.equal(counted.bool(), (strided(4) | fixed(5, 2)).dense(33, 33))
+    assert counted.max() == 1
+
+
+def test_dropout_drops_weights_of_all_parts() -> None:
+    """Values are ones: the output is the sum of the weights that are left."""
+    query, key = normal(1, 4, 4, 90, 2), normal(2, 4, 4, 90, 2)
+    value = torch.ones(4, 4, 90, 1, dtype=torch.float64)
+    torch.manual_seed(0)
+    output = attend(query, key, value, mask=strided(9).blocked(90), dropout=0.25)
+    assert output.std() > 0.1
+    assert abs(output.mean() - 1) < 0.02
+
+
+def test_causal_windows_score_half_of_what_windows_do() -> None:
+    [whole], [half] = (m.blocked(64).parts for m in (window(8), causal & window(8)))
+    assert whole.addend.shape[-1] - half.addend.shape[-1] == 8
+
+
+def test_blocks_of_a_window_grow_with_the_length_alone() -> None:
+    """Twice the length, twice the numbers; never as many as pairs."""
+    sizes = [window(16).blocked(length).parts[0].addend.numel() for length in (512, 1024, 2048)]
+    assert sizes[1] == 2 * sizes[0] and sizes[2] == 4 * sizes[0]
+
+
+def test_what_blocks_do_not_fit_is_refused() -> None:
+    mask = window(2).blocked(9)
+    x, y = normal(1, 1, 1, 9, 2), normal(2, 1, 1, 7, 2)
+    with pytest.raises(ValueError, match="of 9 positions that attend to themselves; found 7 q"):
+        attend(y, x, x, mask=mask)
+    with pytest.raises(ValueError, match="found 9 queries behind 2 of 9 keys"):
+        attend(x, x, x, mask=mask, offset=2)
+    with pytest.raises(ValueError, match="backend=explicit alone"):
+        attend(x, x, x, mask=mask, backend=sdpa)
+
+
+def test_masks_without_limits_have_no_blocks() -> None:
+    ids = torch.zeros(1, 9, dtype=torch.long)
+    for mask in (causal, prefix(3), documents(ids), ~window(2), causal | window(2)):
+        with pytest.raises(ValueError, match="may allow any pair and has no blocks"):
+            mask.blocked(9)
+
+
+def test_blocks_are_chosen_where_they_are_less_work() -> None:
+    mask = causal & window(8)
+    assert isinstance(mask.evaluate(512, 512), BlockedMask)
+    assert isinstance(mask.evaluate(20, 20), Tensor)
+    assert isinstance(mask.evaluate(512, 1024), Tensor)
+    assert isinstance(mask.evaluate(1, 512, offset=511), Tensor)
+    assert isinstance(causal.evaluate(512, 512), Tensor)
