@@ -1,0 +1,214 @@
+"""Patterns of self-attention in models: what they see, that they learn it, and what is refused."""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from crosshead.attention import masks
+from crosshead.attention.masks import causal
+from crosshead.config import validate
+from crosshead.errors import ConfigError
+from crosshead.inspection import record_attention
+from crosshead.models.stack import self_mask
+from crosshead.models.transformer import Transformer, TransformerConfig
+from tests.models.small_transformers import TINY, model_of, padded, shifted, tokens
+
+LENGTH = 16
+PATTERNS = {
+    "window": {"radius": 2},
+    "dilated": {"radius": 2, "dilation": 3},
+    "strided": {"stride": 3},
+    "fixed": {"stride": 4, "columns": 1},
+}
+
+
+def with_pattern(name: str, config: TransformerConfig = TINY) -> TransformerConfig:
+    return config.model_copy(update={"pattern": name, **PATTERNS[name]})
+
+
+@pytest.fixture
+def always_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short a sequence is."""
+    monkeypatch.setattr(masks, "WORTH", 0)
+
+
+def furthest(name: str) -> list[int]:
+    """The position that every position is to copy, one before it that only its pattern shows it.
+
+    The neighbour at the end of the window or of its dilated form, the column beyond the window, the
+    summary of the block before; negative where there is none.
+    """
+    if name == "fixed":
+        return [i // 4 * 4 - 1 for i in range(LENGTH)]
+    return [i - {"window": 2, "dilated": 6, "strided": 6}[name] for i in range(LENGTH)]
+
+
+def learned(config: TransformerConfig, wanted: list[int], updates: int) -> tuple[float, float]:
+    """How often encoder and decoder, each by itself, copy to every position the wanted one."""
+    torch.manual_seed(1)
+    model = Transformer(config, 9, 9)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    nothing = torch.full((32, 1), 2)
+    places = [i for i, j in enumerate(wanted) if j >= 0]
+    sources = [wanted[i] for i in places]
+    shares = []
+    for update in range(updates):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.01 * min(1, (update + 1) / 20, 2 * (1 - update / updates))
+        x = torch.randint(4, 9, (32, LENGTH))
+        logits = [model.projection(model.encode(x)[0]), model(nothing, x)]
+        found, right = [y[:, places] for y in logits], x[:, sources]
+        loss = sum(F.cross_entropy(y.transpose(1, 2), right) for y in found)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        shares.append([(y.argmax(-1) == right).float().mean().item() for y in found])
+    # Every batch is new: the last ones are a test.
+    encoder, decoder = torch.tensor(shares[-10:]).mean(0).tolist()
+    return encoder, decoder
+
+
+LEARNER = TransformerConfig(
+    encoder_layers=1, decoder_layers=1, d_model=32, d_ff=64, heads=4, dropout=0.0, norm="pre"
+)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.usefixtures("always_in_blocks")
+def test_a_pattern_learns_to_copy_what_only_it_sees(name: str) -> None:
+    config = with_pattern(name, LEARNER)
+    wanted = furthest(name)
+    seen = self_mask(config, causal).dense(LENGTH, LENGTH)[0, 0]
+    assert all(seen[i, j] for i, j in enumerate(wanted) if j >= 0)
+    assert learned(config, wanted, updates=150) == (1.0, 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "norm", "positions"),
+    list(
+        itertools.product(PATTERNS, ("pre", "post"), ("sinusoidal", "sinusoidal-halves", "learned"))
+    ),
+)
+@pytest.mark.usefixtures("always_in_blocks")
+def test_patterns_learn_with_every_norm_and_position(name: str, norm: str, positions: str) -> None:
+    config = with_pattern(name, LEARNER).model_copy(update={"norm": norm, "positions": positions})
+    assert learned(config, furthest(name), updates=1000) == (1.0, 1.0)
+
+
+@pytest.mark.usefixtures("always_in_blocks")
+def test_what_is_out_of_reach_is_not_learned() -> None:
+    wanted = [i - 3 for i in range(LENGTH)]
+    encoder, decoder = learned(with_pattern("window", LEARNER), wanted, updates=60)
+    assert encoder < 0.4 and decoder < 0.4  # one of five symbols
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.usefixtures("always_in_blocks")
+def test_gradients_reach_what_the_pattern_allows_and_no_more(name: str) -> None:
+    """Of one layer, computed in blocks."""
+    config = with_pattern(name).model_copy(update={"encoder_layers": 1, "decoder_layers": 1})
+    model = model_of(config)
+    vectors = torch.randn(40, 16, dtype=torch.float64)
+
+    def through_encoder(x: Tensor) -> Tensor:
+        mask = self_mask(config, masks.Mask(lambda b, h, q, k: k >= 0)).evaluate(40, 40)
+        return model.encoder(x[None], mask)[0].sum(-1)
+
+    reached = torch.autograd.functional.jacobian(through_encoder, vectors).abs().sum(-1) > 1e-12
+    expected = self_mask(config, masks.Mask(lambda b, h, q, k: k >= 0)).dense(40, 40)[0, 0]
+    assert torch.equal(reached, expected)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.usefixtures("always_in_blocks")
+def test_a_model_in_blocks_is_the_model_with_dense_masks(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentences of different lengths, padded, and longer than the pattern reaches."""
+    model = model_of(with_pattern(name))
+    source = padded([tokens(150), tokens(97, seed=1)])
+    target = shifted(model.config, padded([tokens(131), tokens(140, seed=1)]))
+    found = model.features(source, target)
+    monkeypatch.setattr(masks, "WORTH", 1000)  # never in blocks
+    expected = model.features(source, target)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    [alone] = model.features(source[1:, :97], target[1:])
+    torch.testing.assert_close(found[1], alone, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.usefixtures("always_in_blocks")
+def test_decoding_with_a_cache_sees_what_training_sees(name: str) -> None:
+    model = model_of(with_pattern(name))
+    source = padded([tokens(11), tokens(7, seed=1)])
+    target = shifted(model.config, tokens(2, 60))
+    expected = model.features(source, target)
+    state = model.start(source)
+    first, state = model.step(state, target[:, :40])
+    torch.testing.assert_close(first, expected[:, 39], rtol=1e-10, atol=1e-10)
+    second, state = model.step(state, target[:, 40:43])
+    torch.testing.assert_close(second, expected[:, 42], rtol=1e-10, atol=1e-10)
+    for t in range(43, 60):
+        found, state = model.step(state, target[:, t : t + 1])
+        torch.testing.assert_close(found, expected[:, t], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.usefixtures("always_in_blocks")
+def test_weights_in_blocks_can_be_recorded() -> None:
+    model = model_of(with_pattern("strided"))
+    source, target = tokens(1, 50), shifted(model.config, tokens(1, 50))
+    with record_attention(model) as recorded:
+        model.features(source, target)
+    seen = self_mask(model.config, causal).dense(50, 50)
+    for n in range(3):
+        [weights] = recorded[f"decoder.layers.{n}.self_attention"]
+        torch.testing.assert_close(weights.sum(-1), torch.ones(1, 4, 50, dtype=torch.float64))
+        assert torch.equal(weights > 0, seen.expand_as(weights))
+
+
+# Configuration
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"pattern": "window"}, "pattern 'window' needs radius: give a number"),
+        ({"pattern": "dilated", "radius": 2}, "pattern 'dilated' needs dilation"),
+        ({"pattern": "fixed", "stride": 2}, "pattern 'fixed' needs columns"),
+        (
+            {"radius": 2},
+            "radius 2 has no meaning for pattern 'full'; leave it out, or choose pattern 'window' "
+            "or 'dilated'",
+        ),
+        (
+            {"pattern": "window", "radius": 2, "columns": 1},
+            "columns 1 has no meaning for pattern 'window'; leave it out, or choose pattern "
+            "'fixed'",
+        ),
+        (
+            {"pattern": "fixed", "stride": 3, "columns": 4},
+            "columns 4 are more than a block has; give 3 (stride) or fewer",
+        ),
+        ({"pattern": "window", "radius": 0}, "radius: expected 1 or more, found 0"),
+        (
+            {"cross_pattern": "window"},
+            "cross_pattern: a position of one sequence has no neighbours in another, so that "
+            "cross-attention can have no window; `pattern` is of self-attention",
+        ),
+    ],
+)
+def test_impossible_patterns_are_one_line(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        validate(TransformerConfig, values)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_pattern_is_stored_with_the_model(name: str) -> None:
+    config = with_pattern(name)
+    assert TransformerConfig.model_validate_json(config.model_dump_json()) == config
