@@ -167,6 +167,11 @@ def _plot_mask(path: Path, allowed: Bool[Tensor, "Q K"]) -> None:
     axes = figure.subplots()
     colours = ["#f0f0f0", "#2166ac"]
     axes.imshow(allowed.numpy(), cmap=ListedColormap(colours), vmin=0, vmax=1)
+    # Lines between positions, as fine as there are many.
+    axes.set_xticks([n + 0.5 for n in range(keys - 1)], minor=True)
+    axes.set_yticks([n + 0.5 for n in range(queries - 1)], minor=True)
+    axes.grid(which="minor", color="white", linewidth=min(1.5, 24 / max(queries, keys)))
+    axes.tick_params(which="minor", length=0)
     axes.set_xlabel("key position")
     axes.set_ylabel("query position")
     patches = [

@@ -171,6 +171,18 @@ def test_the_memory_benchmark_runs() -> None:
 
 
 @pytest.mark.slow
+def test_the_benchmark_of_long_sequences_runs() -> None:
+    printed = run(
+        "long_attention.py", "--lengths", 128, 256, "--radius", 8, "--rounds", 1, "--threads", 1,
+    )  # fmt: skip
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| ")]
+    for pattern in ("full", "window", "dilated", "strided", "fixed"):
+        found = [row[1] for row in rows if row[0] == f"| {pattern}"]
+        assert found == ["128", "256", "exponent"]
+    assert "256^2 x 4 heads x 4 bytes" in printed
+
+
+@pytest.mark.slow
 def test_the_benchmark_of_shared_weights_runs() -> None:
     torchrun = Path(sys.executable).with_name("torchrun")
     command = [torchrun, "--nproc-per-node", "2", BENCHMARKS / "sharding.py", "--size", "tiny"]

@@ -9,7 +9,7 @@ blocks, hold zeros.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -229,6 +229,9 @@ class _Scattered(_OfBlock):
             )
         return super().__getattribute__(name)
 
+    def __iter__(self) -> Iterator[int]:
+        return iter((self.offset, self.step))
+
 
 @dataclass(frozen=True)
 class Part:
@@ -299,7 +302,7 @@ def evaluated(
     reachable = torch.zeros(1, 1, length, 1, dtype=torch.bool, device=device)
     for layout, there in held:
         reachable = reachable | layout.unfold(there.any(-1, keepdim=True).flatten(0, 1), length)
-    parts = []
+    parts: list[Part] = []
     for layout, there in held:
         if not parts:
             there = there | ~layout.fold(reachable).unflatten(0, (-1, there.shape[1]))

@@ -1,12 +1,14 @@
 """Attention in blocks is dense attention with the same mask, gradients included."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from crosshead.attention.attend import attend, explicit, sdpa
 from crosshead.attention.blocks import BlockedMask, Blocks
@@ -211,3 +213,29 @@ def test_blocks_are_chosen_where_they_are_less_work() -> None:
     assert isinstance(mask.evaluate(512, 1024), Tensor)
     assert isinstance(mask.evaluate(1, 512, offset=511), Tensor)
     assert isinstance(causal.evaluate(512, 512), Tensor)
+
+
+class Largest(TorchDispatchMode):
+    """The numbers of the largest tensor that anything gave, backwards too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        found = function(*args, **(kwargs or {}))
+        for each in found if isinstance(found, (tuple, list)) else [found]:
+            if isinstance(each, Tensor):
+                self.numbers = max(self.numbers, each.numel())
+        return found
+
+
+@pytest.mark.parametrize("mask", [window(8), dilated(8, 3), strided(32), fixed(32, 1)])
+def test_nothing_is_as_large_as_all_pairs(mask: Mask) -> None:
+    """Neither the mask nor a score, forwards or backwards, of any of the heads."""
+    x = [normal(n, 1, 2, 1024, 4).requires_grad_() for n in range(3)]
+    with Largest() as largest:
+        attend(*x, mask=(causal & mask).blocked(1024)).sum().backward()
+    assert largest.numbers < 1024 * 1024 / 4
