@@ -87,6 +87,13 @@ class Mask:
             )
         return evaluated(self.predicate, self.reach, length, batch, heads, device)
 
+    def scored(self, length: int) -> int:
+        """The number of keys that a query is scored against, once evaluated over a sequence.
+
+        Of blocks, some may yet be cut off where nobody may see them.
+        """
+        return self._seen(length) if self._in_blocks(length) else length
+
     def evaluate(
         self,
         queries: int,
@@ -98,11 +105,17 @@ class Mask:
         device: torch.device | None = None,
     ) -> EvaluatedMask:
         """`blocked` where a sequence attends to itself and that is less work, otherwise `dense`."""
-        if self.reach and queries == keys and offset == 0:
-            seen = sum(layout.keys_each(keys) for layout in self.reach)
-            if seen * WORTH <= keys:
-                return self.blocked(keys, batch=batch, heads=heads, device=device)
+        if queries == keys and offset == 0 and self._in_blocks(keys):
+            return self.blocked(keys, batch=batch, heads=heads, device=device)
         return self.dense(queries, keys, batch=batch, heads=heads, offset=offset, device=device)
+
+    def _seen(self, length: int) -> int:
+        """The number of keys that the blocks of a query hold."""
+        return sum(layout.keys_each(length) for layout in self.reach)
+
+    def _in_blocks(self, length: int) -> bool:
+        """Whether a sequence is long enough for blocks to be less work."""
+        return bool(self.reach) and self._seen(length) * WORTH <= length
 
 
 WORTH = 2

@@ -286,6 +286,16 @@ def causal_mask(
     return mask.evaluate(new, before + new, offset=before, device=device)
 
 
+def scored_keys(config: StackConfig, length: int) -> int:
+    """The number of keys that a query of self-attention is scored against at least.
+
+    For what a sequence of so many positions takes of memory: all of them, or those of blocks, of
+    which `causal` may cut off half.
+    """
+    keys = self_mask(config, causal).scored(length)
+    return keys if keys == length else keys // 2
+
+
 _PATTERNS: dict[str, tuple[tuple[str, ...], Callable[..., Mask] | None]] = {
     "full": ((), None),
     "window": (("radius",), window),
