@@ -9,7 +9,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from crosshead.attention.cache import Cache, NoPast, Past
-from crosshead.attention.masks import causal
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import Encoder, EncoderLayer
@@ -19,8 +18,10 @@ from crosshead.models.stack import (
     add_norm,
     added_positions,
     branch_gain,
+    causal_mask,
     feedforward,
     final_norm,
+    scored_keys,
     self_attention,
 )
 
@@ -50,7 +51,7 @@ class LanguageStackConfig(StackConfig):
         width, tokens = self.d_model, shape.rows * shape.target
         layer = (8 + 2 * (self.dropout > 0)) * width + self.inner_vectors() * self.d_ff
         ends = (1 + (self.dropout > 0) + (self.norm == "pre")) * width
-        block = shape.rows * self.heads * shape.target**2 if weights else 0
+        block = shape.rows * self.heads * shape.target * scored_keys(self, shape.target) * weights
         copies = 3 if self.attention_dropout else 1
         if recompute:
             vectors = self.layers * width + layer
@@ -98,10 +99,8 @@ class LanguageModel(SequenceModel):
 
         No token sees a later one, so that padding at the end of a row changes nothing before it.
         """
-        before, new = pasts[0].length, tokens.shape[1]
-        mask = None  # one token, the last, may attend to everything before it
-        if new > 1:
-            mask = causal.dense(new, before + new, offset=before, device=tokens.device)
+        before = pasts[0].length
+        mask = causal_mask(self.config, tokens.shape[1], before, tokens.device)
         return self.stack(self.embeddings(tokens, start=before), mask, pasts)
 
     def layers(self) -> Iterable[nn.Module]:

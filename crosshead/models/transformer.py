@@ -24,6 +24,7 @@ from crosshead.models.stack import (
     cross_attention,
     feedforward,
     final_norm,
+    scored_keys,
     self_attention,
     self_mask,
 )
@@ -70,10 +71,9 @@ class TransformerConfig(StackConfig):
 
         heads = self.heads if weights else 0
         copies = 3 if self.attention_dropout else 1
-        look, write, cross = (
-            heads * q * k for q, k in ((source, source), (target, target), (target, source))
-        )
-        block = rows * heads * max(source, target) ** 2
+        look, write = (heads * n * scored_keys(self, n) for n in (source, target))
+        cross = heads * target * source
+        block = rows * max(look, write, cross)
         if recompute:  # all inputs, and one layer at a time; the memory's keys and values are too
             inputs = (self.encoder_layers * source + self.decoder_layers * target) * width
             inputs += 2 * self.decoder_layers * source * width

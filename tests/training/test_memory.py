@@ -12,6 +12,7 @@ from crosshead.bundle import build_model
 from crosshead.data.batching import collate
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import Shape
+from crosshead.models.transformer import TransformerConfig
 from crosshead.training import memory
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
@@ -81,6 +82,25 @@ def test_the_estimate_is_near_the_memory_that_a_run_takes(
     assert peak == pytest.approx(estimate, rel=0.3)
 
 
+def kept_bytes(config: TransformerConfig, shape: Shape) -> int:
+    """What autograd keeps of a batch on its way forwards."""
+    model = build_model(config, 20, 20)
+    weights = {each.untyped_storage().data_ptr() for each in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def keep(saved: Tensor) -> Tensor:
+        storage = saved.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return saved
+
+    pair = ([5] * (shape.source - 1), [6] * (shape.target - 1))
+    batch = collate([pair] * shape.rows, range(shape.rows))
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
+        batch_loss(model, batch, 0.1)
+    return sum(kept.values())
+
+
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize(
     "changes",
@@ -98,23 +118,30 @@ def test_what_is_counted_is_what_autograd_keeps(changes: dict[str, object], laye
     config = compose("tiny").model.model_copy(
         update={"encoder_layers": layers, "decoder_layers": 3 - layers, **changes}
     )
-    model = build_model(config, 20, 20)
-    weights = {each.untyped_storage().data_ptr() for each in model.parameters()}
-    kept: dict[int, int] = {}
-
-    def keep(saved: Tensor) -> Tensor:
-        storage = saved.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return saved
-
-    batch = collate([([5] * (shape.source - 1), [6] * (shape.target - 1))] * 2, [0, 1])
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
-        batch_loss(model, batch, 0.1)
+    kept = kept_bytes(config, shape)
     # Two more of attention's weights are there on the way back: the encoder's are the largest.
     cross = 8 * shape.rows * config.heads * shape.source * shape.target
     counted = batch_bytes(config, shape, MACHINE, recompute=False) - cross
-    assert sum(kept.values()) == pytest.approx(counted, rel=0.06)
+    assert kept == pytest.approx(counted, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        {"pattern": "window", "radius": 8},
+        {"pattern": "strided", "stride": 20},
+        {"pattern": "fixed", "stride": 20, "columns": 1},
+    ],
+)
+def test_of_a_pattern_no_more_is_certain_than_autograd_keeps(pattern: dict[str, object]) -> None:
+    """And less than of all pairs: for what is certain a sentence may be refused."""
+    shape = Shape(1, 400, 400)
+    backwards = 8 * 4 * 400 * 400  # two more of the weights of cross-attention
+    config = compose("tiny").model.model_copy(update=pattern)
+    full = compose("tiny").model
+    counted = batch_bytes(config, shape, MACHINE, recompute=False)
+    assert counted - backwards < kept_bytes(config, shape)
+    assert counted < 0.75 * batch_bytes(full, shape, MACHINE, recompute=False)
 
 
 LIMITED = """
