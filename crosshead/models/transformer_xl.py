@@ -23,6 +23,8 @@ class TransformerXLConfig(LanguageStackConfig):
     positions: Literal["none"] = "none"
     # Its own, of section 3.3.
     score: Literal["scaled-dot"] = "scaled-dot"
+    # The memory is what makes attention short.
+    pattern: Literal["full"] = "full"
     # Positions that are computed, and learned from, together.
     segment: int = Field(128, ge=1)
     # Positions before a segment that its own may attend to; nothing is learned from them.

@@ -383,7 +383,7 @@ def test_windows_are_masks(backend: Callable) -> None:
     "other",
     [
         {"score": AdditiveScore(3, 4)},
-        {"combine": lambda weights, value: weights @ value},
+        {"combine": lambda weights, value, grid: weights @ value},
         {"observe": lambda weights: None},
     ],
     ids=["score", "combine", "observe"],
@@ -417,8 +417,8 @@ def test_weighted_sum_is_a_matrix_product() -> None:
         ("cpu", {}, "explicit"),
         ("meta", {}, "sdpa"),
         ("meta", {"observe": lambda weights: None}, "explicit"),
-        ("meta", {"score": lambda query, key: query @ key.mT}, "explicit"),
-        ("meta", {"combine": lambda weights, value: weights @ value}, "explicit"),
+        ("meta", {"score": lambda query, key, grid: query @ key.mT}, "explicit"),
+        ("meta", {"combine": lambda weights, value, grid: weights @ value}, "explicit"),
     ],
 )
 def test_the_fused_kernel_is_for_what_it_computes_on_other_devices_than_cpus(

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.data.batching import Example, collate
+from crosshead.data.batching import Example, Pairs, collate
 from crosshead.data.synthetic import copy_task, reverse_task
 from crosshead.decoding.search import Specials, greedy_search
 from crosshead.models.transformer import Transformer, TransformerConfig
@@ -68,7 +68,7 @@ def learned(
     log = RunLog(directory)
     checkpoints = directory / "checkpoints"
     lead = Lead(lambda weights: Validation(0.0, 0.0, 0.0), checkpoints, log, Silent())
-    training = Training(model, optimizer, config, lambda epoch: train, Progress(), lead)
+    training = Training(model, optimizer, config, lambda epoch: Pairs(train), Progress(), lead)
     try:
         fit(training)
     finally:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from crosshead.attention.attend import sdpa
+from crosshead.attention.attend import Attention, explicit, sdpa
 from crosshead.config import validate
 from crosshead.errors import ConfigError
 from crosshead.models.transformer import Transformer, TransformerConfig
@@ -307,9 +307,12 @@ def test_forward_is_the_projection_of_the_features() -> None:
 def test_backends_are_equal_in_the_whole_model() -> None:
     results = []
     source, target = padded([tokens(7), tokens(3, seed=1)]), tokens(2, 5, seed=2)
-    for options in ((), (sdpa,)):
+    for backend in (explicit, sdpa):
         torch.manual_seed(0)
-        model = Transformer(TINY, VOCABULARY, VOCABULARY, *options)
+        model = Transformer(TINY, VOCABULARY, VOCABULARY)
+        for module in model.modules():
+            if isinstance(module, Attention):
+                module.backend = backend
         logits = model(source, target)
         logits.sin().sum().backward()
         results.append([logits.detach(), *(p.grad for p in model.parameters())])
