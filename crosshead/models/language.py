@@ -14,6 +14,7 @@ from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.models.base import Numbers, SequenceModel, Shape
 from crosshead.models.stack import (
+    Positions,
     StackConfig,
     add_norm,
     added_positions,
@@ -64,6 +65,8 @@ class LanguageConfig(LanguageStackConfig):
     """The shape of a decoder-only Transformer."""
 
     architecture: Literal["language"] = "language"
+    # Of all kinds these learned text fastest in little training, and they have no end.
+    positions: Positions = "rotary"
 
 
 class LanguageModel(SequenceModel):

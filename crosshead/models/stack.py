@@ -26,6 +26,12 @@ from crosshead.layers.embeddings import LearnedPositions
 from crosshead.layers.feedforward import FeedForward
 from crosshead.models.base import ModelConfig
 
+Positions = Literal[
+    "sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "learned",
+    "rotary", "shaw", "t5", "alibi", "none",
+]  # fmt: skip
+"""How a stack of attention layers may know where its tokens stand."""
+
 
 class StackConfig(ModelConfig):
     """The shape of attention layers; the defaults are `base` of Vaswani et al. 2017, Table 3."""
@@ -48,10 +54,7 @@ class StackConfig(ModelConfig):
     # Sinusoids and learned vectors are added to embeddings, in the order of the paper, of Hugging
     # Face's Marian ("halves") or of Marian itself; the others act in self-attention, each layer
     # with parameters of its own.
-    positions: Literal[
-        "sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "learned",
-        "rotary", "shaw", "t5", "alibi", "none",
-    ] = "sinusoidal"  # fmt: skip
+    positions: Positions = "sinusoidal"
     # The number of learned positions; the others have no end.
     max_length: int = Field(1024, ge=1)
     # Whom a position may attend to in self-attention, the same for all heads: everyone, `radius`

@@ -13,7 +13,9 @@ VARIANTS: dict[str, LanguageConfig | TransformerXLConfig] = {
     "language, learned and tied": LanguageConfig(
         **SHAPE, positions="learned", max_length=64, tie=True, output_bias=True
     ),
-    "language, post-norm, multi-query": LanguageConfig(**SHAPE, norm="post", kv_heads=1),
+    "language, sinusoidal, post-norm, multi-query": LanguageConfig(
+        **SHAPE, positions="sinusoidal", norm="post", kv_heads=1
+    ),
     "transformer-xl": TransformerXLConfig(**SHAPE, segment=4, memory=6),
     "transformer-xl, post-norm, shorter memory": TransformerXLConfig(
         **SHAPE, norm="post", tie=True, segment=5, memory=2, d_key=3, d_value=5
