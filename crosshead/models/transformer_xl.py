@@ -11,6 +11,7 @@ from torch import Tensor
 from crosshead.attention.cache import Cache, Memory
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import TransformerXLScore
+from crosshead.models.base import Numbers, Shape
 from crosshead.models.language import LanguageModel, LanguageStackConfig, select
 from crosshead.models.stack import branch_gain
 
@@ -23,7 +24,7 @@ class TransformerXLConfig(LanguageStackConfig):
     positions: Literal["none"] = "none"
     # Its own, of section 3.3.
     score: Literal["scaled-dot"] = "scaled-dot"
-    # The memory is what makes attention short.
+    # What is near is not what is near in a segment.
     pattern: Literal["full"] = "full"
     # Positions that are computed, and learned from, together.
     segment: int = Field(128, ge=1)
@@ -35,6 +36,31 @@ class TransformerXLConfig(LanguageStackConfig):
         return (
             f"{super().shape()}, segments of {self.segment} that remember {self.memory} positions"
         )
+
+    def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
+        """Segment by segment as those of a decoder-only Transformer, and what is remembered.
+
+        Scores keep their queries twice, and vectors of all distances; a layer keeps its memory
+        beside its input, and the keys and values of both.
+        """
+        width, drops = self.d_model, self.dropout > 0
+        token = (9 + 2 * drops) * width + self.inner_vectors() * self.d_ff
+        pairs, layers, remembered = [], [], 0
+        for start in range(0, shape.target, self.segment):
+            new, before = min(self.segment, shape.target - start), min(self.memory, start)
+            beside = (3 * before + (before > 0) * new) * width
+            distances = 2 * new + before
+            layers.append(shape.rows * (new * token + beside) + 2 * distances * width)
+            pairs.append(shape.rows * self.heads * new * (new + before) * weights)
+            remembered += before
+        tokens, block = shape.rows * shape.target, max(pairs)
+        copies = 3 if self.attention_dropout else 1
+        ends = tokens * (1 + drops + (self.norm == "pre")) * width
+        if recompute:
+            inputs = self.layers * (tokens + shape.rows * remembered) * width
+            return Numbers(ends + inputs + max(layers), (copies + 2) * block, block)
+        whole = self.layers * copies * sum(pairs) + 2 * block
+        return Numbers(ends + self.layers * sum(layers), whole, block)
 
 
 @dataclass

@@ -38,6 +38,8 @@ def one_pass(model: TransformerXL, text: Tensor) -> Tensor:
         ({"segment": 0}, "segment: .*1 or more"),
         ({"memory": -1}, "memory: .*0 or more"),
         ({"positions": "learned"}, "positions: expected 'none', found 'learned'"),
+        ({"score": "cosine"}, "score: expected 'scaled-dot', found 'cosine'"),
+        ({"pattern": "window", "radius": 3}, "pattern: expected 'full', found 'window'"),
     ],
 )
 def test_impossible_shapes_are_refused(values: dict[str, object], message: str) -> None:
