@@ -184,8 +184,14 @@ class Location(nn.Module):
     ) -> Float[Tensor, "B H Q K"]:
         """Every query's score with every place that has a key.
 
-        Raises `ValueError` for more keys than there are places: nothing was learned for them.
+        Raises `ValueError` for more keys than there are places: nothing was learned for them; and
+        in a block, whose keys are not told their places.
         """
+        if not grid.whole:
+            raise ValueError(
+                "a location-based score knows the places of all keys, not of a block's; give the "
+                "mask as `dense`"
+            )
         keys, longest = key.shape[-2], self.weight.shape[-1]
         if keys > longest:
             raise ValueError(

@@ -26,7 +26,15 @@ from crosshead.attention.masks import (
     summaries,
     window,
 )
-from crosshead.attention.scores import Grid, ScaledDot
+from crosshead.attention.relative import (
+    ALiBi,
+    Biased,
+    ShawKeys,
+    ShawValues,
+    T5Buckets,
+    TransformerXLScore,
+)
+from crosshead.attention.scores import Additive, Grid, Location, ScaledDot
 
 PATTERNS: dict[str, Callable[[], Mask]] = {
     "window": lambda: window(3),
@@ -239,3 +247,37 @@ def test_nothing_is_as_large_as_all_pairs(mask: Mask) -> None:
     with Largest() as largest:
         attend(*x, mask=(causal & mask).blocked(1024)).sum().backward()
     assert largest.numbers < 1024 * 1024 / 4
+
+
+POSITIONS: dict[str, Callable[[], Any]] = {
+    "shaw": lambda: ShawKeys(4, furthest=3),
+    "t5": lambda: Biased(ScaledDot(), T5Buckets(2, causal=True, buckets=8, furthest=20)),
+    "alibi": lambda: Biased(ScaledDot(), ALiBi(2)),
+    "transformer-xl": lambda: TransformerXLScore(2, 4, 8),
+    "additive": lambda: Additive(2, 4, 4, 5),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("pattern", ["window", "strided", "small blocks of classes"])
+def test_scores_with_parameters_learn_the_same_in_blocks(name: str, pattern: str) -> None:
+    torch.manual_seed(0)
+    score, combine = POSITIONS[name]().double(), ShawValues(4, furthest=3).double()
+    mask = causal & PATTERNS[pattern]()
+    query, key, value = (normal(n, 2, 2, 45, 4) for n in range(3))
+    results = []
+    for kind in (mask.dense(45, 45), mask.blocked(45)):
+        score.zero_grad()
+        combine.zero_grad()
+        output = attend(query, key, value, mask=kind, score=score, combine=combine)
+        (output * normal(4, *output.shape)).sum().backward()
+        gradients = [p.grad for each in (score, combine) for p in each.parameters()]
+        results.append([output.detach(), *gradients])
+    for expected, found in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_scores_by_place_are_refused_in_blocks() -> None:
+    x = normal(0, 1, 1, 12, 4)
+    with pytest.raises(ValueError, match="knows the places of all keys, not of a block's"):
+        attend(x, x, x, mask=window(1).blocked(12), score=Location(1, 4, 20).double())
