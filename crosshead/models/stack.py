@@ -134,6 +134,11 @@ class StackConfig(ModelConfig):
                 f"columns {self.columns} are more than a block has; give {self.stride} (stride) or "
                 "fewer"
             )
+        if self.pattern == "fixed" and self.positions in ("shaw", "t5", "alibi"):
+            raise ValueError(
+                f"positions {self.positions} do not go with pattern 'fixed': its summary columns "
+                "stand at no regular distance; choose positions rotary, or added to embeddings"
+            )
         return self
 
     @property

@@ -14,6 +14,7 @@ from crosshead.errors import ConfigError
 from crosshead.inspection import record_attention
 from crosshead.models.stack import self_mask
 from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.models.transformer_xl import TransformerXLConfig
 from tests.models.small_transformers import TINY, model_of, padded, shifted, tokens
 
 LENGTH = 16
@@ -123,13 +124,20 @@ def test_gradients_reach_what_the_pattern_allows_and_no_more(name: str) -> None:
     assert torch.equal(reached, expected)
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize(
+    ("name", "positions"),
+    [
+        *((name, "sinusoidal") for name in PATTERNS),
+        *(("strided", positions) for positions in ("rotary", "shaw", "t5", "alibi")),
+    ],
+)
 @pytest.mark.usefixtures("always_in_blocks")
 def test_a_model_in_blocks_is_the_model_with_dense_masks(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, positions: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sentences of different lengths, padded, and longer than the pattern reaches."""
-    model = model_of(with_pattern(name))
+    config = with_pattern(name).model_copy(update={"positions": positions})
+    model = model_of(config)
     source = padded([tokens(150), tokens(97, seed=1)])
     target = shifted(model.config, padded([tokens(131), tokens(140, seed=1)]))
     found = model.features(source, target)
@@ -193,6 +201,11 @@ def test_weights_in_blocks_can_be_recorded() -> None:
             {"pattern": "fixed", "stride": 3, "columns": 4},
             "columns 4 are more than a block has; give 3 (stride) or fewer",
         ),
+        (
+            {"pattern": "fixed", "stride": 3, "columns": 1, "positions": "alibi"},
+            "positions alibi do not go with pattern 'fixed': its summary columns stand at no "
+            "regular distance; choose positions rotary, or added to embeddings",
+        ),
         ({"pattern": "window", "radius": 0}, "radius: expected 1 or more, found 0"),
         (
             {"cross_pattern": "window"},
@@ -206,6 +219,11 @@ def test_impossible_patterns_are_one_line(values: dict[str, object], message: st
         validate(TransformerConfig, values)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_blocks_of_places_are_refused_where_places_are_forgotten() -> None:
+    with pytest.raises(ConfigError, match=r"pattern: expected .*'strided', found 'fixed'"):
+        validate(TransformerXLConfig, {"pattern": "fixed", "stride": 4, "columns": 1})
 
 
 @pytest.mark.parametrize("name", PATTERNS)
