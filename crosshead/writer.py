@@ -108,8 +108,7 @@ class Writer:
         as many. `progress` is called with the share that is done. Raises `ConfigError` for a stride
         that cannot be.
         """
-        ids = encode_text(self.tokenizer, text)
-        return self.score_ids(Stream(ids, len(text)), stride, progress)
+        return self.score_ids(Stream.of(self.tokenizer, text), stride, progress)
 
     def score_ids(
         self,

@@ -57,10 +57,17 @@ class Stream:
 
     ids: np.ndarray
     characters: int
-    """Of the text, line feeds counted."""
+    """That the ids after the first spell, line feeds counted."""
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, text: str) -> "Stream":
+        """That of a text."""
+        ids = encode_text(tokenizer, text)
+        first = len(decode_text(tokenizer, ids[:1].tolist()))
+        return cls(ids, max(0, len(text) - first))
 
     def sha256(self) -> str:
         """The checksum of the ids, the same whatever type they have."""

@@ -11,7 +11,7 @@ from crosshead.bundle import Bundle
 from crosshead.card import CardFile
 from crosshead.data.batching import Epoch
 from crosshead.data.corpora import DataConfig, file_sha256, read_lines
-from crosshead.data.stream import Stream, Windows, decode_text, encode_text, epoch_windows
+from crosshead.data.stream import Stream, Windows, decode_text, epoch_windows
 from crosshead.data.tokenizers import Tokenizer, load_tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.training.corpus import Corpus, Stopped
@@ -157,7 +157,7 @@ def _kept_tokenizer(base: Bundle | None, resumed: Path | None) -> Tokenizer | No
 
 
 def _stream(tokenizer: Tokenizer, text: str, should_stop: Callable[[], bool]) -> Stream:
-    ids = encode_text(tokenizer, text)
+    stream = Stream.of(tokenizer, text)
     if should_stop():
         raise Stopped
-    return Stream(ids, len(text))
+    return stream
