@@ -1,0 +1,1 @@
+"""Studies: claims about attention that can be run. One file a claim."""

@@ -1,0 +1,168 @@
+"""A study conducted: run from its seed, judged, and written down with where and when it was."""
+
+import io
+import json
+import math
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from crosshead import __version__
+from crosshead.devices import available_cores
+from crosshead.errors import UserError
+from crosshead.files import atomic_write_all, make_directory
+from crosshead.studies.study import Result, Say, Study, Table, Verdict, judge, number
+from crosshead.training.hardware import instruction_sets
+
+
+@dataclass(frozen=True)
+class Record:
+    """A study that was run: its result, its verdict, and under which circumstances."""
+
+    study: Study
+    result: Result
+    verdict: Verdict
+    quick: bool
+    seed: int
+    threads: int
+    date: str
+    seconds: float
+
+    @property
+    def command(self) -> str:
+        """What to type to run it again."""
+        quick = " --quick" if self.quick else ""
+        return (
+            f"crosshead study {self.study.name}{quick} --seed {self.seed} --threads {self.threads}"
+        )
+
+    @property
+    def circumstances(self) -> dict[str, str]:
+        """With what, when and where it was run."""
+        return {
+            "command": self.command,
+            "version": f"crosshead {__version__}, PyTorch {torch.__version__}",
+            "date": self.date,
+            "cores": str(available_cores()),
+            "processor units": ", ".join(instruction_sets()) or "unknown",
+            "seconds": f"{self.seconds:.1f}",
+        }
+
+
+def conduct(study: Study, *, quick: bool, seed: int, say: Say) -> Record:
+    """Run a study: all that it draws depends on `seed` alone, and the generator is as before.
+
+    Raises what the study raises.
+    """
+    date, began = datetime.now(UTC).date().isoformat(), time.perf_counter()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        result = study.run(quick, seed, say)
+    seconds = time.perf_counter() - began
+    verdict = judge(study.bands, result.measured)
+    return Record(study, result, verdict, quick, seed, torch.get_num_threads(), date, seconds)
+
+
+def findings(record: Record) -> Table:
+    """What was expected beside what was measured."""
+    rows = [["quantity", "expected", "measured", ""]]
+    for band in record.study.bands:
+        value = record.result.measured.get(band.name, math.nan)
+        met = "as expected" if band.name in record.verdict.met else "not as expected"
+        measured = ["not measured", ""] if math.isnan(value) else [number(value), met]
+        rows.append([band.name, str(band), *measured])
+    return Table("Expected and measured", rows)
+
+
+def write(record: Record, directory: Path, say: Say) -> list[Path]:
+    """Write NAME.md, NAME.json and NAME.png into `directory`; the paths of those written.
+
+    Without matplotlib there is no picture, and `say` says so. Raises `UserError` where they cannot
+    be written; earlier files are intact then.
+    """
+    make_directory(directory)
+    name = record.study.name
+    contents = {}
+    try:
+        contents[f"{name}.png"] = picture(record)
+    except UserError as error:
+        say(str(error))
+    contents[f"{name}.json"] = as_json(record).encode()
+    contents[f"{name}.md"] = as_markdown(record, with_picture=f"{name}.png" in contents).encode()
+    atomic_write_all(directory, contents)
+    return [directory / each for each in contents]
+
+
+def picture(record: Record) -> bytes:
+    """The picture of a result, as a PNG; raises `UserError` where matplotlib is missing."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError(
+            "no picture: matplotlib is not installed (pip install 'crosshead[plot]')"
+        ) from None
+    figure = Figure(figsize=(8, 3.6), layout="constrained")
+    record.result.draw(figure)
+    png = io.BytesIO()
+    figure.savefig(png, format="png", dpi=90)
+    return png.getvalue()
+
+
+def as_json(record: Record) -> str:
+    """The record as JSON: numbers in full, and an end of a band that is open is null."""
+
+    def finite(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    study = record.study
+    bands = [
+        {
+            "name": band.name,
+            "low": finite(band.low),
+            "high": finite(band.high),
+            "why": band.why,
+            "measured": finite(record.result.measured.get(band.name, math.nan)),
+            "met": band.name in record.verdict.met,
+        }
+        for band in study.bands
+    ]
+    whole = {
+        "study": study.name,
+        "claim": study.claim,
+        "source": study.source,
+        **record.circumstances,
+        "quick": record.quick,
+        "seed": record.seed,
+        "threads": record.threads,
+        "seconds": round(record.seconds, 1),
+        "verdict": record.verdict.word,
+        "bands": bands,
+        "tables": [{"title": each.title, "rows": each.rows} for each in record.result.tables],
+    }
+    return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+
+
+def as_markdown(record: Record, *, with_picture: bool) -> str:
+    """The record as a page."""
+    study = record.study
+    parts = [
+        f"# {study.title}",
+        f"> {study.claim}\n>\n> {study.source}",
+        "Expected, before it was run:",
+        "\n".join(f"- {band.name}: {band}. {band.why}" for band in study.bands),
+        f"**{record.verdict.word[0].upper()}{str(record.verdict)[1:]}.**",
+        _markdown(findings(record)),
+        *(f"{each.title}:\n\n{_markdown(each)}" for each in record.result.tables),
+        *([f"![{study.title}]({study.name}.png)"] if with_picture else []),
+        "\n".join(f"- {key}: {value}" for key, value in record.circumstances.items()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(table: Table) -> str:
+    head, *rows = (f"| {' | '.join(row)} |" for row in table.rows)
+    rule = "|" + "---|" * len(table.rows[0])
+    return "\n".join([head, rule, *rows])

@@ -1,0 +1,139 @@
+"""What the feed-forward network is for: attention averages, and a sum is no function of two."""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.data.batching import Batch
+from crosshead.layers.feedforward import FeedForward
+from crosshead.studies.fitting import (
+    EPS,
+    FIRST,
+    Reader,
+    accuracy,
+    drawn_from,
+    labelled_at,
+    size,
+    updates,
+)
+from crosshead.studies.study import Band, Result, Say, Study, Table, number
+
+WIDTH = 64
+
+PARITY_WITHOUT = "parity, one head, without feed-forward: accuracy"
+PARITY_WITH = "parity, one head, with feed-forward: accuracy"
+SUM_WITH = "sum modulo 17, a normalised layer of four heads, with feed-forward: accuracy"
+SUM_GAP = "sum modulo 17: accuracy with less accuracy without feed-forward"
+
+BANDS = (
+    Band(
+        PARITY_WITHOUT, 0, 0.75,
+        "A head's average times its (positive) denominator is g(a) + h(b) + c, and no threshold on "
+        "such a sum is right in more than three of four cases: a proof, not a guess.",
+    ),
+    Band(PARITY_WITH, 1, 1, "One hidden layer computes the parity of two bits."),
+    Band(SUM_WITH, 0.99, 1, "As many weights as pairs to be told apart several times over."),
+    Band(
+        SUM_GAP, 0.2, 1,
+        "If attention averages only, more of it is no substitute. (Heads have denominators of "
+        "their own, and norms are not linear: the proof above does not reach here.)",
+    ),
+)  # fmt: skip
+
+
+class Layer(nn.Module):
+    """A pre-norm layer `B T D -> B T D`, with a feed-forward network or with a wider attention.
+
+    Either way it has 12 D^2 weights, but for biases. Without `normed` there are no norms.
+    """
+
+    def __init__(self, heads: int, *, feedforward: bool, normed: bool) -> None:
+        super().__init__()
+        width = (1 if feedforward else 3) * WIDTH // heads
+        self.attention = MultiHeadAttention(WIDTH, heads, d_key=width, d_value=width)
+        self.feedforward = FeedForward(WIDTH, 4 * WIDTH) if feedforward else None
+        kind = partial(nn.LayerNorm, WIDTH, eps=EPS) if normed else nn.Identity
+        self.before, self.last = kind(), kind()
+        self.between = kind() if feedforward else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One layer, and the norm at the end of a stack."""
+        y = self.before(x)
+        x = x + self.attention(y, self.attention.project(y))
+        if self.feedforward is not None:
+            x = x + self.feedforward(self.between(x))
+        found: Tensor = self.last(x)
+        return found
+
+
+def run(quick: bool, seed: int, say: Say) -> Result:
+    """Each task with and without, at equal weights, on all that can be asked."""
+    most, seeds = (20, 1) if quick else (1500, 2)
+    rows = [["task", "layer", "weights", "accuracy by seed"]]
+    means = {}
+    for modulus, heads, normed in ((2, 1, False), (17, 4, True)):
+        for feedforward in (False, True):
+            reached = []
+            for run in range(seeds):
+                layer = Layer(heads, feedforward=feedforward, normed=normed)
+                reached.append(learn(layer, modulus, most, 1000 * seed + run))
+            means[modulus, feedforward] = sum(reached) / len(reached)
+            task = f"(a + b) mod {modulus}"
+            kind = f"{heads} heads" if normed else "1 head, no norms"
+            kind += ", feed-forward" if feedforward else ", wider attention"
+            rows.append([task, kind, f"{size(layer):,}", ", ".join(f"{a:.1%}" for a in reached)])
+            say(f"{task}, {kind}: {number(means[modulus, feedforward])}")
+    measured = {
+        PARITY_WITHOUT: means[2, False],
+        PARITY_WITH: means[2, True],
+        SUM_WITH: means[17, True],
+        SUM_GAP: means[17, True] - means[17, False],
+    }
+    return Result(measured, [Table("Accuracy on all pairs", rows)], partial(draw, means))
+
+
+def learn(layer: Layer, modulus: int, most: int, seed: int) -> float:
+    """Train a reader of one layer on sums; its accuracy on all pairs."""
+    with drawn_from(seed) as generator:
+        model = Reader(FIRST + modulus + 1, WIDTH, layer)
+    draw_sums = partial(random_sums, modulus)
+    for _ in updates(model, draw_sums, generator, most=most, rate=2e-3):
+        pass
+    pairs = torch.cartesian_prod(torch.arange(modulus), torch.arange(modulus))
+    return accuracy(model, sums(pairs, modulus))
+
+
+def random_sums(modulus: int, generator: Generator, rows: int = 256) -> Batch:
+    """Pairs drawn at random, with their sums."""
+    return sums(torch.randint(modulus, (rows, 2), generator=generator), modulus)
+
+
+def sums(pairs: Tensor, modulus: int) -> Batch:
+    """Pairs `B 2` as the tokens a, b and `=`, where the sum is to be said."""
+    equals = torch.full((len(pairs), 1), modulus)
+    tokens = torch.cat([pairs, equals], dim=1) + FIRST
+    last = torch.full((len(pairs),), 2)
+    return labelled_at(tokens, last, pairs.sum(dim=1) % modulus + FIRST)
+
+
+def draw(means: dict[tuple[int, bool], float], figure: Any) -> None:
+    """Accuracies with and without, side by side."""
+    for axes, modulus in zip(figure.subplots(1, 2), (2, 17), strict=True):
+        axes.bar(["wider attention", "feed-forward"], [means[modulus, f] for f in (False, True)])
+        axes.axhline(0.75 if modulus == 2 else 1 / 17, color="gray", ls=":")
+        axes.set(ylim=(0, 1.05), title=f"(a + b) mod {modulus}", ylabel="accuracy")
+
+
+FEEDFORWARD = Study(
+    "feedforward",
+    "Attention averages; functions of what it gathers need the feed-forward network",
+    "The output is computed as a weighted sum of the values. [...] In addition to attention "
+    "sub-layers, each of the layers in our encoder and decoder contains a fully connected "
+    "feed-forward network.",
+    "Vaswani et al. 2017, sections 3.2 and 3.3",
+    BANDS,
+    run,
+)

@@ -1,0 +1,160 @@
+"""How far gradients reach: through a recurrence, past it through attention, and without one."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+
+from crosshead.attention.masks import causal
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.data.batching import Batch
+from crosshead.studies.fitting import (
+    FIRST,
+    Reader,
+    Stack,
+    accuracy,
+    drawn_from,
+    labelled_at,
+    updates,
+)
+from crosshead.studies.study import Band, Result, Say, Study, Table, number
+
+WIDTH, LETTERS, NEAREST = 64, 16, 8
+"""`NEAREST` is the distance from which the decay is fitted: nearer ones have paths of their own."""
+
+DECAY = "{}: factor of the gradient a position, at the start"
+RECALL = "{}: accuracy of recalling the first token, after training"
+PLAIN, LOOKING, TRANSFORMER = "LSTM", "LSTM with attention", "Transformer"
+
+BANDS = (
+    Band(
+        DECAY.format(PLAIN), 0.4, 0.8,
+        "A forget gate begins near 1/2, and the way through the gates adds something.",
+    ),
+    Band(DECAY.format(LOOKING), 0.98, 1.02, "One step of attention reaches every state alike."),
+    Band(DECAY.format(TRANSFORMER), 0.98, 1.02, "As above: the path has the length of the stack."),
+    Band(
+        RECALL.format(PLAIN), 0, 0.5,
+        "What reaches the first token is 1e-10 of what reaches the last; chance is 6 %.",
+    ),
+    Band(RECALL.format(LOOKING), 0.95, 1, "The shorter these paths, the easier it is to learn."),
+    Band(RECALL.format(TRANSFORMER), 0.95, 1, "As above."),
+)  # fmt: skip
+
+
+class Recurrent(nn.Module):
+    """An LSTM layer, PyTorch's: `B T D` to `B T D`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(WIDTH, WIDTH, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Its states."""
+        states: Tensor = self.lstm(x)[0]
+        return states
+
+
+class RecurrentLooking(Recurrent):
+    """The same, where each state also attends to itself and those before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(WIDTH, 1, d_key=WIDTH, d_value=WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """States, and what they attend to, added."""
+        states = super().forward(x)
+        mask = causal.dense(x.shape[1], x.shape[1])
+        gathered: Tensor = self.attention(states, self.attention.project(states), mask)
+        return states + gathered
+
+
+def transformer() -> Stack:
+    """Two causal layers of four heads."""
+    attention = partial(MultiHeadAttention, WIDTH, 4, d_key=WIDTH // 4, d_value=WIDTH // 4)
+    return Stack(2, attention, 2 * WIDTH, causal)
+
+
+BODIES: dict[str, Callable[[], nn.Module]] = {
+    PLAIN: Recurrent,
+    LOOKING: RecurrentLooking,
+    TRANSFORMER: transformer,
+}
+
+
+def run(quick: bool, seed: int, say: Say) -> Result:
+    """Each model at its start and after training on a task of long distance."""
+    length, most = (24, 10) if quick else (64, 600)
+    measured, rows, curves = {}, [], {}
+    for name, build in BODIES.items():
+        with drawn_from(seed) as generator:
+            model = Reader(FIRST + LETTERS + 1, WIDTH, build())
+            test = recall(length, generator, 256)
+        start = gradient_by_distance(model, test.inputs[0])
+        for _ in updates(model, partial(recall, length), generator, most=most, rate=2e-3):
+            pass
+        end = gradient_by_distance(model, test.inputs[0])
+        right = accuracy(model, test)
+        measured[DECAY.format(name)] = factor(start)
+        measured[RECALL.format(name)] = right
+        say(f"{name}: {right:.1%} recalled after {most} updates")
+        shares = [float(each[-1] / each[0]) for each in (start, end)]
+        rows.append([name, *map(number, (factor(start), factor(end), *shares)), f"{right:.1%}"])
+        curves[name] = start, end
+    heads = ["model", "factor at start", "after", "first over last at start", "after", "recalled"]
+    title = f"Gradient of the last output by input, {length} positions"
+    return Result(measured, [Table(title, [heads, *rows])], partial(draw, curves))
+
+
+def gradient_by_distance(model: Reader, tokens: Tensor) -> np.ndarray:
+    """Norms of the gradient of the last output to the vector that entered so far before it.
+
+    The output is weighted at random; the mean over rows.
+    """
+    x = model.embeddings(tokens).detach().requires_grad_()
+    last = model.body(x)[:, -1]
+    [gradient] = torch.autograd.grad((last * torch.randn_like(last)).sum(), x)
+    return gradient.norm(dim=2).mean(dim=0).flip(0).double().numpy()
+
+
+def factor(norms: np.ndarray) -> float:
+    """By which the gradient changes a position: a line through its logarithm, from `NEAREST` on."""
+    distances = np.arange(NEAREST, len(norms))
+    return float(np.exp(np.polyfit(distances, np.log(norms[NEAREST:]), 1)[0]))
+
+
+def recall(length: int, generator: Generator, rows: int = 64) -> Batch:
+    """Random letters and a question mark, where the first letter is to be said."""
+    tokens = torch.randint(FIRST, FIRST + LETTERS, (rows, length), generator=generator)
+    tokens[:, -1] = FIRST + LETTERS
+    return labelled_at(tokens, torch.full((rows,), length - 1), tokens[:, 0])
+
+
+def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]], figure: Any) -> None:
+    """Norms by distance, at the start and after training."""
+    panels = figure.subplots(1, 2, sharey=True)
+    for name, both in curves.items():
+        for axes, norms in zip(panels, both, strict=True):
+            axes.plot(norms, label=name)
+    for axes, title in zip(panels, ("at the start", "after training"), strict=True):
+        axes.set(yscale="log", xlabel="distance of the input", title=title)
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("gradient norm")
+    panels[0].legend()
+
+
+GRADIENTS = Study(
+    "gradients",
+    "Gradients fade along a recurrence, and not along attention",
+    "One key factor affecting the ability to learn such dependencies is the length of the paths "
+    "forward and backward signals have to traverse in the network. The shorter these paths between "
+    "any combination of positions in the input and output sequences, the easier it is to learn "
+    "long-range dependencies.",
+    "Vaswani et al. 2017, section 4",
+    BANDS,
+    run,
+)

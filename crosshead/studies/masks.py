@@ -1,0 +1,103 @@
+"""The causal mask, by the example "attention is cool": no weight on the future, and no gradient."""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crosshead.attention.attend import attend
+from crosshead.attention.masks import causal
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.studies.fitting import Stack
+from crosshead.studies.study import Band, Result, Say, Study, Table
+
+WORDS = ("attention", "is", "cool")
+
+FIRST_ROW = "first row: largest distance from 1, 0, 0"
+ROWS = "rows: largest distance of a sum from 1"
+FUTURE = "largest weight on a later token"
+LEAK = "largest gradient of an output to a later token"
+HEARD = "smallest gradient of an output to itself or an earlier token"
+
+BANDS = (
+    Band(FIRST_ROW, 0, 0, "It may attend to itself only, and a softmax over one key is 1."),
+    Band(ROWS, 0, 1e-6, "A softmax sums to 1, but for the rounding of float32."),
+    Band(FUTURE, 0, 0, "The exponential of minus infinity is 0, exactly."),
+    Band(LEAK, 0, 0, "What has no weight in any layer has no part in the output, exactly."),
+    Band(HEARD, 1e-4, float("inf"), "The mask takes nothing else away: these do have a part."),
+)
+
+
+def run(quick: bool, seed: int, say: Say) -> Result:
+    """The weights of attention without parameters, and gradients through a stack of layers."""
+    width, layers = (16, 2) if quick else (64, 6)
+    words = torch.randn(1, 1, len(WORDS), width)
+    seen: list[Tensor] = []
+    mask = causal.dense(len(WORDS), len(WORDS))
+    attend(words, words, words, mask=mask, observe=seen.append)
+    weights = seen[0][0, 0]
+
+    say(f"gradients through {layers} layers of width {width}")
+    attention = partial(MultiHeadAttention, width, 4, d_key=width // 4, d_value=width // 4)
+    norms = gradient_norms(Stack(layers, attention, 4 * width, causal), words[0])
+    later = torch.ones_like(norms, dtype=torch.bool).triu(1)
+    first = torch.tensor([1.0, 0.0, 0.0])
+    measured = {
+        FIRST_ROW: float((weights[0] - first).abs().max()),
+        ROWS: float((weights.sum(dim=-1) - 1).abs().max()),
+        FUTURE: float(weights[later].max()),
+        LEAK: float(norms[later].max()),
+        HEARD: float(norms[~later].min()),
+    }
+    tables = [
+        _table("Weights of attention without parameters", weights),
+        _table(f"Gradient norms of outputs after {layers} layers, by input", norms),
+    ]
+    return Result(measured, tables, partial(draw, weights, norms))
+
+
+def gradient_norms(body: torch.nn.Module, x: Tensor) -> Tensor:
+    """The norm of the gradient of output i, weighted at random, to input j: `1 T D` to `T T`."""
+    x = x.clone().requires_grad_()
+    output = body(x)
+    rows = [
+        torch.autograd.grad((y * torch.randn_like(y)).sum(), x, retain_graph=True)[0][0].norm(dim=1)
+        for y in output[0]
+    ]
+    return torch.stack(rows).detach()
+
+
+def draw(weights: Tensor, norms: Tensor, figure: Any) -> None:
+    """Both matrices, with their numbers."""
+    titles = "weights", "gradient norms"
+    for axes, matrix, title in zip(figure.subplots(1, 2), (weights, norms), titles, strict=True):
+        axes.imshow(matrix, cmap="Blues", vmin=0)
+        axes.set_xticks(range(len(WORDS)), WORDS)
+        axes.set_yticks(range(len(WORDS)), WORDS)
+        axes.set_title(title)
+        for i in range(len(WORDS)):
+            for j in range(len(WORDS)):
+                dark = matrix[i, j] > 0.6 * matrix.max()
+                color = "white" if dark else "black"
+                axes.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", color=color)
+
+
+def _table(title: str, matrix: Tensor) -> Table:
+    rows = [
+        [word, *(f"{value:.4f}" for value in row)]
+        for word, row in zip(WORDS, matrix.tolist(), strict=True)
+    ]
+    return Table(title, [["", *WORDS], *rows])
+
+
+MASKS = Study(
+    "masks",
+    "A causal mask leaves the future no weight and no gradient",
+    "We need to prevent leftward information flow in the decoder to preserve the auto-regressive "
+    "property. We implement this inside of scaled dot-product attention by masking out (setting to "
+    "−∞) all values in the input of the softmax which correspond to illegal connections.",
+    "Vaswani et al. 2017, section 3.2.3",
+    BANDS,
+    run,
+)

@@ -1,0 +1,215 @@
+"""Why dot products are divided by sqrt(d_k): what they do to the softmax, and to training."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from crosshead.attention.attend import attend
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.attention.scores import ScaledDot, Score
+from crosshead.data.batching import Batch
+from crosshead.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, updates
+from crosshead.studies.study import Band, Result, Say, Study, Table, number
+
+SCORES: dict[str, Callable[[int], Score]] = {
+    "unscaled": lambda d_key: ScaledDot(1.0),
+    "scaled": lambda d_key: ScaledDot(),
+}
+"""What is compared: each is built for a d_k."""
+
+KEYS = 64
+STATISTICS = (4, 16, 64, 256, 1024)
+TRAINED = (16, 64, 256)
+"""The d_k that are measured, and those that are trained with."""
+
+LENGTH, LETTERS, ENOUGH = 16, 8, 0.95
+"""Of the task: a sequence is to be read backwards, until so many of its letters are right."""
+
+VARIANCE = "variance of q.k over d_k: furthest from 1"
+SPREAD = "scaled: entropy at the largest d_k over that at the smallest"
+SPIKE = "unscaled: entropy at the largest d_k, as a share of ln n"
+TYPICAL = "median gradient at the largest d_k: unscaled over scaled"
+DECAY = "unscaled: exponent of the mean gradient in d_k, from 64"
+SMALL = "updates to learn at d_k 16: unscaled over scaled"
+LARGE = "updates to learn at d_k 256: unscaled over scaled"
+
+BANDS = (
+    Band(VARIANCE, 0.95, 1.05, "Footnote 4: a sum of d_k products of variance 1."),
+    Band(SPREAD, 0.97, 1.03, "Scores of variance 1 whatever d_k is: about ln n - 1/2 nats."),
+    Band(
+        SPIKE, 0, 0.1,
+        "Of n normal scores of deviation s the largest leads by about s / sqrt(2 ln n) = 11, and "
+        "the entropy comes to pi^2/6 over that: 0.15 nats of 4.16.",
+    ),
+    Band(
+        TYPICAL, 0, 0.05,
+        "The Jacobian of the softmax has the Frobenius norm 2 exp(-lead) where one key leads: half "
+        "of the leads are above 0.7 x 11.",
+    ),
+    Band(
+        DECAY, -0.55, -0.3,
+        "The mean is made by the few queries whose two best keys are close, whose share falls with "
+        "1/sqrt(d_k), and less where several keys are close still.",
+    ),
+    Band(SMALL, 0.5, 2.0, "`For small values of d_k the two mechanisms perform similarly.'"),
+    Band(LARGE, 1.5, math.inf, "`Extremely small gradients': it takes longer, if not for ever."),
+)  # fmt: skip
+
+
+class Softness(NamedTuple):
+    """What a softmax over `KEYS` random keys is like: means over queries, but for `typical`."""
+
+    entropy: float
+    """In nats."""
+    gradient: float
+    """The Frobenius norm of the Jacobian of weights by scores."""
+    typical: float
+    """Its median."""
+
+
+def run(quick: bool, seed: int, say: Say) -> Result:
+    """Random vectors first, then a layer that learns with each score."""
+    rows = [["d_k", "variance / d_k", "score", "entropy", "mean gradient", "median gradient"]]
+    ratios, found = [], {}
+    for d_key in STATISTICS:
+        ratios.append(variance_ratio(d_key, 2**20 if quick else 2**24))
+        for name, build in SCORES.items():
+            soft = softness(build(d_key), d_key, 128 if quick else 1024)
+            found[name, d_key] = soft
+            rows.append([str(d_key), number(ratios[-1]), name, *map(number, soft)])
+    say("random vectors are measured; training")
+    learned = {
+        (name, d_key): updates_to_learn(build, d_key, quick, seed, say)
+        for d_key in ((16,) if quick else TRAINED)
+        for name, build in SCORES.items()
+    }
+    first, last = STATISTICS[0], STATISTICS[-1]
+    far = [d_key for d_key in STATISTICS if d_key >= 64]
+    means = [found["unscaled", d_key].gradient for d_key in far]
+    measured = {
+        VARIANCE: max(ratios, key=lambda ratio: abs(ratio - 1)),
+        SPREAD: found["scaled", last].entropy / found["scaled", first].entropy,
+        SPIKE: found["unscaled", last].entropy / math.log(KEYS),
+        TYPICAL: found["unscaled", last].typical / found["scaled", last].typical,
+        DECAY: float(np.polyfit(np.log(far), np.log(means), 1)[0]),
+        SMALL: _slower(learned, 16),
+        LARGE: _slower(learned, 256),
+    }
+    tables = [
+        Table(f"Random vectors, {KEYS} keys", rows),
+        Table(f"Updates until {ENOUGH:.0%} of the letters are right, by seed", _learning(learned)),
+    ]
+    return Result(measured, tables, partial(draw, found, learned))
+
+
+def variance_ratio(d_key: int, numbers: int) -> float:
+    """The variance of q.k over d_k, for components of variance 1, from so many of them."""
+    query, key = torch.randn(2, min(numbers // d_key, 2**18), d_key)
+    return float((query * key).sum(dim=1).var() / d_key)
+
+
+def softness(score: Score, d_key: int, queries: int) -> Softness:
+    """What attention's softmax makes of random queries and keys."""
+    kept: list[Tensor] = []
+    for _ in range(queries // 64):
+        query = torch.randn(64, 1, 1, d_key, dtype=torch.float64)
+        key = torch.randn(64, 1, KEYS, d_key, dtype=torch.float64)
+        attend(query, key, key[..., :1], score=score, observe=kept.append)
+    weights = torch.cat(kept)[:, 0, 0].detach()
+    entropy = -torch.xlogy(weights, weights).sum(dim=1)
+    # Of diag(p) - p p^T: the diagonal, and what is beside it.
+    square = weights**2
+    beside = (square * (square.sum(dim=1, keepdim=True) - square)).sum(dim=1)
+    norms = ((square * (1 - weights) ** 2).sum(dim=1) + beside).sqrt()
+    return Softness(float(entropy.mean()), float(norms.mean()), float(norms.median()))
+
+
+def backwards(generator: Generator, rows: int = 32) -> Batch:
+    """Sequences to be read backwards: the label of each position is the letter opposite."""
+    tokens = torch.randint(FIRST, FIRST + LETTERS, (rows, LENGTH), generator=generator)
+    return Batch((tokens,), tokens.flip(1))
+
+
+def updates_to_learn(
+    build: Callable[[int], Score], d_key: int, quick: bool, seed: int, say: Say
+) -> list[float]:
+    """After how many updates a layer of one head has learned to read backwards, for some seeds.
+
+    Infinity where it has not within the budget. Its width is d_k: Glorot's projections of
+    normalised vectors then begin with queries and keys of unit variance, as the footnote has them.
+    """
+    most, seeds = (30, 1) if quick else (1000, 3)
+    taken = []
+    for run in range(seeds):
+        with drawn_from(1000 * seed + run) as generator:
+            attention = partial(
+                MultiHeadAttention, d_key, 1, d_key=d_key, d_value=d_key, score=build(d_key)
+            )
+            model = Reader(FIRST + LETTERS, d_key, Stack(1, attention, d_key))
+            test = backwards(generator, 256)
+        # The paper's rates fall with the root of the width (Eq. 3).
+        rate = 0.016 * d_key**-0.5
+        steps = updates(model, backwards, generator, most=most, rate=rate)
+        reached = (step for step in steps if step % 10 == 0 and accuracy(model, test) >= ENOUGH)
+        taken.append(next(reached, math.inf))
+        say(f"d_k {d_key}, seed {run}: {number(taken[-1])} updates")
+    return taken
+
+
+def draw(
+    found: dict[tuple[str, int], Softness], learned: dict[tuple[str, int], list[float]], figure: Any
+) -> None:
+    """Entropy, gradients and updates by d_k."""
+    panels = figure.subplots(1, 3)
+    for name in SCORES:
+        soft = [found[name, d_key] for d_key in STATISTICS]
+        panels[0].plot(STATISTICS, [each.entropy for each in soft], "o-", label=name)
+        [line] = panels[1].plot(STATISTICS, [each.gradient for each in soft], "o-", label=name)
+        median_line = [each.typical for each in soft]
+        panels[1].plot(
+            STATISTICS, median_line, "o:", color=line.get_color(), label=f"{name}, median"
+        )
+        by_width = {
+            d_key: median(taken) for (each, d_key), taken in learned.items() if each == name
+        }
+        panels[2].plot(list(by_width), list(by_width.values()), "o-", label=name)
+    panels[0].set(xscale="log", title="entropy (nats)")
+    panels[1].set(xscale="log", yscale="log", title="gradient of the softmax")
+    panels[2].set(xscale="log", title="updates to learn (median)")
+    for axes in panels:
+        axes.set_xlabel("d_k")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7)
+
+
+def _slower(learned: dict[tuple[str, int], list[float]], d_key: int) -> float:
+    """How many times the updates of `scaled` are taken without; NaN where neither learned."""
+    if ("scaled", d_key) not in learned:
+        return math.nan
+    return median(learned["unscaled", d_key]) / median(learned["scaled", d_key])
+
+
+def _learning(learned: dict[tuple[str, int], list[float]]) -> list[list[str]]:
+    rows = [
+        [str(d_key), name, ", ".join("not reached" if t == math.inf else number(t) for t in taken)]
+        for (name, d_key), taken in learned.items()
+    ]
+    return [["d_k", "score", "updates"], *rows]
+
+
+SCALING = Study(
+    "scaling",
+    "Dot products grow with d_k and harden the softmax; 1/sqrt(d_k) undoes it",
+    "We suspect that for large values of d_k, the dot products grow large in magnitude, pushing "
+    "the softmax function into regions where it has extremely small gradients. To counteract this "
+    "effect, we scale the dot products by 1/√d_k.",
+    "Vaswani et al. 2017, section 3.2.1",
+    BANDS,
+    run,
+)

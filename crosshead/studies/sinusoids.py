@@ -1,0 +1,121 @@
+"""Sinusoids: PE(pos + k) as a linear map of PE(pos), which a table of random vectors lacks."""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crosshead.attention.positions import sinusoidal
+from crosshead.studies.study import Band, Result, Say, Study, Table, number
+
+CLOSED = "closed form: largest error"
+FITTED = "least squares: largest error at other positions"
+LEARNED = "least squares on a table of random vectors: error at other positions"
+
+BANDS = (
+    Band(
+        CLOSED, 0, 1e-6,
+        "sin and cos of a sum are a rotation of sin and cos: exact, but for the rounding of "
+        "float32 (6e-8 a number, of which a sum has three).",
+    ),
+    Band(
+        FITTED, 0, 1e-4,
+        "The map is one for all positions, so fitted on the even ones it serves the odd ones; the "
+        "slow sinusoids are nearly collinear, which costs a fit some digits.",
+    ),
+    Band(
+        LEARNED, 0.9, float("inf"),
+        "As a share of the vectors' length. Vectors drawn one by one have nothing to do with each "
+        "other: no map is better at new positions than zero, whose error is 1.",
+    ),
+)  # fmt: skip
+
+
+def offset_map(offset: int, d_model: int) -> Tensor:
+    """The matrix M, `D D`, with PE(pos + offset) = M PE(pos) at every position, interleaved.
+
+    Each pair of sine and cosine of the rate w is turned by the angle w offset:
+    sin(w (pos + k)) = sin(w pos) cos(w k) + cos(w pos) sin(w k), and the cosine likewise.
+    """
+    rates = torch.pow(10000.0, -torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    cosine, sine = (rates * offset).cos(), (rates * offset).sin()
+    even, odd = torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)
+    matrix = torch.zeros(d_model, d_model, dtype=torch.float64)
+    matrix[even, even], matrix[even, odd] = cosine, sine
+    matrix[odd, even], matrix[odd, odd] = -sine, cosine
+    return matrix
+
+
+def fitted_errors(table: Tensor, offset: int) -> Tensor:
+    """What the best linear map from row p to row p + offset leaves at every second position.
+
+    It is fitted, by least squares, on the others; rows are `T D`.
+    """
+    here, there = table[:-offset].double(), table[offset:].double()
+    found = torch.linalg.lstsq(here[::2], there[::2], driver="gelsd").solution
+    return here[1::2] @ found - there[1::2]
+
+
+def run(quick: bool, seed: int, say: Say) -> Result:
+    """The error of the map by offset and width, in closed form and by least squares."""
+    widths = (16, 64) if quick else (32, 128, 512)
+    offsets = (1, 8, 64) if quick else (1, 4, 16, 64, 256)
+    rows, worst = [], dict.fromkeys((CLOSED, FITTED), 0.0)
+    least = float("inf")
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for d_model in widths:
+        say(f"d_model {d_model}")
+        length = 8 * d_model + max(offsets)
+        table = sinusoidal(length, d_model)
+        vectors = torch.randn(length, d_model) * d_model**-0.5
+        for offset in offsets:
+            exact = table[:-offset].double() @ offset_map(offset, d_model).T - table[offset:]
+            errors = {
+                CLOSED: float(exact.abs().max()),
+                FITTED: float(fitted_errors(table, offset).abs().max()),
+                LEARNED: float(
+                    fitted_errors(vectors, offset).norm() / vectors[offset + 1 :: 2].norm()
+                ),
+            }
+            for name, value in errors.items():
+                curves.setdefault(f"{name.partition(':')[0]}, {d_model}", []).append(
+                    (offset, value)
+                )
+            worst = {name: max(value, errors[name]) for name, value in worst.items()}
+            least = min(least, errors[LEARNED])
+            rows.append([str(d_model), str(offset), *map(number, errors.values())])
+    heads = ["d_model", "offset", "closed form", "least squares", "random vectors, relative"]
+    table_of_errors = Table("Errors at positions that were not fitted", [heads, *rows])
+    return Result({**worst, LEARNED: least}, [table_of_errors], partial(draw, curves))
+
+
+def draw(curves: dict[str, list[tuple[int, float]]], figure: Any) -> None:
+    """Errors by offset, a line for each way and width."""
+    axes = figure.subplots()
+    styles = {
+        "closed form": ":",
+        "least squares": "-",
+        "least squares on a table of random vectors": "--",
+    }
+    for name, points in curves.items():
+        way, _, width = name.rpartition(", ")
+        label = "random vectors" if "random" in way else way
+        axes.plot(
+            *zip(*points, strict=True), styles[way], marker="o", ms=3, label=f"{label}, {width}"
+        )
+    axes.set(xscale="log", yscale="log", xlabel="offset k", ylabel="error of the map")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+SINUSOIDS = Study(
+    "sinusoids",
+    "A sinusoidal position is a linear map of any other at the same offset",
+    "We chose this function because we hypothesized it would allow the model to easily learn to "
+    "attend by relative positions, since for any fixed offset k, PE_{pos+k} can be represented as "
+    "a linear function of PE_{pos}.",
+    "Vaswani et al. 2017, section 3.5",
+    BANDS,
+    run,
+)
