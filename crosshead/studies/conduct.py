@@ -112,19 +112,21 @@ def picture(record: Record) -> bytes:
 
 
 def as_json(record: Record) -> str:
-    """The record as JSON: numbers in full, and an end of a band that is open is null."""
+    """The record as JSON: numbers in full, "inf" for what has no end, null for what is unmeasured."""
 
-    def finite(value: float) -> float | None:
-        return value if math.isfinite(value) else None
+    def plain(value: float) -> float | str | None:
+        if math.isnan(value):
+            return None
+        return value if math.isfinite(value) else str(value)
 
     study = record.study
     bands = [
         {
             "name": band.name,
-            "low": finite(band.low),
-            "high": finite(band.high),
+            "low": plain(band.low),
+            "high": plain(band.high),
             "why": band.why,
-            "measured": finite(record.result.measured.get(band.name, math.nan)),
+            "measured": plain(record.result.measured.get(band.name, math.nan)),
             "met": band.name in record.verdict.met,
         }
         for band in study.bands

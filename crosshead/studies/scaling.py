@@ -78,7 +78,7 @@ def run(quick: bool, seed: int, say: Say) -> Result:
     rows = [["d_k", "variance / d_k", "score", "entropy", "mean gradient", "median gradient"]]
     ratios, found = [], {}
     for d_key in STATISTICS:
-        ratios.append(variance_ratio(d_key, 2**20 if quick else 2**24))
+        ratios.append(variance_ratio(d_key))
         for name, build in SCORES.items():
             soft = softness(build(d_key), d_key, 128 if quick else 1024)
             found[name, d_key] = soft
@@ -108,9 +108,9 @@ def run(quick: bool, seed: int, say: Say) -> Result:
     return Result(measured, tables, partial(draw, found, learned))
 
 
-def variance_ratio(d_key: int, numbers: int) -> float:
-    """The variance of q.k over d_k, for components of variance 1, from so many of them."""
-    query, key = torch.randn(2, min(numbers // d_key, 2**18), d_key)
+def variance_ratio(d_key: int) -> float:
+    """The variance of q.k over d_k, for components of variance 1, to about 1 %."""
+    query, key = torch.randn(2, min(2**24 // d_key, 2**18), d_key)
     return float((query * key).sum(dim=1).var() / d_key)
 
 
@@ -158,7 +158,7 @@ def updates_to_learn(
         steps = updates(model, backwards, generator, most=most, rate=rate)
         reached = (step for step in steps if step % 10 == 0 and accuracy(model, test) >= ENOUGH)
         taken.append(next(reached, math.inf))
-        say(f"d_k {d_key}, seed {run}: {number(taken[-1])} updates")
+        say(f"d_k {d_key}, seed {run}: {_said(taken[-1])}")
     return taken
 
 
@@ -197,10 +197,13 @@ def _slower(learned: dict[tuple[str, int], list[float]], d_key: int) -> float:
 
 def _learning(learned: dict[tuple[str, int], list[float]]) -> list[list[str]]:
     rows = [
-        [str(d_key), name, ", ".join("not reached" if t == math.inf else number(t) for t in taken)]
-        for (name, d_key), taken in learned.items()
+        [str(d_key), name, ", ".join(map(_said, taken))] for (name, d_key), taken in learned.items()
     ]
     return [["d_k", "score", "updates"], *rows]
+
+
+def _said(updates_taken: float) -> str:
+    return "not reached" if updates_taken == math.inf else number(updates_taken)
 
 
 SCALING = Study(
