@@ -112,7 +112,7 @@ def picture(record: Record) -> bytes:
 
 
 def as_json(record: Record) -> str:
-    """The record as JSON: numbers in full, "inf" for what has no end, null for what is unmeasured."""
+    """The record as JSON; "inf" is what has no end, and null what was not measured."""
 
     def plain(value: float) -> float | str | None:
         if math.isnan(value):

@@ -72,7 +72,7 @@ def draw(weights: Tensor, norms: Tensor, figure: Any) -> None:
     """Both matrices, with their numbers."""
     titles = "weights", "gradient norms"
     for axes, matrix, title in zip(figure.subplots(1, 2), (weights, norms), titles, strict=True):
-        axes.imshow(matrix, cmap="Blues", vmin=0)
+        axes.imshow(matrix.numpy(), cmap="Blues", vmin=0)
         axes.set_xticks(range(len(WORDS)), WORDS)
         axes.set_yticks(range(len(WORDS)), WORDS)
         axes.set_title(title)

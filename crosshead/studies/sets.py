@@ -112,8 +112,9 @@ def which_is_first(generator: Generator, rows: int = 64) -> Batch:
 def draw(errors: dict[str, float], learned: dict[str, float], figure: Any) -> None:
     """Errors on a logarithmic axis, accuracies beside them."""
     left, right = figure.subplots(1, 2)
-    left.barh(["no parameters", "4 layers", "4 layers,\npositions"], list(errors.values()))
-    left.set(xscale="log", title="error of equivariance")
+    left.plot(list(errors.values()), ["no parameters", "4 layers", "4 layers,\npositions"], "o")
+    left.set(xscale="log", xlim=(1e-8, 10), ylim=(-0.5, 2.5), title="error of equivariance")
+    left.grid(alpha=0.3)
     right.barh(["no positions", "positions", "no positions,\ncausal mask"], list(learned.values()))
     right.axvline(0.5, color="gray", ls=":")
     right.set(xlim=(0, 1), title="is A before B: accuracy")

@@ -13,6 +13,8 @@ CLOSED = "closed form: largest error"
 FITTED = "least squares: largest error at other positions"
 LEARNED = "least squares on a table of random vectors: error at other positions"
 
+WAYS = {CLOSED: "closed form", FITTED: "least squares", LEARNED: "random vectors"}
+
 BANDS = (
     Band(
         CLOSED, 0, 1e-6,
@@ -63,7 +65,7 @@ def run(quick: bool, seed: int, say: Say) -> Result:
     offsets = (1, 8, 64) if quick else (1, 4, 16, 64, 256)
     rows, worst = [], dict.fromkeys((CLOSED, FITTED), 0.0)
     least = float("inf")
-    curves: dict[str, list[tuple[int, float]]] = {}
+    curves: dict[tuple[str, int], list[tuple[int, float]]] = {}
     for d_model in widths:
         say(f"d_model {d_model}")
         length = 8 * d_model + max(offsets)
@@ -79,9 +81,7 @@ def run(quick: bool, seed: int, say: Say) -> Result:
                 ),
             }
             for name, value in errors.items():
-                curves.setdefault(f"{name.partition(':')[0]}, {d_model}", []).append(
-                    (offset, value)
-                )
+                curves.setdefault((WAYS[name], d_model), []).append((offset, value))
             worst = {name: max(value, errors[name]) for name, value in worst.items()}
             least = min(least, errors[LEARNED])
             rows.append([str(d_model), str(offset), *map(number, errors.values())])
@@ -90,23 +90,18 @@ def run(quick: bool, seed: int, say: Say) -> Result:
     return Result({**worst, LEARNED: least}, [table_of_errors], partial(draw, curves))
 
 
-def draw(curves: dict[str, list[tuple[int, float]]], figure: Any) -> None:
+def draw(curves: dict[tuple[str, int], list[tuple[int, float]]], figure: Any) -> None:
     """Errors by offset, a line for each way and width."""
     axes = figure.subplots()
-    styles = {
-        "closed form": ":",
-        "least squares": "-",
-        "least squares on a table of random vectors": "--",
-    }
-    for name, points in curves.items():
-        way, _, width = name.rpartition(", ")
-        label = "random vectors" if "random" in way else way
-        axes.plot(
-            *zip(*points, strict=True), styles[way], marker="o", ms=3, label=f"{label}, {width}"
-        )
+    colors = dict(zip(WAYS.values(), ("tab:blue", "tab:orange", "tab:green"), strict=True))
+    widths = list(dict.fromkeys(width for _, width in curves))
+    for (way, width), points in curves.items():
+        style = ("o-", "s--", "^:")[widths.index(width)]
+        offsets, errors = zip(*points, strict=True)
+        axes.plot(offsets, errors, style, ms=4, color=colors[way], label=f"{way}, {width}")
     axes.set(xscale="log", yscale="log", xlabel="offset k", ylabel="error of the map")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), title="way, d_model")
 
 
 SINUSOIDS = Study(

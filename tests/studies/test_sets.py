@@ -1,0 +1,21 @@
+import torch
+
+from crosshead.studies.fitting import FIRST
+from crosshead.studies.sets import NO, YES, A, B, attention_alone, which_is_first
+
+
+def test_labels_say_which_comes_first() -> None:
+    batch = which_is_first(torch.Generator().manual_seed(1), 200)
+    seen = set()
+    for tokens, labels in zip(batch.inputs[0].tolist(), batch.target_output.tolist(), strict=True):
+        assert len(set(tokens)) == len(tokens) and min(tokens) >= FIRST and max(tokens) < NO
+        expected = YES if tokens.index(A) < tokens.index(B) else NO
+        assert labels.pop(tokens.index(A)) == expected and not any(labels)
+        seen.add(expected)
+    assert seen == {YES, NO}
+
+
+def test_attention_without_parameters_is_its_equation() -> None:
+    x = torch.randn(2, 5, 4)
+    weights = (torch.einsum("bid,bjd->bij", x, x) / 2).softmax(-1)
+    torch.testing.assert_close(attention_alone(x), torch.einsum("bij,bjd->bid", weights, x))
