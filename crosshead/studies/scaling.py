@@ -114,14 +114,15 @@ def variance_ratio(d_key: int) -> float:
     return float((query * key).sum(dim=1).var() / d_key)
 
 
+@torch.no_grad()
 def softness(score: Score, d_key: int, queries: int) -> Softness:
     """What attention's softmax makes of random queries and keys."""
     kept: list[Tensor] = []
     for _ in range(queries // 64):
-        query = torch.randn(64, 1, 1, d_key, dtype=torch.float64)
-        key = torch.randn(64, 1, KEYS, d_key, dtype=torch.float64)
+        query = torch.randn(64, 1, 1, d_key)
+        key = torch.randn(64, 1, KEYS, d_key)
         attend(query, key, key[..., :1], score=score, observe=kept.append)
-    weights = torch.cat(kept)[:, 0, 0].detach()
+    weights = torch.cat(kept)[:, 0, 0].double()
     entropy = -torch.xlogy(weights, weights).sum(dim=1)
     # Of diag(p) - p p^T: the diagonal, and what is beside it.
     square = weights**2
