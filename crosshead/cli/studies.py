@@ -18,7 +18,7 @@ from crosshead.terminal import note, put, table
 )
 def study(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="A study, all of them, or list.")
+        str, typer.Argument(metavar="NAME", help="A study, all of them, or list.")
     ] = "list",
     quick: Annotated[
         bool, typer.Option("--quick", help="The same code at a size that takes seconds.")
@@ -35,6 +35,7 @@ def study(
     with a verdict computed from where they are. `list` (or no name) says what there is.
     """
     from crosshead.devices import choose_threads
+    from crosshead.files import make_directory
     from crosshead.studies.conduct import conduct, findings, write
     from crosshead.studies.registry import STUDIES, chosen
 
@@ -42,6 +43,7 @@ def study(
         put(table([[each.name, each.title] for each in STUDIES.values()]))
         return
     studies = chosen(name)
+    make_directory(out)  # before anything takes minutes
     if threads is not None:
         choose_threads(threads)
     for number, each in enumerate(studies):

@@ -84,11 +84,12 @@ def run(quick: bool, seed: int, say: Say) -> Result:
             found[name, d_key] = soft
             rows.append([str(d_key), number(ratios[-1]), name, *map(number, soft)])
     say("random vectors are measured; training")
-    learned = {
-        (name, d_key): updates_to_learn(build, d_key, quick, seed, say)
-        for d_key in ((16,) if quick else TRAINED)
-        for name, build in SCORES.items()
-    }
+    learned = {}
+    for d_key in (16,) if quick else TRAINED:
+        for name, build in SCORES.items():
+            taken = updates_to_learn(build, d_key, quick, seed)
+            learned[name, d_key] = taken
+            say(f"d_k {d_key}, {name}: learned after {', '.join(map(_said, taken))} updates")
     first, last = STATISTICS[0], STATISTICS[-1]
     far = [d_key for d_key in STATISTICS if d_key >= 64]
     means = [found["unscaled", d_key].gradient for d_key in far]
@@ -138,7 +139,7 @@ def backwards(generator: Generator, rows: int = 32) -> Batch:
 
 
 def updates_to_learn(
-    build: Callable[[int], Score], d_key: int, quick: bool, seed: int, say: Say
+    build: Callable[[int], Score], d_key: int, quick: bool, seed: int
 ) -> list[float]:
     """After how many updates a layer of one head has learned to read backwards, for some seeds.
 
@@ -159,7 +160,6 @@ def updates_to_learn(
         steps = updates(model, backwards, generator, most=most, rate=rate)
         reached = (step for step in steps if step % 10 == 0 and accuracy(model, test) >= ENOUGH)
         taken.append(next(reached, math.inf))
-        say(f"d_k {d_key}, seed {run}: {_said(taken[-1])}")
     return taken
 
 

@@ -33,3 +33,19 @@ def test_an_unknown_study_is_one_line(capfd: pytest.CaptureFixture[str]) -> None
     assert run(["study", "sinusoid"]) == 2
     said = capfd.readouterr().err
     assert said == "crosshead: error: no study 'sinusoid'; did you mean 'sinusoids'?\n"
+
+
+def test_help_has_an_example_and_says_what_a_study_is(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["study", "--help"]) == 0
+    said = capfd.readouterr().out
+    assert "crosshead study masks" in said.partition("Example")[2]
+    assert "[NAME]" in said and "--quick" in said
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_run(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(["study", "masks", "--out", str(tmp_path / "file")]) == 2
+    said = capfd.readouterr()
+    assert said.out == "" and "cannot be made a directory" in said.err
