@@ -23,10 +23,16 @@ from crosshead.studies.study import Band, Result, Say, Study, Table, number
 
 WIDTH = 64
 
+ARMS = ((2, 1, False), (17, 1, False), (17, 4, False), (17, 4, True))
+"""What is compared, with feed-forward and without: modulus, heads, and whether there are norms.
+
+The two in the middle have no band: they tell apart what heads and norms do.
+"""
+
 PARITY_WITHOUT = "parity, one head, without feed-forward: accuracy"
 PARITY_WITH = "parity, one head, with feed-forward: accuracy"
 SUM_WITH = "sum modulo 17, a normalised layer of four heads, with feed-forward: accuracy"
-SUM_GAP = "sum modulo 17: accuracy with less accuracy without feed-forward"
+SUM_GAP = "sum modulo 17, the same layer: what feed-forward adds to the accuracy"
 
 BANDS = (
     Band(
@@ -74,23 +80,24 @@ def run(quick: bool, seed: int, say: Say) -> Result:
     most, seeds = (20, 1) if quick else (1500, 2)
     rows = [["task", "layer", "weights", "accuracy by seed"]]
     means = {}
-    for modulus, heads, normed in ((2, 1, False), (17, 4, True)):
+    for modulus, heads, normed in ARMS:
         for feedforward in (False, True):
             reached = []
             for run in range(seeds):
                 layer = Layer(heads, feedforward=feedforward, normed=normed)
                 reached.append(learn(layer, modulus, most, 1000 * seed + run))
-            means[modulus, feedforward] = sum(reached) / len(reached)
+            mean = sum(reached) / len(reached)
+            means[modulus, heads, normed, feedforward] = mean
             task = f"(a + b) mod {modulus}"
-            kind = f"{heads} heads" if normed else "1 head, no norms"
+            kind = described(heads, normed)
             kind += ", feed-forward" if feedforward else ", wider attention"
             rows.append([task, kind, f"{size(layer):,}", ", ".join(f"{a:.1%}" for a in reached)])
-            say(f"{task}, {kind}: {number(means[modulus, feedforward])}")
+            say(f"{task}, {kind}: {number(mean)}")
     measured = {
-        PARITY_WITHOUT: means[2, False],
-        PARITY_WITH: means[2, True],
-        SUM_WITH: means[17, True],
-        SUM_GAP: means[17, True] - means[17, False],
+        PARITY_WITHOUT: means[2, 1, False, False],
+        PARITY_WITH: means[2, 1, False, True],
+        SUM_WITH: means[17, 4, True, True],
+        SUM_GAP: means[17, 4, True, True] - means[17, 4, True, False],
     }
     return Result(measured, [Table("Accuracy on all pairs", rows)], partial(draw, means))
 
@@ -119,12 +126,23 @@ def sums(pairs: Tensor, modulus: int) -> Batch:
     return labelled_at(tokens, last, pairs.sum(dim=1) % modulus + FIRST)
 
 
-def draw(means: dict[tuple[int, bool], float], figure: Any) -> None:
+def described(heads: int, normed: bool) -> str:
+    """A layer, in words."""
+    return f"{heads} head{'s' * (heads > 1)}, {'normalised' if normed else 'no norms'}"
+
+
+def draw(means: dict[tuple[int, int, bool, bool], float], figure: Any) -> None:
     """Accuracies with and without, side by side."""
-    for axes, modulus in zip(figure.subplots(1, 2), (2, 17), strict=True):
-        axes.bar(["wider attention", "feed-forward"], [means[modulus, f] for f in (False, True)])
-        axes.axhline(0.75 if modulus == 2 else 1 / 17, color="gray", ls=":")
-        axes.set(ylim=(0, 1.05), title=f"(a + b) mod {modulus}", ylabel="accuracy")
+    axes = figure.subplots()
+    for shift, feedforward in ((-0.2, False), (0.2, True)):
+        label = "feed-forward" if feedforward else "wider attention"
+        heights = [means[*arm, feedforward] for arm in ARMS]
+        bars = axes.bar([place + shift for place in range(len(ARMS))], heights, 0.4, label=label)
+        axes.bar_label(bars, fmt="{:.1%}")
+    names = [f"mod {modulus}\n{described(heads, normed)}" for modulus, heads, normed in ARMS]
+    axes.set_xticks(range(len(ARMS)), names)
+    axes.set(ylim=(0, 1.15), ylabel="accuracy")
+    axes.legend(loc="lower right", framealpha=1)
 
 
 FEEDFORWARD = Study(

@@ -14,6 +14,9 @@ from crosshead.studies.study import Band, Result, Say, Study, Table
 
 WORDS = ("attention", "is", "cool")
 
+EXAMPLE = 4
+"""The width of the words of the example: wide ones see little but themselves."""
+
 FIRST_ROW = "first row: largest distance from 1, 0, 0"
 ROWS = "rows: largest distance of a sum from 1"
 FUTURE = "largest weight on a later token"
@@ -32,7 +35,7 @@ BANDS = (
 def run(quick: bool, seed: int, say: Say) -> Result:
     """The weights of attention without parameters, and gradients through a stack of layers."""
     width, layers = (16, 2) if quick else (64, 6)
-    words = torch.randn(1, 1, len(WORDS), width)
+    words = torch.randn(1, 1, len(WORDS), EXAMPLE)
     seen: list[Tensor] = []
     mask = causal.dense(len(WORDS), len(WORDS))
     attend(words, words, words, mask=mask, observe=seen.append)
@@ -40,7 +43,9 @@ def run(quick: bool, seed: int, say: Say) -> Result:
 
     say(f"gradients through {layers} layers of width {width}")
     attention = partial(MultiHeadAttention, width, 4, d_key=width // 4, d_value=width // 4)
-    norms = gradient_norms(Stack(layers, attention, 4 * width, causal), words[0])
+    norms = gradient_norms(
+        Stack(layers, attention, 4 * width, causal), torch.randn(1, len(WORDS), width)
+    )
     later = torch.ones_like(norms, dtype=torch.bool).triu(1)
     first = torch.tensor([1.0, 0.0, 0.0])
     measured = {

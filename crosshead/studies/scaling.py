@@ -28,8 +28,9 @@ STATISTICS = (4, 16, 64, 256, 1024)
 TRAINED = (16, 64, 256)
 """The d_k that are measured, and those that are trained with."""
 
-LENGTH, LETTERS, ENOUGH = 16, 8, 0.95
-"""Of the task: a sequence is to be read backwards, until so many of its letters are right."""
+LENGTH, LETTERS, ENOUGH, BUDGET = 16, 8, 0.95, 1000
+"""A sequence is to be read backwards, until this share of its letters is right, or for so many
+updates."""
 
 VARIANCE = "variance of q.k over d_k: furthest from 1"
 SPREAD = "scaled: entropy at the largest d_k over that at the smallest"
@@ -62,6 +63,20 @@ BANDS = (
 )  # fmt: skip
 
 
+class Learning(NamedTuple):
+    """How a layer learned."""
+
+    updates: float
+    """Until enough was right; infinity where it never was."""
+    accuracy: float
+    """At the end."""
+
+    def __str__(self) -> str:
+        if self.updates == math.inf:
+            return f"not reached ({self.accuracy:.0%})"
+        return number(self.updates)
+
+
 class Softness(NamedTuple):
     """What a softmax over `KEYS` random keys is like: means over queries, but for `typical`."""
 
@@ -87,9 +102,9 @@ def run(quick: bool, seed: int, say: Say) -> Result:
     learned = {}
     for d_key in (16,) if quick else TRAINED:
         for name, build in SCORES.items():
-            taken = updates_to_learn(build, d_key, quick, seed)
-            learned[name, d_key] = taken
-            say(f"d_k {d_key}, {name}: learned after {', '.join(map(_said, taken))} updates")
+            learned[name, d_key] = learning(build, d_key, quick, seed)
+            taken = ", ".join(map(str, learned[name, d_key]))
+            say(f"d_k {d_key}, {name}: updates until learned, by seed: {taken}")
     first, last = STATISTICS[0], STATISTICS[-1]
     far = [d_key for d_key in STATISTICS if d_key >= 64]
     means = [found["unscaled", d_key].gradient for d_key in far]
@@ -104,7 +119,11 @@ def run(quick: bool, seed: int, say: Say) -> Result:
     }
     tables = [
         Table(f"Random vectors, {KEYS} keys", rows),
-        Table(f"Updates until {ENOUGH:.0%} of the letters are right, by seed", _learning(learned)),
+        Table(
+            f"Updates, by seed, until {ENOUGH:.0%} of the letters are right (or how many were in the "
+            f"end, after {BUDGET:,})",
+            _rows(learned),
+        ),
     ]
     return Result(measured, tables, partial(draw, found, learned))
 
@@ -138,16 +157,14 @@ def backwards(generator: Generator, rows: int = 32) -> Batch:
     return Batch((tokens,), tokens.flip(1))
 
 
-def updates_to_learn(
-    build: Callable[[int], Score], d_key: int, quick: bool, seed: int
-) -> list[float]:
-    """After how many updates a layer of one head has learned to read backwards, for some seeds.
+def learning(build: Callable[[int], Score], d_key: int, quick: bool, seed: int) -> list[Learning]:
+    """How a layer of one head learns to read backwards, for some seeds.
 
-    Infinity where it has not within the budget. Its width is d_k: Glorot's projections of
-    normalised vectors then begin with queries and keys of unit variance, as the footnote has them.
+    Its width is d_k: Glorot's projections of normalised vectors then begin with queries and keys of
+    unit variance, as the footnote has them.
     """
-    most, seeds = (30, 1) if quick else (1000, 3)
-    taken = []
+    most, seeds = (30, 1) if quick else (BUDGET, 3)
+    found = []
     for run in range(seeds):
         with drawn_from(1000 * seed + run) as generator:
             attention = partial(
@@ -157,54 +174,64 @@ def updates_to_learn(
             test = backwards(generator, 256)
         # The paper's rates fall with the root of the width (Eq. 3).
         rate = 0.016 * d_key**-0.5
-        steps = updates(model, backwards, generator, most=most, rate=rate)
-        reached = (step for step in steps if step % 10 == 0 and accuracy(model, test) >= ENOUGH)
-        taken.append(next(reached, math.inf))
-    return taken
+        right, reached = 0.0, math.inf
+        for update in updates(model, backwards, generator, most=most, rate=rate):
+            if update % 10 == 0:
+                right = accuracy(model, test)
+                if right >= ENOUGH:
+                    reached = update
+                    break
+        found.append(Learning(reached, right))
+    return found
 
 
 def draw(
-    found: dict[tuple[str, int], Softness], learned: dict[tuple[str, int], list[float]], figure: Any
+    found: dict[tuple[str, int], Softness],
+    learned: dict[tuple[str, int], list[Learning]],
+    figure: Any,
 ) -> None:
-    """Entropy, gradients and updates by d_k."""
-    panels = figure.subplots(1, 3)
-    for name in SCORES:
-        soft = [found[name, d_key] for d_key in STATISTICS]
-        panels[0].plot(STATISTICS, [each.entropy for each in soft], "o-", label=name)
-        [line] = panels[1].plot(STATISTICS, [each.gradient for each in soft], "o-", label=name)
-        median_line = [each.typical for each in soft]
-        panels[1].plot(
-            STATISTICS, median_line, "o:", color=line.get_color(), label=f"{name}, median"
-        )
-        by_width = {
-            d_key: median(taken) for (each, d_key), taken in learned.items() if each == name
-        }
-        panels[2].plot(list(by_width), list(by_width.values()), "o-", label=name)
-    panels[0].set(xscale="log", title="entropy (nats)")
-    panels[1].set(xscale="log", yscale="log", title="gradient of the softmax")
-    panels[2].set(xscale="log", title="updates to learn (median)")
-    for axes in panels:
+    """Entropy, gradients and updates by d_k; a cross is a budget in which nothing was learned."""
+    soft, gradients, training = figure.subplots(1, 3)
+    for name, color in zip(SCORES, ("tab:blue", "tab:orange", "tab:green"), strict=False):
+        measured = [found[name, d_key] for d_key in STATISTICS]
+        soft.plot(STATISTICS, [each.entropy for each in measured], "o-", color=color, label=name)
+        for style, of, values in (
+            ("o-", "mean", [each.gradient for each in measured]),
+            ("o:", "median", [each.typical for each in measured]),
+        ):
+            gradients.plot(STATISTICS, values, style, color=color, label=f"{name}, {of}")
+        taken = {d: _median(runs) for (each, d), runs in learned.items() if each == name}
+        heights = [min(reached, BUDGET) for reached in taken.values()]
+        training.plot(list(taken), heights, "-", color=color, label=name)
+        for (d_key, reached), height in zip(taken.items(), heights, strict=True):
+            training.plot(d_key, height, "x" if reached == math.inf else "o", color=color)
+    soft.set(xscale="log", title="entropy (nats)")
+    gradients.set(xscale="log", yscale="log", title="gradient of the softmax")
+    training.set(xscale="log", title="updates to learn (median)", ylim=(0, 1.05 * BUDGET))
+    training.set_xticks(TRAINED, map(str, TRAINED))
+    training.minorticks_off()
+    for axes in (soft, gradients, training):
         axes.set_xlabel("d_k")
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
 
 
-def _slower(learned: dict[tuple[str, int], list[float]], d_key: int) -> float:
+def _median(runs: list[Learning]) -> float:
+    return median(run.updates for run in runs)
+
+
+def _slower(learned: dict[tuple[str, int], list[Learning]], d_key: int) -> float:
     """How many times the updates of `scaled` are taken without; NaN where neither learned."""
     if ("scaled", d_key) not in learned:
         return math.nan
-    return median(learned["unscaled", d_key]) / median(learned["scaled", d_key])
+    return _median(learned["unscaled", d_key]) / _median(learned["scaled", d_key])
 
 
-def _learning(learned: dict[tuple[str, int], list[float]]) -> list[list[str]]:
+def _rows(learned: dict[tuple[str, int], list[Learning]]) -> list[list[str]]:
     rows = [
-        [str(d_key), name, ", ".join(map(_said, taken))] for (name, d_key), taken in learned.items()
+        [str(d_key), name, ", ".join(map(str, runs))] for (name, d_key), runs in learned.items()
     ]
     return [["d_k", "score", "updates"], *rows]
-
-
-def _said(updates_taken: float) -> str:
-    return "not reached" if updates_taken == math.inf else number(updates_taken)
 
 
 SCALING = Study(
