@@ -141,8 +141,8 @@ def draw(means: dict[tuple[int, int, bool, bool], float], figure: Any) -> None:
         axes.bar_label(bars, fmt="{:.1%}")
     names = [f"mod {modulus}\n{described(heads, normed)}" for modulus, heads, normed in ARMS]
     axes.set_xticks(range(len(ARMS)), names)
-    axes.set(ylim=(0, 1.15), ylabel="accuracy")
-    axes.legend(loc="lower right", framealpha=1)
+    axes.set(ylim=(0, 1.3), ylabel="accuracy")
+    axes.legend(loc="upper center", ncols=2)
 
 
 FEEDFORWARD = Study(

@@ -120,8 +120,8 @@ def run(quick: bool, seed: int, say: Say) -> Result:
     tables = [
         Table(f"Random vectors, {KEYS} keys", rows),
         Table(
-            f"Updates, by seed, until {ENOUGH:.0%} of the letters are right (or how many were in the "
-            f"end, after {BUDGET:,})",
+            f"Updates, by seed, until {ENOUGH:.0%} of the letters are right (or how many were in "
+            f"the end, after {BUDGET:,})",
             _rows(learned),
         ),
     ]
