@@ -1,7 +1,9 @@
+import math
+
 import torch
 
 from crosshead.attention.scores import ScaledDot
-from crosshead.studies.scaling import KEYS, backwards, softness
+from crosshead.studies.scaling import KEYS, Learning, backwards, softness
 
 
 def test_softness_is_that_of_the_jacobian() -> None:
@@ -27,3 +29,8 @@ def test_softness_is_that_of_the_jacobian() -> None:
 def test_the_label_of_each_position_is_the_letter_opposite() -> None:
     batch = backwards(torch.Generator().manual_seed(1), 2)
     assert batch.target_output.tolist() == [row[::-1] for row in batch.inputs[0].tolist()]
+
+
+def test_what_was_not_reached_says_how_far_it_came() -> None:
+    assert str(Learning(math.inf, 0.123)) == "not reached (12%)"
+    assert str(Learning(120, 0.96)) == "120"
