@@ -158,6 +158,30 @@ class _Clipped(nn.Module):
             self.furthest - distance.clamp(-self.furthest, self.furthest), self.table
         )
 
+    def spread(
+        self, by_vector: Float[Tensor, "B H Q V"], keys: int, grid: Grid
+    ) -> Float[Tensor, "B H Q N"]:
+        """What each query has for every vector of the table, as what it has for every distance.
+
+        In three pieces: the distances beyond the furthest, those between, and those beyond it on
+        the other side. A product with the vectors of all distances takes several times as long.
+        """
+        queries = by_vector.shape[-2]
+        # In steps of the grid; distances go down.
+        first, last = grid.offset + queries - 1, grid.offset - keys
+        within = self.furthest // grid.step
+        before = min(max(first - within, 0), queries + keys)
+        after = min(max(-within - last, 0), queries + keys)
+        start = self.furthest - grid.step * min(first, within)
+        between = by_vector[..., start :: grid.step][..., : queries + keys - before - after]
+        shape = by_vector.shape[:-1]
+        pieces = (
+            by_vector[..., :1].expand(*shape, before),
+            between,
+            by_vector[..., -1:].expand(*shape, after),
+        )
+        return torch.cat(pieces, dim=-1)
+
 
 class ShawKeys(nn.Module):
     """q . (k + a_ij) times `scale`, by default 1/sqrt(d_k) (Shaw et al. 2018, Eq. 4).
@@ -177,9 +201,9 @@ class ShawKeys(nn.Module):
         grid: Grid = Grid(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q K"]:
         """Every query's score with every key."""
-        vectors = self.vectors(distances(query.shape[-2], key.shape[-2], grid, query.device))
         query = query * self.scale
-        return products(query, key) + along_diagonals(query @ vectors.T)
+        by_distance = self.vectors.spread(query @ self.vectors.table.T, key.shape[-2], grid)
+        return products(query, key) + along_diagonals(by_distance)
 
 
 class ShawValues(nn.Module):

@@ -27,7 +27,7 @@ from crosshead.attention.scores import Dot, Grid, ScaledDot
 
 HEADS, WIDTH, D_MODEL = 3, 4, 6
 SIZES = [(5, 5), (1, 7), (3, 7), (7, 3), (1, 1), (4, 1)]
-GRIDS = [Grid(), Grid(4), Grid(-2, 3)]
+GRIDS = [Grid(), Grid(4), Grid(-2, 3), Grid(30), Grid(-30, 2)]
 
 
 def drawn(*shape: int) -> Tensor:
