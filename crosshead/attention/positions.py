@@ -94,7 +94,7 @@ class Rotary(nn.Module):
     product of a query and a key then depends on their distance alone. Of the numbers of a vector
     i and i + d/2 are a pair (`halves`), as in GPT-NeoX and in Llama as Hugging Face has it, or
     2i and 2i + 1 (`interleaved`), as in the paper, GPT-J and Meta's Llama. One is the other with
-    columns of W^Q and W^K in another order; halves are faster. It is a `Rotate` of `multihead`.
+    columns of W^Q and W^K in another order. It is a `Rotate` of `multihead`.
     """
 
     def __init__(self, d_key: int, pairing: Layout = "halves") -> None:

@@ -164,7 +164,7 @@ class _Clipped(nn.Module):
         """What each query has for every vector of the table, as what it has for every distance.
 
         In three pieces: the distances beyond the furthest, those between, and those beyond it on
-        the other side. A product with the vectors of all distances takes several times as long.
+        the other side. A product with the vectors of all distances takes longer.
         """
         queries = by_vector.shape[-2]
         # In steps of the grid; distances go down.

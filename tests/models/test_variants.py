@@ -151,7 +151,7 @@ def test_all_other_pairs_are_built() -> None:
 SMALL = TransformerConfig(
     encoder_layers=1, decoder_layers=1, d_model=32, d_ff=64, heads=8, dropout=0.0, tie="none"
 )
-SYMBOLS, LONGEST, ROWS, MOST_UPDATES = range(4, 9), 3, 64, 800
+SYMBOLS, LONGEST, ROWS, MOST_UPDATES = range(4, 9), 3, 64, 4000
 
 
 def every_text() -> list[Tensor]:
