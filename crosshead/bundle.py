@@ -293,10 +293,15 @@ def _model_without_memory(directory: Path, config: BundleConfig) -> SequenceMode
 def _fill(model: SequenceModel, weights: dict[str, Tensor], path: Path) -> None:
     """Give a model without memory its weights; raises what `check_weights` raises."""
     check_weights(model, weights, path)
-    for name, parameter in model.named_parameters():
-        # Swapped, a parameter that is used twice stays one; copied, it does not change with the
-        # file, which is mapped into memory.
-        torch.utils.swap_tensors(parameter, torch.nn.Parameter(weights[name].clone()))
+    # One that is used twice stays one; copied, it does not change with the file, which is mapped
+    # into memory. They are set, not swapped: PyTorch's recurrent layers keep references to theirs.
+    filled = {
+        id(parameter): torch.nn.Parameter(weights[name].clone())
+        for name, parameter in model.named_parameters()
+    }
+    for module in model.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            setattr(module, name, filled[id(parameter)])
 
 
 def _tokenizer_files(bundle: Bundle) -> dict[str, bytes]:
