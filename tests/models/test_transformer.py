@@ -250,18 +250,6 @@ def test_three_way_tying_needs_one_vocabulary() -> None:
 # Identities
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_padding_changes_nothing(name: str) -> None:
-    """Each of three sentences of unequal lengths gets the same logits alone and in a batch."""
-    model = model_of(VARIANTS[name])
-    sources = [tokens(n, seed=n) for n in (3, 7, 1)]
-    targets = [tokens(n, seed=10 + n) for n in (5, 2, 4)]
-    together = model(padded(sources), padded(targets))
-    for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        alone = model(source[None], target[None])[0]
-        torch.testing.assert_close(together[row, : len(target)], alone)
-
-
 def test_padding_gets_no_gradient_and_no_nan_even_when_a_source_is_empty() -> None:
     torch.manual_seed(0)
     model = Transformer(TINY.model_copy(update={"tie": "none"}), VOCABULARY, VOCABULARY)
