@@ -1,0 +1,144 @@
+"""Recurrent layers: PyTorch's LSTM and GRU, stacked, over sequences that end where they end.
+
+Dropout stands between layers of one each, since PyTorch's own draws from its global generator.
+Axes: `B` sentences, `N` rows being decoded, `S` and `T` positions, `D` width, `L` layers.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from crosshead.layers.dropout import Dropout
+
+Cell = Literal["lstm", "gru"]
+
+Hidden = tuple[Float[Tensor, "L N D"], ...]
+"""What layers remember: of an LSTM their outputs and their cells, of a GRU outputs."""
+
+_CELLS: dict[Cell, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
+
+
+class Encoded(NamedTuple):
+    """What a stack made of a sequence."""
+
+    memory: Float[Tensor, "B S D"]
+    """What the last layer says at every position; zeros where there is padding."""
+    final: Hidden
+    """What every layer remembers of the whole: forwards after the last position, and beside it
+    backwards after the first."""
+
+
+class RecurrentEncoder(nn.Module):
+    """Layers that read a sequence forwards or, half of each layer's units, backwards too.
+
+    Both directions together are `d_model` wide (Schuster & Paliwal 1997). Every layer reads both
+    directions of the one below.
+    """
+
+    def __init__(
+        self, cell: Cell, layers: int, d_model: int, *, bidirectional: bool, dropout: float
+    ) -> None:
+        super().__init__()
+        width = d_model // 2 if bidirectional else d_model
+        self.layers: Sequence[nn.LSTM | nn.GRU] = nn.ModuleList(  # type: ignore[assignment]
+            _layer(cell, d_model, width, bidirectional) for _ in range(layers)
+        )
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> Encoded:
+        """Read sequences of so many positions, one at least; nothing is computed of the padding."""
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        finals = []
+        for number, layer in enumerate(self.layers):
+            if number:
+                packed = PackedSequence(self.dropout(packed.data), *packed[1:])
+            packed, state = layer(packed)
+            finals.append(tuple(part.transpose(0, 1).flatten(1) for part in _parts(state)))
+        memory, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
+        return Encoded(memory, _stacked(finals))
+
+
+class RecurrentStack(nn.Module):
+    """Layers that read forwards, from what they remember; the first reads vectors `d_input` wide.
+
+    Each remembers so many `kinds` of vectors: see `Hidden`.
+    """
+
+    def __init__(
+        self, cell: Cell, layers: int, d_input: int, d_model: int, *, dropout: float
+    ) -> None:
+        super().__init__()
+        self.layers: Sequence[nn.LSTM | nn.GRU] = nn.ModuleList(  # type: ignore[assignment]
+            _layer(cell, d_model if number else d_input, d_model, False) for number in range(layers)
+        )
+        self.kinds = 2 if cell == "lstm" else 1
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "N T _"], hidden: Hidden
+    ) -> tuple[Float[Tensor, "N T D"], Hidden]:
+        """What the last layer says at every position, and what all layers then remember."""
+        states = []
+        for number, layer in enumerate(self.layers):
+            if number:
+                x = self.dropout(x)
+            before = tuple(part[number] for part in hidden)
+            x, after = (_one_step if x.shape[1] == 1 else _all_steps)(layer, x, before)
+            states.append(after)
+        return x, _stacked(states)
+
+
+def _layer(cell: Cell, d_input: int, width: int, bidirectional: bool) -> nn.LSTM | nn.GRU:
+    """A layer of PyTorch's, as the field initialises it.
+
+    Each gate's matrices are Glorot-uniform from the input and orthogonal from the state (Saxe et
+    al. 2014; Bahdanau et al. 2015, section B.1), biases zero but for an LSTM's forget gate, which
+    begins open: 1 (Gers et al. 2000; Jozefowicz et al. 2015).
+    """
+    layer = _CELLS[cell](d_input, width, batch_first=True, bidirectional=bidirectional)
+    for name, parameter in layer.named_parameters():
+        gates = parameter.split(width, dim=0)  # input, forget, cell, output; reset, update, new
+        if name.startswith("bias"):
+            nn.init.zeros_(parameter)
+            if cell == "lstm" and name.startswith("bias_ih"):  # the two biases are added
+                nn.init.ones_(gates[1])
+            continue
+        initialise = nn.init.xavier_uniform_ if "weight_ih" in name else nn.init.orthogonal_
+        for gate in gates:
+            initialise(gate)
+    return layer
+
+
+def _all_steps(
+    layer: nn.LSTM | nn.GRU, x: Tensor, before: tuple[Tensor, ...]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The outputs `N T D` of a layer, and what it remembers after them, `N D` each."""
+    first = tuple(part.unsqueeze(0) for part in before)
+    x, state = layer(x, first if len(first) > 1 else first[0])
+    return x, tuple(part[0] for part in _parts(state))
+
+
+def _one_step(
+    layer: nn.LSTM | nn.GRU, x: Tensor, before: tuple[Tensor, ...]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The same of a single position: in loops a layer costs up to twice as much as its cell."""
+    w_x, w_h, b_x, b_h = layer.parameters()
+    if isinstance(layer, nn.LSTM):
+        h, c = torch.lstm_cell(x[:, 0], before, w_x, w_h, b_x, b_h)
+        return h.unsqueeze(1), (h, c)
+    h = torch.gru_cell(x[:, 0], before[0], w_x, w_h, b_x, b_h)
+    return h.unsqueeze(1), (h,)
+
+
+def _parts(state: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """An LSTM's state is two tensors, a GRU's one."""
+    return state if isinstance(state, tuple) else (state,)
+
+
+def _stacked(layers: list[tuple[Tensor, ...]]) -> Hidden:
+    """The parts `N D` of the states of all layers, each with those of its kind."""
+    return tuple(torch.stack(kind) for kind in zip(*layers, strict=True))

@@ -1,0 +1,270 @@
+"""Recurrent encoder-decoders: with a bottleneck, and with the attentions that opened it.
+
+Sutskever et al. 2014; Cho et al. 2014; Bahdanau et al. 2015; Luong et al. 2015.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from crosshead.attention.masks import present
+from crosshead.attention.scores import ScaledDot
+from crosshead.layers.embeddings import Embeddings, embedding_weight
+from crosshead.layers.recurrent import Cell, Encoded, RecurrentEncoder, RecurrentStack
+from crosshead.layers.recurrent_decoder import (
+    Bahdanau,
+    FinalState,
+    InputFeeding,
+    Luong,
+    RecurrentDecoder,
+    Summary,
+    Written,
+    glorot,
+)
+from crosshead.layers.source_attention import LocalWindow, SourceAttention
+from crosshead.models._scores import Location, ProjectedAdditive
+from crosshead.models.base import ModelConfig, Numbers, SequenceModel, Shape
+from crosshead.models.memory import SentenceMemory
+from crosshead.vocabulary import PAD
+
+Kind = Literal[
+    "none",
+    "bahdanau",
+    "luong-dot",
+    "luong-general",
+    "luong-concat",
+    "luong-location",
+    "luong-local",
+]
+
+
+class RecurrentConfig(ModelConfig):
+    """The shape of a recurrent encoder-decoder; all layers and embeddings are `d_model` wide."""
+
+    architecture: Literal["recurrent"] = "recurrent"
+    cell: Cell = "lstm"
+    encoder_layers: int = Field(2, ge=1)
+    decoder_layers: int = Field(2, ge=1)
+    # Half of each encoder layer's units read the source backwards.
+    bidirectional: bool = True
+    # How the decoder sees the source. Without attention: each layer's final state, of an LSTM
+    # (Sutskever 2014), or one vector that every step reads, of a GRU (Cho 2014).
+    attention: Kind = "luong-general"
+    # Each step also reads what the step before said (Luong 2015, section 3.3).
+    input_feeding: bool = False
+    # Positions to either side of the one predicted at which luong-local looks.
+    radius: int = Field(10, ge=1)
+    # The number of source positions that luong-location knows; the others have no end.
+    max_length: int = Field(256, ge=1)
+    # The source is read from its end (Sutskever 2014, section 3.3).
+    reverse_source: bool = False
+    # Which of source embedding, target embedding and output projection are one matrix: all, the
+    # last two, or none of them.
+    tie: Literal["three-way", "two-way", "none"] = "three-way"
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> Self:
+        if self.bidirectional and self.d_model % 2:
+            raise ValueError(
+                f"d_model {self.d_model} is odd, and half of a bidirectional encoder's units read "
+                "backwards; choose an even one, or set bidirectional = false"
+            )
+        if self.input_feeding and not self.attention.startswith("luong"):
+            raise ValueError(
+                f"input_feeding goes with Luong's attentions, found attention {self.attention!r}"
+            )
+        if self.hands_over_layers and self.encoder_layers != self.decoder_layers:
+            raise ValueError(
+                f"with attention {self.attention!r} each decoder layer begins with the final state "
+                f"of an encoder layer, found {self.encoder_layers} encoder_layers and "
+                f"{self.decoder_layers} decoder_layers; make them equal"
+            )
+        return self
+
+    @property
+    def hands_over_layers(self) -> bool:
+        """Whether layers of the decoder begin with the final states of those of the encoder."""
+        return self.attention.startswith("luong") or (self.attention, self.cell) == ("none", "lstm")
+
+    @property
+    def most_positions(self) -> int | None:
+        """The number of positions that luong-location knows; None for the others."""
+        return self.max_length if self.attention == "luong-location" else None
+
+    def shape(self) -> str:
+        """Its layers and widths, in a clause."""
+        attention = "no" if self.attention == "none" else self.attention
+        return (
+            f"{self.encoder_layers}+{self.decoder_layers} {self.cell.upper()} layers"
+            f"{', bidirectional encoder' if self.bidirectional else ''}, d_model {self.d_model}, "
+            f"{attention} attention{', input feeding' if self.input_feeding else ''}"
+        )
+
+    def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
+        """Within 15 % of what autograd keeps on a CPU, to which a test holds it.
+
+        Every step of a layer is kept, and so nothing is gained by `recompute`: it has no layers
+        that could be computed again by themselves.
+        """
+        rows, source, target = shape
+        width, drops = self.d_model, self.dropout > 0
+        loops = self.input_feeding or self.attention == "bahdanau"
+        reading, writing = (20, 8 if loops else 16) if self.cell == "lstm" else (8, 8)
+        encoder = source * (self.encoder_layers * (reading + drops) + 3)
+        decoder = target * (self.decoder_layers * (writing + drops) + 7 + drops)
+        compared = width if self.attention in ("bahdanau", "luong-concat") else 1
+        compared += 4 * (self.attention == "luong-local")
+        block = rows * source * target * (self.attention != "none")
+        return Numbers(rows * (encoder + decoder) * width, block * compared, block)
+
+
+@dataclass
+class RecurrentState:
+    """Decoding so far: what `N` rows see of their sources, and what they remember."""
+
+    memory: SentenceMemory
+    written: Written
+
+    def select(self, rows: Int[Tensor, " M"]) -> "RecurrentState":
+        """A state whose row i continues row `rows[i]` of this one: see `SentenceMemory.select`."""
+        return RecurrentState(self.memory.select(rows), self.written.select(rows))
+
+
+class Recurrent(SequenceModel):
+    """A recurrent encoder and decoder, with one of the attentions between them, or without.
+
+    `forward` gives logits for training; `start` and `step` decode (`crosshead.decoding.protocol`).
+
+    Matrices begin Glorot-uniform, those from state to state orthogonal, biases zero but for forget
+    gates, and embeddings N(0, 1/d_model). Dropout is not on what goes from step to step within a
+    layer (Zaremba et al. 2014).
+    """
+
+    def __init__(
+        self, config: RecurrentConfig, source_vocabulary: int, target_vocabulary: int
+    ) -> None:
+        super().__init__()
+        self.config: RecurrentConfig = config
+        width = config.d_model
+        source_weight = embedding_weight(source_vocabulary, width)
+        target_weight = embedding_weight(target_vocabulary, width)
+        if config.tie == "three-way":
+            if source_vocabulary != target_vocabulary:
+                raise ValueError(
+                    f"three-way tying needs one joint vocabulary, found {source_vocabulary} source "
+                    f"and {target_vocabulary} target pieces"
+                )
+            source_weight = target_weight
+        self.source_embeddings = Embeddings(source_weight, None, config.dropout)
+        self.target_embeddings = Embeddings(target_weight, None, config.dropout)
+        self.encoder = RecurrentEncoder(
+            config.cell,
+            config.encoder_layers,
+            width,
+            bidirectional=config.bidirectional,
+            dropout=config.dropout,
+        )
+        self.decoder = _decoder(config)
+        self.projection = nn.Linear(width, target_vocabulary, bias=False)
+        self.projection.weight = (
+            embedding_weight(target_vocabulary, width) if config.tie == "none" else target_weight
+        )
+
+    def encode(self, source: Int[Tensor, "B S"]) -> tuple[Encoded, Bool[Tensor, "B 1 1 S"]]:
+        """What was read of a padded source, and the mask that keeps its padding out.
+
+        The memory stands in the order of the source, in whichever it was read. An empty source is
+        read as one token of padding.
+        """
+        valid = source != PAD
+        mask = present(valid).dense(1, source.shape[1], batch=source.shape[0], device=source.device)
+        lengths = valid.sum(dim=1).clamp_min(1)
+        if not self.config.reverse_source:
+            return self.encoder(self.source_embeddings(source), lengths), mask
+        order = _backwards(lengths, source.shape[1])
+        read = self.encoder(self.source_embeddings(source.gather(1, order)), lengths)
+        in_order = order.unsqueeze(-1).expand_as(read.memory)
+        return Encoded(read.memory.gather(1, in_order), read.final), mask
+
+    def features(
+        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
+        """What the decoder says at every position of a shifted target.
+
+        The projection of these is `forward`; a loss that never holds all logits begins here.
+        """
+        state = self.start(source)
+        return self._written(state, target)[0]
+
+    def start(self, source: Int[Tensor, "B S"]) -> RecurrentState:
+        """The state before the first token: one row a sentence."""
+        encoded, mask = self.encode(source)
+        seen = self.decoder.look(encoded.memory)
+        return RecurrentState(SentenceMemory(seen, mask), self.decoder.begin(encoded))
+
+    def step(
+        self, state: RecurrentState, tokens: Int[Tensor, "N T"]
+    ) -> tuple[Float[Tensor, "N D"], RecurrentState]:
+        """Feed each row its next tokens; what the decoder says after them, and the state then."""
+        features, written = self._written(state, tokens)
+        return features[:, -1], RecurrentState(state.memory, written)
+
+    def _written(
+        self, state: RecurrentState, tokens: Int[Tensor, "N T"]
+    ) -> tuple[Float[Tensor, "N T D"], Written]:
+        x, memory = self.target_embeddings(tokens), state.memory
+        return self.decoder(x, state.written, memory.layers, memory.mask)
+
+
+def _backwards(lengths: Int[Tensor, " B"], positions: int) -> Int[Tensor, "B S"]:
+    """Where each position of a reversed sentence comes from; padding stays where it is."""
+    here = torch.arange(positions, device=lengths.device).expand(lengths.shape[0], -1)
+    there = lengths.unsqueeze(1) - 1 - here
+    return torch.where(there >= 0, there, here)
+
+
+def _decoder(config: RecurrentConfig) -> RecurrentDecoder:
+    width, dropout = config.d_model, config.dropout
+
+    def stack(inputs: int) -> RecurrentStack:
+        """The layers, the first of which reads so many vectors side by side."""
+        return RecurrentStack(
+            config.cell, config.decoder_layers, inputs * width, width, dropout=dropout
+        )
+
+    if config.attention == "none":
+        if config.cell == "lstm":
+            return FinalState(stack(1), dropout)
+        return Summary(stack(2), width, dropout)
+    attention = _attention(config)
+    if config.attention == "bahdanau":
+        d_final = width // 2 if config.bidirectional else width
+        return Bahdanau(stack(2), attention, width, d_final, dropout)
+    if config.input_feeding:
+        return InputFeeding(Luong(stack(2), attention, width, dropout))
+    return Luong(stack(1), attention, width, dropout)
+
+
+def _attention(config: RecurrentConfig) -> SourceAttention:
+    """Projections and score, of Luong et al. 2015, section 3.1, and Bahdanau et al. 2015, A.1.2."""
+    width, same = config.d_model, nn.Identity()
+    match config.attention:
+        case "luong-dot":
+            return SourceAttention(same, same, ScaledDot(1.0))
+        case "luong-general":  # h^T W_a k, of which W_a^T h is computed: decoding projects no keys
+            return SourceAttention(glorot(width, width, bias=False), same, ScaledDot(1.0))
+        case "luong-local":  # with the score that Luong et al. found best for it (Table 4)
+            window = LocalWindow(width, config.radius)
+            return SourceAttention(glorot(width, width, bias=False), same, ScaledDot(1.0), window)
+        case "luong-location":
+            return SourceAttention(same, same, Location(1, width, config.max_length))
+        case _:
+            return SourceAttention(
+                glorot(width, width, bias=False),
+                glorot(width, width, bias=False),
+                ProjectedAdditive(1, width),
+            )
