@@ -9,9 +9,10 @@ from torch import Generator, Tensor, nn
 
 from crosshead.attention.masks import Mask
 from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.attention.positions import SinusoidalPositions
 from crosshead.data.batching import Batch
 from crosshead.layers.addnorm import PreNorm
-from crosshead.layers.embeddings import Embeddings, SinusoidalPositions, embedding_weight
+from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.layers.feedforward import FeedForward
 from crosshead.models.base import SequenceModel
