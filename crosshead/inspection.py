@@ -84,7 +84,13 @@ def cross_attention(
     batch = batch.to(translator.device)
     with torch.inference_mode(), record_attention(bundle.model) as recorded:
         bundle.model.features(batch.source, batch.target_input)
-    layers = [calls[0][0] for name, calls in recorded.items() if name.endswith("cross_attention")]
+    layers = [
+        torch.cat(calls, dim=2)[0]  # a decoder that goes step by step looks as often
+        for name, calls in recorded.items()
+        if name.endswith("cross_attention")
+    ]
+    if not layers:
+        raise UserError("this model has no attention to its source: there is none to show")
     return CrossAttention(
         source=bundle.source_tokenizer.pieces([*source_ids, EOS]),
         target=bundle.target_tokenizer.pieces([*target_ids, EOS]),

@@ -141,6 +141,27 @@ class Additive(nn.Module):
         )
 
 
+class ProjectedAdditive(nn.Module):
+    """v^T tanh(q + k) of queries and keys that are projected already.
+
+    With W_q q and W_k k it is `Additive`: for a decoder that looks at one source in many steps, so
+    that its keys are projected once.
+    """
+
+    def __init__(self, heads: int, width: int) -> None:
+        super().__init__()
+        self.v = _normal(heads, width, variance=1 / width)
+
+    def forward(
+        self,
+        query: Float[Tensor, "B H Q A"],
+        key: Float[Tensor, "#B #H K A"],
+        grid: Grid = Grid(),  # noqa: B008 - immutable
+    ) -> Float[Tensor, "B H Q K"]:
+        """Every query's score with every key."""
+        return _hidden_sums(query, key, self.v)
+
+
 class Concat(nn.Module):
     """v^T tanh(W [q; k]) (Luong et al. 2015, section 3.1, "concat").
 

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from crosshead.attention.masks import present
-from crosshead.attention.scores import ScaledDot
+from crosshead.attention.scores import Location, ProjectedAdditive, ScaledDot
 from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.recurrent import Cell, Encoded, RecurrentEncoder, RecurrentStack
 from crosshead.layers.recurrent_decoder import (
@@ -26,7 +26,6 @@ from crosshead.layers.recurrent_decoder import (
     glorot,
 )
 from crosshead.layers.source_attention import LocalWindow, SourceAttention
-from crosshead.models._scores import Location, ProjectedAdditive
 from crosshead.models.base import ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.memory import SentenceMemory
 from crosshead.vocabulary import PAD

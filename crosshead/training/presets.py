@@ -57,6 +57,19 @@ _CONVOLUTIONAL: dict[str, Sections] = {
     },
 }
 
+_RECURRENT: dict[str, Sections] = {
+    "tiny": {
+        "tokenizer": {},
+        "model": {"encoder_layers": 1, "decoder_layers": 1, "d_model": 128, "dropout": 0.3},
+        "train": {**_SMALL_DATA, "learning_rate": 0.002},
+    },
+    "small": {
+        "tokenizer": {},
+        "model": {"encoder_layers": 2, "decoder_layers": 2, "d_model": 256, "dropout": 0.3},
+        "train": {**_SMALL_DATA, "learning_rate": 0.001},
+    },
+}
+
 _TEXT = {
     "metric": "loss",
     "schedule": "cosine",
@@ -94,6 +107,7 @@ _TRANSFORMER_XL: dict[str, Sections] = {
 
 PRESETS: dict[str, dict[str, Sections]] = {
     "transformer": _TRANSFORMER,
+    "recurrent": _RECURRENT,
     "convolutional": _CONVOLUTIONAL,
     "language": _LANGUAGE,
     "transformer-xl": _TRANSFORMER_XL,

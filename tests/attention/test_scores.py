@@ -13,6 +13,7 @@ from crosshead.attention.scores import (
     Dot,
     General,
     Location,
+    ProjectedAdditive,
     ScaledDot,
     Score,
 )
@@ -205,3 +206,14 @@ def test_self_attention_without_parameters_is_a_set_operation() -> None:
     order = torch.tensor([3, 1, 5, 0, 2, 4])
     shuffled = x[:, :, order]
     torch.testing.assert_close(attend(shuffled, shuffled, shuffled, score=Dot()), y[:, :, order])
+
+
+def test_projecting_keys_beforehand_changes_nothing() -> None:
+    whole, compared = Additive(HEADS, D_QUERY, D_KEY, WIDTH), ProjectedAdditive(HEADS, WIDTH)
+    compared.v.data.copy_(whole.v.data)
+    query, key = torch.randn(2, HEADS, 3, D_QUERY), torch.randn(2, HEADS, 5, D_KEY)
+    projected = [
+        torch.einsum("bhte,hea->bhta", x, weight)
+        for x, weight in ((query, whole.query_weight), (key, whole.key_weight))
+    ]
+    torch.testing.assert_close(compared(*projected), whole(query, key))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosshead.attention.scores import ScaledDot
+from crosshead.attention.scores import Location, ProjectedAdditive, ScaledDot
 from crosshead.layers.recurrent import Encoded, RecurrentStack
 from crosshead.layers.recurrent_decoder import (
     Bahdanau,
@@ -17,7 +17,6 @@ from crosshead.layers.recurrent_decoder import (
     Written,
 )
 from crosshead.layers.source_attention import SourceAttention
-from crosshead.models._scores import Location, ProjectedAdditive
 
 WIDTH, LENGTHS, STEPS = 6, [4, 7, 1], 5
 
@@ -108,7 +107,7 @@ def align(attention: SourceAttention, h_t: Tensor, h: Tensor) -> Tensor:
     """Luong et al. 2015, Eq. 7 and what is beneath it, and Eq. 8 for the location-based."""
     score = attention.score
     if isinstance(score, Location):
-        return (score.weight[0] @ h_t)[: len(h)].softmax(0)
+        return (h_t @ score.weight[0])[: len(h)].softmax(0)
     if isinstance(score, ProjectedAdditive):  # W_a [h_t; h_s], in two halves
         w_a = torch.cat((attention.query.weight, attention.key.weight), dim=1)
         scores = [score.v[0] @ torch.tanh(w_a @ torch.cat((h_t, h_s))) for h_s in h]
