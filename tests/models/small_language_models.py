@@ -21,9 +21,6 @@ VARIANTS: dict[str, LanguageConfig | TransformerXLConfig] = {
     "language, fixed, rotary": LanguageConfig(
         **SHAPE, positions="rotary", pattern="fixed", stride=3, columns=1
     ),
-    "transformer-xl, window": TransformerXLConfig(
-        **SHAPE, segment=4, memory=6, pattern="window", radius=3
-    ),
     "transformer-xl, post-norm, shorter memory": TransformerXLConfig(
         **SHAPE, norm="post", tie=True, segment=5, memory=2, d_key=3, d_value=5
     ),

@@ -14,7 +14,6 @@ from crosshead.errors import ConfigError
 from crosshead.inspection import record_attention
 from crosshead.models.stack import self_mask
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.models.transformer_xl import TransformerXLConfig
 from tests.models.small_transformers import TINY, model_of, padded, shifted, tokens
 
 LENGTH = 16
@@ -221,11 +220,6 @@ def test_impossible_patterns_are_one_line(values: dict[str, object], message: st
         validate(TransformerConfig, values)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_blocks_of_places_are_refused_where_places_are_forgotten() -> None:
-    with pytest.raises(ConfigError, match=r"pattern: expected .*'strided', found 'fixed'"):
-        validate(TransformerXLConfig, {"pattern": "fixed", "stride": 4, "columns": 1})
 
 
 @pytest.mark.parametrize("name", PATTERNS)
