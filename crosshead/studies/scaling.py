@@ -58,8 +58,8 @@ BANDS = (
         "The mean is made by the few queries whose two best keys are close, whose share falls with "
         "1/sqrt(d_k), and less where several keys are close still.",
     ),
-    Band(SMALL, 0.5, 2.0, "`For small values of d_k the two mechanisms perform similarly.'"),
-    Band(LARGE, 1.5, math.inf, "`Extremely small gradients': it takes longer, if not for ever."),
+    Band(SMALL, 0.5, 2.0, "“For small values of d_k the two mechanisms perform similarly.”"),
+    Band(LARGE, 1.5, math.inf, "“Extremely small gradients”: it takes longer, if not for ever."),
 )  # fmt: skip
 
 
