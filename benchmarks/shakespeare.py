@@ -51,6 +51,7 @@ class PlainLayer(nn.Module):
         self.outer = nn.Linear(4 * WIDTH, WIDTH, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """`B T D` to `B T D`."""
         packed = self.packed(self.norm_attention(x)).unflatten(-1, (3, HEADS, -1))
         query, key, value = packed.permute(2, 0, 3, 1, 4)
         seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -73,6 +74,7 @@ class PlainModel(nn.Module):
                 nn.init.normal_(weight, std=0.02 / math.sqrt(2 * LAYERS) if branch else 0.02)
 
     def forward(self, tokens: Tensor) -> Tensor:
+        """Logits of the token after each: `B T` to `B T V`."""
         x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
         return self.norm(self.layers(x)) @ self.tokens.weight.T
 
@@ -171,7 +173,8 @@ def main() -> None:
     if OURS in answers:
         training = [each["training"] for each in answers[OURS]]
         print(
-            f"crosshead's seconds are those of the whole command; in training {spread(training, 1)}."
+            "crosshead's seconds are those of the whole command; in training "
+            f"{spread(training, 1)}."
         )
         for side in (PLAIN, AUTOCAST):
             if side in answers:

@@ -75,13 +75,19 @@ def evaluation(
 
 
 def text_evaluation(
-    bundle: Path, text: Path, stride: int | None, device: str, threads: int | None
+    bundle: Path,
+    text: Path,
+    stride: int | None,
+    memory: int | None,
+    device: str,
+    threads: int | None,
 ) -> list[CorpusScore]:
     """The scores of a text by the model of text in `bundle`."""
     lines = read_lines(text)
     writer = load_writer(bundle, device, threads)
     with answering(None) as advance:
-        found = writer.score("".join(f"{line}\n" for line in lines), stride, partial(advance, 0, 1))
+        joined = "".join(f"{line}\n" for line in lines)
+        found = writer.score(joined, stride, memory, partial(advance, 0, 1))
     return text_scores(found)
 
 

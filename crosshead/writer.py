@@ -13,7 +13,7 @@ from crosshead.data.stream import Stream, decode_text, encode_text
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.decoding.search import DecodeConfig, search, stream
 from crosshead.errors import ConfigError
-from crosshead.models.base import SequenceModel
+from crosshead.models.base import RememberingModel, SequenceModel
 from crosshead.vocabulary import EOS
 
 SCORED_LOGITS = 2**25
@@ -82,7 +82,7 @@ class Writer:
         `decode` is how to search, by default as the bundle says; with a beam all comes at once.
         What is written ends before the first `stop`, if that is not empty. `number` tells samples
         of one seed apart. Without a prompt a line begins. Once the model has seen as many tokens as
-        in training it goes on from the last half of them.
+        in training it goes on from the last half of them, unless it remembers by itself.
         """
         decode = decode or self.bundle.config.decode
         if length < 1:
@@ -99,24 +99,34 @@ class Writer:
         self,
         text: str,
         stride: int | None = None,
+        memory: int | None = None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> ScoredText:
         """How probable a text is: every token of it but the first, given those before it.
 
         Windows of as many tokens as in training move on by `stride`, by default by their length:
         each token is scored once, and sees at least `context - stride` before it, where there are
-        as many. `progress` is called with the share that is done. Raises `ConfigError` for a stride
-        that cannot be.
+        as many. A model that remembers reads the text in one go instead, unless a stride is given,
+        with a memory of so many positions (`memory`, by default as in training). `progress` is
+        called with the share that is done. Raises `ConfigError` for a stride that cannot be, or a
+        memory that the model has not.
         """
-        return self.score_ids(Stream.of(self.tokenizer, text), stride, progress)
+        return self.score_ids(Stream.of(self.tokenizer, text), stride, memory, progress)
 
     def score_ids(
         self,
         text: Stream,
         stride: int | None = None,
+        memory: int | None = None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> ScoredText:
         """`score` of a text that is tokenized."""
+        if memory is not None and not isinstance(self.model, RememberingModel):
+            raise ConfigError("this model has no memory; give a stride")
+        if memory is not None and (memory < 0 or stride is not None):
+            raise ConfigError(f"expected a memory of 0 or more and no stride, found {memory}")
+        if isinstance(self.model, RememberingModel) and stride is None:
+            return self._read(self.model, text, memory, progress)
         stride = self.context if stride is None else stride
         if not 1 <= stride <= self.context:
             raise ConfigError(f"expected a stride from 1 to {self.context}, found {stride}")
@@ -132,6 +142,31 @@ class Writer:
         characters = np.diff(_characters(self.tokenizer, text.ids, [0, *ends])).tolist()
         how = f"context:{self.context}|stride:{stride}"
         return ScoredText(list(zip(losses, tokens, characters, strict=True)), how, self.tokenizer)
+
+    @torch.inference_mode()
+    def _read(
+        self,
+        model: RememberingModel,
+        text: Stream,
+        memory: int | None,
+        progress: Callable[[float], None],
+    ) -> ScoredText:
+        """The score of a text that is read from its beginning to its end, a context at a time."""
+        ids = torch.from_numpy(text.ids.astype(np.int64)).to(self.device)[None]
+        state = model.start(ids[:, :0], memory)
+        losses, ends = [], [0]
+        for begin in range(0, len(text) - 1, self.context):
+            progress(begin / len(text))
+            end = min(begin + self.context, len(text) - 1)
+            features, state = model.read(state, ids[:, begin:end])
+            logits, following = model.logits(features[0]).float(), ids[0, begin + 1 : end + 1]
+            losses.append(float(F.cross_entropy(logits, following, reduction="sum")))
+            ends.append(end)
+        tokens = np.diff(ends).tolist()
+        characters = np.diff(_characters(self.tokenizer, text.ids, ends)).tolist()
+        remembered = "own" if memory is None else memory
+        windows = list(zip(losses, tokens, characters, strict=True))
+        return ScoredText(windows, f"memory:{remembered}", self.tokenizer)
 
     @torch.inference_mode()
     def _window_losses(self, ids: np.ndarray, ends: Sequence[int], stride: int) -> list[float]:
@@ -159,8 +194,10 @@ class Writer:
         """The tokens that follow, at most `length`, in stretches that the model can see at once."""
         seen, turn = prompted, 0
         while length > 0:
-            seen = seen[-max(1, self.context // 2) :] if len(seen) >= self.context else seen
-            room = min(length, self.context - len(seen) + 1)
+            room = length
+            if not isinstance(self.model, RememberingModel):
+                seen = seen[-max(1, self.context // 2) :] if len(seen) >= self.context else seen
+                room = min(length, self.context - len(seen) + 1)
             written = []
             # A stretch of its own has random numbers of its own.
             for token in self._stretch(seen, room, decode, number * _STRETCHES + turn):

@@ -9,7 +9,8 @@ from crosshead.data.stream import Stream, decode_text, encode_text
 from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
-from crosshead.models.language import LanguageConfig
+from crosshead.models.language import LanguageConfig, LanguageStackConfig
+from crosshead.models.transformer_xl import TransformerXLConfig
 from crosshead.vocabulary import EOS
 from crosshead.writer import Writer, _Shown
 
@@ -17,11 +18,13 @@ CONTEXT = 12
 TEXT = "to be or not\nto be\n\nthat is the question\n"
 
 
-def writer_of(tokenizer: Tokenizer, seed: int = 0) -> Writer:
-    config = LanguageConfig(
-        layers=2, d_model=16, d_ff=32, heads=2, dropout=0.0, positions="learned", max_length=CONTEXT
-    )
-    torch.manual_seed(seed)
+LEARNED = LanguageConfig(
+    layers=2, d_model=16, d_ff=32, heads=2, dropout=0.0, positions="learned", max_length=CONTEXT
+)
+
+
+def writer_of(tokenizer: Tokenizer, config: LanguageStackConfig = LEARNED) -> Writer:
+    torch.manual_seed(0)
     model = build_model(config, tokenizer.vocab_size, tokenizer.vocab_size).double().eval()
     bundle = BundleConfig(
         task="language", model=config, joint_tokenizer=True,
@@ -140,3 +143,48 @@ def test_a_stride_that_cannot_be_is_refused(writer: Writer, stride: int) -> None
 def test_nothing_to_write_is_refused(writer: Writer) -> None:
     with pytest.raises(ConfigError, match="1 or more, found 0"):
         writer("to", length=0)
+
+
+def remembering(memory: int) -> Writer:
+    tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), TEXT.split("\n"))
+    config = TransformerXLConfig(
+        layers=2, d_model=16, d_ff=32, heads=2, dropout=0.0, segment=5, memory=memory
+    )
+    return writer_of(tokenizer, config=config)
+
+
+def test_a_model_that_remembers_reads_a_text_in_one_go() -> None:
+    """With a memory of everything that is one pass; of less it is another."""
+    writer = remembering(memory=200)
+    ids = encode_text(writer.tokenizer, TEXT).tolist()
+    found = writer.score(TEXT)
+    assert sum(tokens for _, tokens, _ in found.windows) == len(ids) - 1
+    total = sum(loss for loss, *_ in found.windows)
+    assert total == pytest.approx(sum(losses(writer, ids)), rel=1e-5)
+    short = sum(loss for loss, *_ in writer.score(TEXT, memory=2).windows)
+    assert short != pytest.approx(total, rel=1e-5)
+    assert sum(loss for loss, *_ in remembering(memory=2).score(TEXT).windows) == pytest.approx(
+        short, rel=1e-5
+    )
+    assert "memory:2" in writer.score(TEXT, memory=2).how
+
+
+def test_a_model_that_remembers_writes_on_and_on() -> None:
+    writer = remembering(memory=4)
+    greedy = DecodeConfig(beam=1)
+    written = "".join(writer.write("to", length=40, decode=greedy))
+    ids = [EOS, *encode_text(writer.tokenizer, "to").tolist()]
+    forbidden = list(writer.bundle.specials.forbidden)
+    for _ in range(40):
+        with torch.no_grad():
+            logits = writer.model(torch.tensor([ids]))[0, -1]
+        logits[forbidden] = -math.inf
+        ids.append(int(logits.argmax()))
+    assert "to" + written == decode_text(writer.tokenizer, ids[1:])
+
+
+def test_a_memory_that_is_not_there_is_refused(writer: Writer) -> None:
+    with pytest.raises(ConfigError, match="has no memory; give a stride"):
+        writer.score(TEXT, memory=4)
+    with pytest.raises(ConfigError, match="0 or more and no stride, found 4"):
+        remembering(4).score(TEXT, stride=2, memory=4)

@@ -101,6 +101,10 @@ def evaluate(
         int | None,
         typer.Option(metavar="N", help="Tokens by which the window over --text moves on."),
     ] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Positions that a model with a memory is to remember."),
+    ] = None,
     metrics: Annotated[
         str, typer.Option(metavar="LIST", help="Of bleu, chrf, ter and perplexity, by commas.")
     ] = "bleu,chrf",
@@ -114,7 +118,8 @@ def evaluate(
     """Translate a test set and score it; or score a text.
 
     A model of text by itself is scored on --text: by perplexity and bits per character, in windows
-    as long as those of training, which move on by --stride. Each metric comes with its bootstrap
+    as long as those of training, which move on by --stride; a model with a memory reads it in one
+    go, with the memory of training or --memory. Each metric comes with its bootstrap
     interval of 95 % and a signature: sacreBLEU's, or of perplexity one that says how it is
     normalised. By default the search is as the bundle says.
     """
@@ -123,7 +128,7 @@ def evaluate(
     from crosshead.pipelines import load_translator
 
     if text is not None:
-        scores = reports.text_evaluation(bundle, text, stride, device, threads)
+        scores = reports.text_evaluation(bundle, text, stride, memory, device, threads)
         put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
         return
     if source is None or reference is None:

@@ -120,3 +120,18 @@ class SequenceModel(nn.Module, ABC):
     def called_alone(self) -> Iterable[nn.Module]:
         """Parts of layers that also compute when their layer does not."""
         return ()
+
+
+class RememberingModel(SequenceModel):
+    """A model of text by itself that reads on without end, as far as its memory goes."""
+
+    @abstractmethod
+    def start(self, source: Int[Tensor, "B 0"], memory: int | None = None) -> Any:
+        """The state before the first token; `memory` may be another than that of training."""
+
+    @abstractmethod
+    def read(self, state: Any, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N T D"], Any]:
+        """What the last layer says at every one of the next tokens of each row, and the state then.
+
+        No gradient passes, and `state` is used up, as by `step`.
+        """

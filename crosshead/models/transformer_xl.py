@@ -11,7 +11,7 @@ from torch import Tensor
 from crosshead.attention.cache import Cache, Memory
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import TransformerXLScore
-from crosshead.models.base import Numbers, Shape
+from crosshead.models.base import Numbers, RememberingModel, Shape
 from crosshead.models.language import LanguageModel, LanguageStackConfig, select
 from crosshead.models.stack import branch_gain
 
@@ -81,7 +81,7 @@ class TransformerXLState:
         return TransformerXLState(select(self.caches, rows), self.memory, self.begun)
 
 
-class TransformerXL(LanguageModel):
+class TransformerXL(LanguageModel, RememberingModel):
     """The segment-level recurrence of Dai et al. 2019, section 3.2, with section 3.3's positions.
 
     A position attends to those of its segment up to itself and to the `memory` positions before the

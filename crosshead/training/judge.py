@@ -12,6 +12,7 @@ from crosshead.data.batching import Batch, collate, example_lengths, plan_in_ord
 from crosshead.data.stream import Windows
 from crosshead.decoding.search import DecodeConfig
 from crosshead.evaluation import bleu, corpus_scores, text_scores
+from crosshead.models.base import RememberingModel
 from crosshead.pipelines import Translator
 from crosshead.training.corpus import Corpus, Stopped
 from crosshead.training.loop import Validation
@@ -151,6 +152,8 @@ class TextJudge(Judge):
 
     def how(self) -> str:
         """How much a model sees of what stands before."""
+        if isinstance(self.bundle.model, RememberingModel):
+            return "read on, with its memory"
         return f"windows of {self.corpus.context:,} tokens"
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:
