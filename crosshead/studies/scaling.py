@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from crosshead.attention.attend import attend
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.attention.scores import ScaledDot, Score
+from crosshead.attention.scores import Additive, ScaledDot, Score
 from crosshead.data.batching import Batch
 from crosshead.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, updates
 from crosshead.studies.study import Band, Result, Say, Study, Table, number
@@ -20,6 +20,7 @@ from crosshead.studies.study import Band, Result, Say, Study, Table, number
 SCORES: dict[str, Callable[[int], Score]] = {
     "unscaled": lambda d_key: ScaledDot(1.0),
     "scaled": lambda d_key: ScaledDot(),
+    "additive": lambda d_key: Additive(1, d_key, d_key, d_key),
 }
 """What is compared: each is built for a d_k."""
 
@@ -39,6 +40,8 @@ TYPICAL = "median gradient at the largest d_k: unscaled over scaled"
 DECAY = "unscaled: exponent of the mean gradient in d_k, from 64"
 SMALL = "updates to learn at d_k 16: unscaled over scaled"
 LARGE = "updates to learn at d_k 256: unscaled over scaled"
+ADDITIVE_SMALL = "updates to learn at d_k 16: unscaled over additive"
+ADDITIVE_LARGE = "updates to learn at d_k 256: unscaled over additive"
 
 BANDS = (
     Band(VARIANCE, 0.95, 1.05, "Footnote 4: a sum of d_k products of variance 1."),
@@ -58,8 +61,13 @@ BANDS = (
         "The mean is made by the few queries whose two best keys are close, whose share falls with "
         "1/sqrt(d_k), and less where several keys are close still.",
     ),
-    Band(SMALL, 0.5, 2.0, "“For small values of d_k the two mechanisms perform similarly.”"),
+    Band(SMALL, 0.5, 2.0, "Products of deviation 4 leave a softmax that is soft still."),
     Band(LARGE, 1.5, math.inf, "“Extremely small gradients”: it takes longer, if not for ever."),
+    Band(ADDITIVE_SMALL, 0.5, 2.0, "“For small values of d_k the two [...] perform similarly.”"),
+    Band(
+        ADDITIVE_LARGE, 1.5, math.inf,
+        "“Additive attention outperforms dot product attention without scaling.”",
+    ),
 )  # fmt: skip
 
 
@@ -114,8 +122,10 @@ def run(quick: bool, seed: int, say: Say) -> Result:
         SPIKE: found["unscaled", last].entropy / math.log(KEYS),
         TYPICAL: found["unscaled", last].typical / found["scaled", last].typical,
         DECAY: float(np.polyfit(np.log(far), np.log(means), 1)[0]),
-        SMALL: _slower(learned, 16),
-        LARGE: _slower(learned, 256),
+        SMALL: _slower(learned, "scaled", 16),
+        LARGE: _slower(learned, "scaled", 256),
+        ADDITIVE_SMALL: _slower(learned, "additive", 16),
+        ADDITIVE_LARGE: _slower(learned, "additive", 256),
     }
     tables = [
         Table(f"Random vectors, {KEYS} keys", rows),
@@ -220,11 +230,11 @@ def _median(runs: list[Learning]) -> float:
     return median(run.updates for run in runs)
 
 
-def _slower(learned: dict[tuple[str, int], list[Learning]], d_key: int) -> float:
-    """How many times the updates of `scaled` are taken without; NaN where neither learned."""
-    if ("scaled", d_key) not in learned:
+def _slower(learned: dict[tuple[str, int], list[Learning]], name: str, d_key: int) -> float:
+    """How many times the updates of another score the unscaled takes; NaN where neither learned."""
+    if (name, d_key) not in learned:
         return math.nan
-    return _median(learned["unscaled", d_key]) / _median(learned["scaled", d_key])
+    return _median(learned["unscaled", d_key]) / _median(learned[name, d_key])
 
 
 def _rows(learned: dict[tuple[str, int], list[Learning]]) -> list[list[str]]:
@@ -237,9 +247,11 @@ def _rows(learned: dict[tuple[str, int], list[Learning]]) -> list[list[str]]:
 SCALING = Study(
     "scaling",
     "Dot products grow with d_k and harden the softmax; 1/sqrt(d_k) undoes it",
-    "We suspect that for large values of d_k, the dot products grow large in magnitude, pushing "
-    "the softmax function into regions where it has extremely small gradients. To counteract this "
-    "effect, we scale the dot products by 1/√d_k.",
+    "While for small values of d_k the two mechanisms perform similarly, additive attention "
+    "outperforms dot product attention without scaling for larger values of d_k. We suspect that "
+    "for large values of d_k, the dot products grow large in magnitude, pushing the softmax "
+    "function into regions where it has extremely small gradients. To counteract this effect, we "
+    "scale the dot products by 1/√d_k.",
     "Vaswani et al. 2017, section 3.2.1",
     BANDS,
     run,
