@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crosshead.attention.positions import sinusoidal
+from crosshead.attention.positions import shift, sinusoidal
 from crosshead.studies.study import Band, Result, Say, Study, Table, number
 
 CLOSED = "closed form: largest error"
@@ -34,21 +34,6 @@ BANDS = (
 )  # fmt: skip
 
 
-def offset_map(offset: int, d_model: int) -> Tensor:
-    """The matrix M, `D D`, with PE(pos + offset) = M PE(pos) at every position, interleaved.
-
-    Each pair of sine and cosine of the rate w is turned by the angle w offset:
-    sin(w (pos + k)) = sin(w pos) cos(w k) + cos(w pos) sin(w k), and the cosine likewise.
-    """
-    rates = torch.pow(10000.0, -torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    cosine, sine = (rates * offset).cos(), (rates * offset).sin()
-    even, odd = torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)
-    matrix = torch.zeros(d_model, d_model, dtype=torch.float64)
-    matrix[even, even], matrix[even, odd] = cosine, sine
-    matrix[odd, even], matrix[odd, odd] = -sine, cosine
-    return matrix
-
-
 def fitted_errors(table: Tensor, offset: int) -> Tensor:
     """What the best linear map from row p to row p + offset leaves at every second position.
 
@@ -72,7 +57,7 @@ def run(quick: bool, seed: int, say: Say) -> Result:
         table = sinusoidal(length, d_model)
         vectors = torch.randn(length, d_model) * d_model**-0.5
         for offset in offsets:
-            exact = table[:-offset].double() @ offset_map(offset, d_model).T - table[offset:]
+            exact = table[:-offset].double() @ shift(offset, d_model).T - table[offset:]
             errors = {
                 CLOSED: float(exact.abs().max()),
                 FITTED: float(fitted_errors(table, offset).abs().max()),
