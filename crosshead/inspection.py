@@ -1,7 +1,6 @@
 """A look inside attention: who may look at whom, and how much a model does."""
 
 import contextlib
-import io
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from crosshead.attention.masks import Mask
 from crosshead.data.batching import collate
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.files import atomic_write
+from crosshead.pictures import new_figure, rendered
 from crosshead.pipelines import Translator
 from crosshead.vocabulary import EOS
 
@@ -108,7 +108,6 @@ def plot_cross_attention(path: Path | str, attention: CrossAttention, layer: int
     side has more than `MOST_DRAWN` pieces.
     """
     path = Path(path)
-    figure_class = _matplotlib_figure()
     layers = attention.weights.shape[0]
     if not -layers <= layer < layers:
         raise ConfigError(f"layer {layer}: the decoder has layers 0 to {layers - 1}")
@@ -121,7 +120,7 @@ def plot_cross_attention(path: Path | str, attention: CrossAttention, layer: int
             f"{MOST_DRAWN} a side); draw a sentence at a time"
         )
     size = (max(4.0, 2.2 + 0.32 * columns), max(3.0, 1.6 + 0.32 * rows))
-    figure = figure_class(figsize=size, layout="constrained")
+    figure = new_figure(figsize=size)
     axes = figure.subplots()
     image = axes.imshow(weights.numpy(), cmap="Blues", vmin=0, vmax=1)
     # A piece with two dollar signs is no formula.
@@ -158,10 +157,6 @@ def draw_mask(mask: Mask, queries: int, keys: int, path: Path | str | None = Non
 
 def _plot_mask(path: Path, allowed: Bool[Tensor, "Q K"]) -> None:
     """The squares of a mask, and what their colours mean."""
-    figure_class = _matplotlib_figure()
-    from matplotlib.colors import ListedColormap
-    from matplotlib.patches import Patch
-
     _check_kind(path)
     queries, keys = allowed.shape
     if max(queries, keys) > MOST_DRAWN:
@@ -169,7 +164,10 @@ def _plot_mask(path: Path, allowed: Bool[Tensor, "Q K"]) -> None:
             f"a mask of {queries:,} queries and {keys:,} keys is too large to draw (at most "
             f"{MOST_DRAWN} a side)"
         )
-    figure = figure_class(figsize=(5.0, 5.4), layout="constrained")
+    figure = new_figure(figsize=(5.0, 5.4))
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
+
     axes = figure.subplots()
     colours = ["#f0f0f0", "#2166ac"]
     axes.imshow(allowed.numpy(), cmap=ListedColormap(colours), vmin=0, vmax=1)
@@ -196,12 +194,11 @@ def _check_kind(path: Path) -> None:
 
 def _save(path: Path, figure: Any) -> None:
     """Write a figure to a file of the kind that its name says."""
-    picture = io.BytesIO()
     with warnings.catch_warnings():
         # The font lacks some scripts, and draws a box for what it lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(picture, format=path.suffix.lower().removeprefix("."), dpi=150)
-    atomic_write(path, picture.getvalue())
+        picture = rendered(figure, path.suffix.lower().removeprefix("."), dpi=150)
+    atomic_write(path, picture)
 
 
 def _visible(pieces: list[str]) -> list[str]:
@@ -226,17 +223,6 @@ def _character(pieces: list[str]) -> str | None:
     except UnicodeDecodeError:
         return None
     return text if all(spelled) and len(text) == 1 and text.isprintable() else None
-
-
-def _matplotlib_figure() -> Any:
-    """The Figure of matplotlib, which needs no display and leaves nothing behind in pyplot."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError(
-            "drawing needs matplotlib, which is not installed: pip install 'crosshead[plot]'"
-        ) from None
-    return Figure
 
 
 def _keeper(calls: list[Tensor]) -> Callable[[Tensor], None]:

@@ -88,6 +88,8 @@ def test_help_imports_nothing_slow(arguments: list[str]) -> None:
         "average",
         "presets",
         "data get",
+        "generate",
+        "study",
     ],
 )
 def test_help_has_an_example(verb: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,5 @@
 """A study conducted: run from its seed, judged, and written down with where and when it was."""
 
-import io
 import json
 import math
 import time
@@ -14,6 +13,7 @@ from crosshead import __version__
 from crosshead.devices import available_cores
 from crosshead.errors import UserError
 from crosshead.files import atomic_write_all, make_directory
+from crosshead.pictures import new_figure, rendered
 from crosshead.studies.study import Result, Say, Study, Table, Verdict, judge, number
 from crosshead.training.hardware import instruction_sets
 
@@ -98,17 +98,9 @@ def write(record: Record, directory: Path, say: Say) -> list[Path]:
 
 def picture(record: Record) -> bytes:
     """The picture of a result, as a PNG; raises `UserError` where matplotlib is missing."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError(
-            "no picture: matplotlib is not installed (pip install 'crosshead[plot]')"
-        ) from None
-    figure = Figure(figsize=(8, 3.6), layout="constrained")
+    figure = new_figure(figsize=(8, 3.6))
     record.result.draw(figure)
-    png = io.BytesIO()
-    figure.savefig(png, format="png", dpi=90)
-    return png.getvalue()
+    return rendered(figure, dpi=90)
 
 
 def as_json(record: Record) -> str:

@@ -15,11 +15,10 @@ from crosshead.layers.addnorm import PreNorm
 from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.layers.feedforward import FeedForward
-from crosshead.models.base import SequenceModel
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.schedule import learning_rate
-from crosshead.training.updater import batch_loss
+from crosshead.training.updater import Predicts, batch_loss
 from crosshead.vocabulary import PAD, UNK
 
 FIRST = UNK + 1
@@ -99,7 +98,7 @@ def updates(
     )
     optimizer = Optimizer(model, config)
     width = model.get_submodule("projection").in_features
-    reader = cast(SequenceModel, model)  # for a loss it needs no more than the two
+    reader = cast(Predicts, model)
     for update in range(1, most + 1):
         found = batch_loss(reader, draw(generator), config.label_smoothing)
         optimizer.backward(found.loss / found.count)
@@ -110,7 +109,7 @@ def updates(
 @torch.no_grad()
 def accuracy(model: nn.Module, batch: Batch) -> float:
     """The share of labels that are given the highest logit."""
-    reader = cast(SequenceModel, model)
+    reader = cast(Predicts, model)
     labelled = batch.target_output != PAD
     found = reader.projection(reader.features(*batch.inputs)[labelled]).argmax(dim=-1)
     return float((found == batch.target_output[labelled]).double().mean())

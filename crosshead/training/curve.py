@@ -1,13 +1,12 @@
 """The training curve: a picture of what log.jsonl says."""
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.errors import UserError
 from crosshead.files import atomic_write
+from crosshead.pictures import new_figure, rendered
 
 
 def plot_curve(log: Path, picture: Path) -> None:
@@ -16,12 +15,8 @@ def plot_curve(log: Path, picture: Path) -> None:
     Raises `UserError` where matplotlib is missing or cannot be loaded, as under a limit of memory,
     or the picture cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except (ImportError, OSError, MemoryError) as error:
-        raise UserError(f"no picture of the training curve: {_why_missing(error)}") from None
+    figure = new_figure(figsize=(7, 4))
     rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    figure = Figure(figsize=(7, 4), layout="constrained")
     losses = figure.subplots()
     trained = [row for row in rows if row["kind"] == "train"]
     valid = [row for row in rows if row["kind"] == "valid"]
@@ -38,17 +33,7 @@ def plot_curve(log: Path, picture: Path) -> None:
         scores.set_ylim(bottom=0, top=max(1.0, 1.1 * max(row["bleu"] for row in valid)))
         lines += _line(scores, valid, "bleu", "validation BLEU (right)", "tab:green")
     figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
-    png = io.BytesIO()
-    figure.savefig(png, format="png", dpi=120)
-    atomic_write(picture, png.getvalue())
-
-
-def _why_missing(error: Exception) -> str:
-    name = error.name if isinstance(error, ModuleNotFoundError) else None
-    if name and name.partition(".")[0] == "matplotlib":
-        return "matplotlib is not installed (pip install 'crosshead[plot]')"
-    said = " ".join(str(error).split()) or type(error).__name__
-    return f"matplotlib cannot be loaded ({said})"
+    atomic_write(picture, rendered(figure))
 
 
 def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color: str) -> list[Any]:

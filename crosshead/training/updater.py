@@ -13,7 +13,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -219,7 +219,17 @@ class _BatchLoss(nn.Module):
         return batch_loss(self.model, batch, self.smoothing)
 
 
-def batch_loss(model: SequenceModel, batch: Batch, smoothing: float) -> LossSums:
+class Predicts(Protocol):
+    """What a loss needs of a model."""
+
+    projection: nn.Linear
+
+    def features(self, *inputs: Any, **named: Any) -> Tensor:
+        """What the projection makes the logits of every position of."""
+        ...
+
+
+def batch_loss(model: Predicts, batch: Batch, smoothing: float) -> LossSums:
     """The loss of a batch as sums over its target tokens; padding is left out."""
     features = model.features(*batch.inputs)
     tokens = batch.target_output != PAD

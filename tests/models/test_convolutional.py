@@ -16,12 +16,13 @@ from crosshead.errors import ConfigError, UserError
 from crosshead.inspection import record_attention
 from crosshead.layers.convolution import WeightNormLinear
 from crosshead.models.base import Shape
-from crosshead.models.convolutional import Convolutional, ConvolutionalConfig, ConvolutionalState
+from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.updater import batch_loss, seeded, twin_of
 from crosshead.vocabulary import BOS, EOS, PAD
+from tests.models.decodable import SOURCES, DecodableTests
 from tests.models.small_transformers import VOCABULARY, padded, tokens
 
 TINY = ConvolutionalConfig(
@@ -117,51 +118,10 @@ def test_gradients_of_the_encoder_are_divided_by_the_number_of_attentions() -> N
 # Decoding
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize("lengths", [(1,) * 9, (4, 1, 3), (2, 7)], ids=str)
-def test_steps_are_the_features_of_the_whole(name: str, lengths: tuple[int, ...]) -> None:
-    model = model_of(VARIANTS[name])
-    source = padded([tokens(6), tokens(2, seed=1)])
-    target = shifted(tokens(2, sum(lengths), seed=2))
-    expected = model.features(source, target)
-    state, end = model.start(source), 0
-    for length in lengths:
-        features, state = model.step(state, target[:, end : end + length])
-        end += length
-        torch.testing.assert_close(features, expected[:, end - 1])
-
-
-SOURCES = [tokens(n, seed=n) for n in (4, 7, 2)]
-
-
-def uncached(model: Convolutional, rows: list[tuple[int, Tensor]]) -> Tensor:
-    """The last features of each row (a sentence's number and what was written), from scratch."""
-    sources = padded(SOURCES)[[sentence for sentence, _ in rows]]
-    return model.features(sources, torch.stack([prefix for _, prefix in rows]))[:, -1]
-
-
-@pytest.mark.parametrize(
-    "moves",
-    [
-        [[0, 0, 1, 1, 2, 2], [1, 0, 2, 2, 5, 4], [0, 1, 4, 5]],
-        [[2, 0, 1], [1, 1, 1, 0], [3, 2, 2]],
-        [[0, 1, 1, 2], [3], [0, 0]],
-    ],
-    ids=str,
-)
-def test_selected_rows_go_on_as_if_they_had_been_alone(moves: list[list[int]]) -> None:
-    """Rows repeated, reordered, dropped, in equal and in unequal numbers a sentence."""
-    model = model_of(TINY)
-    state: ConvolutionalState = model.start(padded(SOURCES))
-    rows = [(sentence, torch.empty(0, dtype=torch.long)) for sentence in range(3)]
-    for number, chosen in enumerate([*moves, None]):
-        fed = tokens(len(rows), 1 + number % 2, seed=number)
-        features, state = model.step(state, fed)
-        rows = [(s, torch.cat((prefix, new))) for (s, prefix), new in zip(rows, fed, strict=True)]
-        torch.testing.assert_close(features, uncached(model, rows))
-        if chosen is not None:
-            rows = [rows[row] for row in chosen]
-            state = state.select(torch.tensor(chosen))
+class TestConvolutional(DecodableTests):
+    @pytest.fixture(params=VARIANTS)
+    def model(self, request: pytest.FixtureRequest) -> Convolutional:
+        return model_of(VARIANTS[request.param]).requires_grad_(False)
 
 
 def test_a_state_that_was_stepped_or_selected_from_stays_as_it_was() -> None:
