@@ -96,6 +96,8 @@ def _complaint(error: Any) -> str:
         return "missing; there is no default, so give a value"
     if kind == "value_error":
         return str(context["error"])
+    if kind == "union_tag_invalid":
+        return f"there is no {context['tag']!r}; known: {context['expected_tags']}"
     if kind in _EXPECTED:
         return f"expected {_EXPECTED[kind].format(**context)}, found {error['input']!r}"
     return f"{error['msg']}, found {error['input']!r}"

@@ -12,6 +12,7 @@ import pytest
 import crosshead
 from crosshead.bundle import load_bundle, weights_of
 from crosshead.cli import run
+from crosshead.models.registry import MODELS
 
 ROOT = Path(__file__).parent.parent
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
@@ -413,10 +414,15 @@ def test_what_a_bundle_is(trained: Path, capfd: pytest.CaptureFixture[str]) -> N
 
 
 def test_presets_have_the_sizes_of_the_paper(capfd: pytest.CaptureFixture[str]) -> None:
-    rows = {line.split()[0]: line.split() for line in output_of(["presets"], capfd).splitlines()}
-    assert rows["base"][6] == "63,082,496"
-    assert rows["big"][6] == "214,245,376"
-    assert list(rows) == ["preset", "tiny", "small", "base", "big"]
+    head, *lines = output_of(["presets"], capfd).splitlines()
+    rows = {tuple(line.split()[:2]): line for line in lines}
+    assert head.split() == ["model", "preset", "shape", "vocabulary", "parameters", "MB"]
+    assert "63,082,496" in rows["transformer", "base"]
+    assert "214,245,376" in rows["transformer", "big"]
+    assert [name for model, name in rows if model == "transformer"] == [
+        "tiny", "small", "base", "big",
+    ]  # fmt: skip
+    assert {model for model, _ in rows} == set(MODELS)
 
 
 def test_the_precision_of_a_run_is_a_flag(

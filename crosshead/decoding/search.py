@@ -147,7 +147,7 @@ def sample(
             for number in numbers
         ],
         dtype=np.float32,
-    ).reshape(-1, longest)
+    ).reshape(len(numbers) * count, longest)
     draw = _drawing(torch.from_numpy(uniforms).to(source.device), specials, config)
     return _walk(model, source, max_lengths, specials, config.length_penalty, count, draw, prefix)
 

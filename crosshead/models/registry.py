@@ -1,8 +1,8 @@
 """All models by the name of their architecture."""
 
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from crosshead.models.base import ModelConfig, SequenceModel
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
@@ -17,8 +17,18 @@ _Configs = (
 
 CONFIGS: tuple[type[ModelConfig], ...] = get_args(_Configs)
 
-AnyConfig = Annotated[_Configs, Field(discriminator="architecture")]
-"""The configuration of any model; `architecture` says of which."""
+
+def _transformer_by_default(values: Any) -> Any:
+    if isinstance(values, dict) and "architecture" not in values:
+        return {"architecture": "transformer", **values}
+    return values
+
+
+AnyConfig = Annotated[
+    Annotated[_Configs, Field(discriminator="architecture")],
+    BeforeValidator(_transformer_by_default),
+]
+"""The configuration of any model; `architecture` says of which, by default a Transformer."""
 
 MODELS: dict[str, type[SequenceModel]] = {
     "transformer": Transformer,

@@ -41,8 +41,7 @@ class Validation(NamedTuple):
     def score(self, metric: str) -> list[float]:
         """What is maximised: the metric first, the other where two are alike."""
         values = {"loss": -self.loss}
-        if "bleu" in self.others:
-            values["bleu"] = self.others["bleu"]
+        values |= {name: value for name, value in self.others.items() if name == "bleu"}
         return [values.pop(metric), *values.values()]
 
     def values(self) -> dict[str, float]:

@@ -256,7 +256,7 @@ def _completed(preset: str, below: Sections, sections: Sections) -> Sections:
 
 def _preset(architecture: Any, name: str) -> Sections:
     """The sections of a preset for an architecture."""
-    if architecture not in PRESETS:
+    if not isinstance(architecture, str) or architecture not in PRESETS:
         known = nearest(str(architecture), list(PRESETS))
         raise ConfigError(f"model.architecture: there is no {architecture!r}; {known}")
     presets = PRESETS[architecture]

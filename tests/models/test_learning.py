@@ -67,7 +67,7 @@ def learned(
     optimizer = Optimizer(model, config)
     log = RunLog(directory)
     checkpoints = directory / "checkpoints"
-    lead = Lead(lambda weights: Validation(0.0, 0.0, 0.0), checkpoints, log, Silent())
+    lead = Lead(lambda weights: Validation(0.0, 0.0, {"bleu": 0.0}), checkpoints, log, Silent())
     training = Training(model, optimizer, config, lambda epoch: Pairs(train), Progress(), lead)
     try:
         fit(training)

@@ -7,7 +7,6 @@ import pytest
 
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.training import loop
-from crosshead.training import run as run_module
 from crosshead.training.recipe import compose
 from crosshead.training.run import train
 from tests.training.runs import (
@@ -63,7 +62,7 @@ def test_nothing_is_written_where_the_run_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("broken", ["write_left_out", "RunLog", "fit"])
+@pytest.mark.parametrize("broken", ["parallel.write_left_out", "run.RunLog", "run.fit"])
 def test_a_start_that_fails_leaves_nothing(
     broken: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,7 +72,7 @@ def test_a_start_that_fails_leaves_nothing(
         raise UserError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, broken, fail)
+        patch.setattr(f"crosshead.training.{broken}", fail)
         with pytest.raises(UserError, match="disk is full"):
             train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
