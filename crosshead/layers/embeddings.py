@@ -1,6 +1,7 @@
 """From token ids to the vectors that enter the first layer."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
@@ -73,3 +74,21 @@ def embedding_weight(vocabulary: int, d_model: int) -> nn.Parameter:
     with torch.no_grad():
         weight[PAD].zero_()
     return weight
+
+
+def for_both_sides(
+    draw: Callable[[int], nn.Parameter], source: int, target: int, *, shared: bool
+) -> tuple[nn.Parameter, nn.Parameter]:
+    """The embeddings of so many source and target pieces; one matrix where they are `shared`.
+
+    Raises `ValueError` where vocabularies that are to share one differ in size.
+    """
+    source_weight, target_weight = draw(source), draw(target)
+    if not shared:
+        return source_weight, target_weight
+    if source != target:
+        raise ValueError(
+            f"three-way tying needs one joint vocabulary, found {source} source and {target} "
+            "target pieces"
+        )
+    return target_weight, target_weight

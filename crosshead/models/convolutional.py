@@ -15,6 +15,7 @@ lists: of embeddings before the first layer, of z, of h before scores (W_d), of 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -29,7 +30,7 @@ from crosshead.attention.masks import present
 from crosshead.attention.scores import ScaledDot
 from crosshead.layers.convolution import GatedConvolution, WeightNormLinear
 from crosshead.layers.dropout import Dropout
-from crosshead.layers.embeddings import LearnedPositions
+from crosshead.layers.embeddings import LearnedPositions, for_both_sides
 from crosshead.models.base import ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.memory import SentenceMemory
 from crosshead.vocabulary import PAD
@@ -214,15 +215,12 @@ class Convolutional(SequenceModel):
         super().__init__()
         self.config: ConvolutionalConfig = config
         d_model, dropout, keep = config.d_model, config.dropout, 1 - config.dropout
-        source_weight = _embedding(source_vocabulary, d_model)
-        target_weight = _embedding(target_vocabulary, d_model)
-        if config.tie == "three-way":
-            if source_vocabulary != target_vocabulary:
-                raise ValueError(
-                    f"three-way tying needs one joint vocabulary, found {source_vocabulary} source "
-                    f"and {target_vocabulary} target pieces"
-                )
-            source_weight = target_weight
+        source_weight, target_weight = for_both_sides(
+            partial(_embedding, d_model=d_model),
+            source_vocabulary,
+            target_vocabulary,
+            shared=config.tie == "three-way",
+        )
         length = config.max_length
         self.source_embeddings = ConvolutionalEmbeddings(source_weight, length, dropout)
         self.target_embeddings = ConvolutionalEmbeddings(target_weight, length, dropout)

@@ -4,6 +4,7 @@ Sutskever et al. 2014; Cho et al. 2014; Bahdanau et al. 2015; Luong et al. 2015.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Self
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from crosshead.attention.masks import present
 from crosshead.attention.scores import Location, ProjectedAdditive, ScaledDot
-from crosshead.layers.embeddings import Embeddings, embedding_weight
+from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
 from crosshead.layers.recurrent import Cell, Encoded, RecurrentEncoder, RecurrentStack
 from crosshead.layers.recurrent_decoder import (
     Bahdanau,
@@ -149,15 +150,10 @@ class Recurrent(SequenceModel):
         super().__init__()
         self.config: RecurrentConfig = config
         width = config.d_model
-        source_weight = embedding_weight(source_vocabulary, width)
-        target_weight = embedding_weight(target_vocabulary, width)
-        if config.tie == "three-way":
-            if source_vocabulary != target_vocabulary:
-                raise ValueError(
-                    f"three-way tying needs one joint vocabulary, found {source_vocabulary} source "
-                    f"and {target_vocabulary} target pieces"
-                )
-            source_weight = target_weight
+        draw = partial(embedding_weight, d_model=width)
+        source_weight, target_weight = for_both_sides(
+            draw, source_vocabulary, target_vocabulary, shared=config.tie == "three-way"
+        )
         self.source_embeddings = Embeddings(source_weight, None, config.dropout)
         self.target_embeddings = Embeddings(target_weight, None, config.dropout)
         self.encoder = RecurrentEncoder(
@@ -169,9 +165,7 @@ class Recurrent(SequenceModel):
         )
         self.decoder = _decoder(config)
         self.projection = nn.Linear(width, target_vocabulary, bias=False)
-        self.projection.weight = (
-            embedding_weight(target_vocabulary, width) if config.tie == "none" else target_weight
-        )
+        self.projection.weight = draw(target_vocabulary) if config.tie == "none" else target_weight
 
     def encode(self, source: Int[Tensor, "B S"]) -> tuple[Encoded, Bool[Tensor, "B 1 1 S"]]:
         """What was read of a padded source, and the mask that keeps its padding out.

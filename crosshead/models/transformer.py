@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from jaxtyping import Bool, Float, Int
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from crosshead.attention.cache import Cache, NoPast
 from crosshead.attention.masks import present
 from crosshead.layers.decoder import Decoder, DecoderLayer
-from crosshead.layers.embeddings import Embeddings, embedding_weight
+from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
 from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.models.base import Numbers, SequenceModel, Shape
 from crosshead.models.memory import SentenceMemory
@@ -118,15 +119,10 @@ class Transformer(SequenceModel):
     ) -> None:
         super().__init__()
         self.config: TransformerConfig = config
-        source_weight = embedding_weight(source_vocabulary, config.d_model)
-        target_weight = embedding_weight(target_vocabulary, config.d_model)
-        if config.tie == "three-way":
-            if source_vocabulary != target_vocabulary:
-                raise ValueError(
-                    f"three-way tying needs one joint vocabulary, found {source_vocabulary} source "
-                    f"and {target_vocabulary} target pieces"
-                )
-            source_weight = target_weight
+        draw = partial(embedding_weight, d_model=config.d_model)
+        source_weight, target_weight = for_both_sides(
+            draw, source_vocabulary, target_vocabulary, shared=config.tie == "three-way"
+        )
         self.source_embeddings = Embeddings(source_weight, added_positions(config), config.dropout)
         self.target_embeddings = Embeddings(target_weight, added_positions(config), config.dropout)
         self.encoder = Encoder(
@@ -138,11 +134,7 @@ class Transformer(SequenceModel):
             final_norm(config),
         )
         self.projection = nn.Linear(config.d_model, target_vocabulary, bias=config.output_bias)
-        self.projection.weight = (
-            embedding_weight(target_vocabulary, config.d_model)
-            if config.tie == "none"
-            else target_weight
-        )
+        self.projection.weight = draw(target_vocabulary) if config.tie == "none" else target_weight
         if config.output_bias:
             nn.init.zeros_(self.projection.bias)
 
