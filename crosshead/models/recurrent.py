@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from crosshead.attention.masks import present
 from crosshead.attention.scores import Location, ProjectedAdditive, ScaledDot
+from crosshead.errors import UserError
 from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
 from crosshead.layers.recurrent import Cell, Encoded, RecurrentEncoder, RecurrentStack
 from crosshead.layers.recurrent_decoder import (
@@ -173,6 +174,12 @@ class Recurrent(SequenceModel):
         The memory stands in the order of the source, in whichever it was read. An empty source is
         read as one token of padding.
         """
+        most = self.config.most_positions
+        if most is not None and source.shape[1] > most:
+            raise UserError(
+                f"a source of {source.shape[1]} tokens is longer than the {most} positions that "
+                "this model's attention knows (model.max_length); shorten or split it"
+            )
         valid = source != PAD
         mask = present(valid).dense(1, source.shape[1], batch=source.shape[0], device=source.device)
         lengths = valid.sum(dim=1).clamp_min(1)
