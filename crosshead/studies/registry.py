@@ -2,21 +2,27 @@
 
 from crosshead.config import nearest
 from crosshead.errors import ConfigError
+from crosshead.studies.bottleneck import BOTTLENECK
 from crosshead.studies.feedforward import FEEDFORWARD
 from crosshead.studies.gradients import GRADIENTS
+from crosshead.studies.heads import HEADS
 from crosshead.studies.masks import MASKS
+from crosshead.studies.parallelism import PARALLELISM
 from crosshead.studies.scaling import SCALING
 from crosshead.studies.sets import SETS
 from crosshead.studies.sinusoids import SINUSOIDS
 from crosshead.studies.study import Study
 
 STUDIES: dict[str, Study] = {
+    "bottleneck": BOTTLENECK,
     "scaling": SCALING,
     "sets": SETS,
     "sinusoids": SINUSOIDS,
     "masks": MASKS,
     "feedforward": FEEDFORWARD,
     "gradients": GRADIENTS,
+    "parallelism": PARALLELISM,
+    "heads": HEADS,
 }
 """In the order in which they are run and listed."""
 

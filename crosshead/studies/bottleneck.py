@@ -1,0 +1,352 @@
+"""The bottleneck: translation by length of source, through one vector and with attention."""
+
+import hashlib
+import json
+import math
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crosshead.bundle import build_model
+from crosshead.evaluation import bleu
+from crosshead.files import atomic_write, make_directory
+from crosshead.models.convolutional import ConvolutionalConfig
+from crosshead.models.recurrent import RecurrentConfig
+from crosshead.models.registry import AnyConfig
+from crosshead.models.transformer import TransformerConfig
+from crosshead.studies.captions import (
+    RUNS,
+    TRANSFORMER_RATE,
+    Corpus,
+    made_up,
+    multi30k,
+    outputs,
+    run_name,
+    side_by_side,
+    transformer,
+)
+from crosshead.studies.equal import as_large, weights
+from crosshead.studies.fitting import drawn_from
+from crosshead.studies.lexicon import VOCABULARY, learn, right, sentences
+from crosshead.studies.study import Band, Result, Say, Study, Table, number
+
+PLAIN, BAHDANAU, LUONG = "LSTM without attention", "LSTM, Bahdanau", "LSTM, Luong"
+CONVOLUTIONAL, TRANSFORMER = "ConvS2S", "Transformer"
+LOOKING = (BAHDANAU, LUONG, CONVOLUTIONAL, TRANSFORMER)
+
+RATES = {
+    PLAIN: 2e-3,
+    BAHDANAU: 2e-3,
+    LUONG: 2e-3,
+    CONVOLUTIONAL: 2e-3,
+    TRANSFORMER: TRANSFORMER_RATE,
+}
+"""Peaks of the learning rate for captions."""
+
+WORD_RATES = {PLAIN: 4e-3, BAHDANAU: 4e-3, LUONG: 4e-3, CONVOLUTIONAL: 4e-3, TRANSFORMER: 2e-3}
+"""And for words."""
+
+BINS = (8, 11, 15, 1000)
+"""The most words of a caption that belongs to each group: 174, 367, 314 and 145 of the captions."""
+
+POSITIONS = 260
+"""Of ConvS2S: for sentences of 256 tokens, the longest that are trained on, and their ends."""
+
+
+class Words(NamedTuple):
+    """How much of the made-up language is learned: lengths, updates, and sentences of a length."""
+
+    d_model: int
+    lengths: tuple[int, int]
+    tested: tuple[int, ...]
+    updates: int
+    tests: int
+
+
+FULL = Words(64, (5, 80), (5, 10, 20, 30, 40, 60, 80), 3000, 64)
+QUICK = Words(64, (5, 8), (5, 8), 2, 4)
+
+FALL = "words, {}: share right at the longest over that at ten"
+ADDED = "captions: BLEU that {} adds"
+SINKS = "captions: BLEU without attention over BLEU with Bahdanau's, longest group over shortest"
+STAYS = "captions, LSTM, Bahdanau: BLEU of the longest group over that of the shortest"
+CONVOLVED = "captions: BLEU of ConvS2S less that of LSTM, Luong"
+ATTENDED = "captions: BLEU of the Transformer less the best of the others"
+
+BANDS = (
+    Band(
+        FALL.format(PLAIN), 0, 0.5,
+        "A vector of fixed length holds so many words: what it holds of ten it does not of eighty.",
+    ),
+    *(
+        Band(FALL.format(name), 0.95, 1.05, "Each word is looked up where it stands.")
+        for name in LOOKING
+    ),
+    Band(
+        ADDED.format("Bahdanau's attention"), 2, 20,
+        "Captions have 12 words: less than the 7.6 to 8.9 of Bahdanau et al. 2015, Table 1.",
+    ),
+    Band(ADDED.format("Luong's attention"), 2, 20, "2.8 in Luong et al. 2015, Table 1."),
+    Band(SINKS, 0, 0.9, "Figure 2: the two part as sentences grow."),
+    Band(
+        STAYS, 0.8, 1.5,
+        "\"No performance deterioration even with sentences of length 50 or more\" (section 5.1), "
+        "but long captions may be harder in themselves.",
+    ),
+    Band(
+        CONVOLVED, 0, 20,
+        "\"We outperform the accuracy of the deep LSTM setup of Wu et al. (2016)\" (Gehring et al. "
+        "2017, abstract), an order of magnitude faster; here at equal time.",
+    ),
+    Band(
+        ATTENDED, 0, 20,
+        "\"Superior in quality while being more parallelizable and requiring significantly less "
+        "time to train\" (Vaswani et al. 2017, abstract).",
+    ),
+)  # fmt: skip
+
+CAPTIONS = [band.name for band in BANDS if band.name.startswith("captions")]
+
+
+def shapes(reference: TransformerConfig, vocabulary: int) -> dict[str, AnyConfig]:
+    """What is compared: a Transformer, and the others with as many weights as it has.
+
+    The recurrent ones have one layer a side, as Bahdanau's, and differ in how the decoder sees the
+    source alone; ConvS2S has as many layers as the Transformer.
+    """
+    wanted, dropout = weights(reference, vocabulary), reference.dropout
+    found: dict[str, AnyConfig] = {}
+    for name, attention in ((PLAIN, "none"), (BAHDANAU, "bahdanau"), (LUONG, "luong-general")):
+        found[name] = as_large(partial(_recurrent, attention, dropout), vocabulary, wanted)
+    convolutional = partial(_convolutional, reference.encoder_layers, dropout)
+    found[CONVOLUTIONAL] = as_large(convolutional, vocabulary, wanted)
+    return {**found, TRANSFORMER: reference}
+
+
+def _recurrent(attention: str, dropout: float, d_model: int) -> RecurrentConfig:
+    return RecurrentConfig.model_validate(
+        {
+            "d_model": d_model, "encoder_layers": 1, "decoder_layers": 1, "attention": attention,
+            "dropout": dropout,
+        }
+    )  # fmt: skip
+
+
+def _convolutional(layers: int, dropout: float, d_model: int) -> ConvolutionalConfig:
+    return ConvolutionalConfig.model_validate(
+        {
+            "d_model": d_model, "encoder_layers": layers, "decoder_layers": layers,
+            "dropout": dropout, "max_length": POSITIONS,
+        }
+    )  # fmt: skip
+
+
+def _transformer(d_model: int) -> TransformerConfig:
+    """For words: with four heads, norms first."""
+    return TransformerConfig.model_validate(
+        {
+            "d_model": d_model, "d_ff": 2 * d_model, "heads": 4, "encoder_layers": 2,
+            "decoder_layers": 2, "norm": "pre", "dropout": 0.0,
+        }
+    )  # fmt: skip
+
+
+def run(quick: bool, seed: int, say: Say) -> Result:
+    """Words, then captions where there are any; in the quick form sentences of words for them."""
+    seeds = [1000 * seed + number for number in range(1 if quick else 2)]
+    with tempfile.TemporaryDirectory() as scratch:
+        kept = Path(scratch) if quick else RUNS
+        spelled = on_words(QUICK if quick else FULL, seeds, kept / "words", say)
+        corpus = made_up(kept / "text", seed) if quick else multi30k(say)
+        scored = on_captions(corpus, seeds, quick, say) if corpus else None
+    measured, tables = words_measured(spelled), [words_table(spelled)]
+    if scored:
+        # What is made up for the quick form has one length, and says nothing of captions.
+        measured |= dict.fromkeys(CAPTIONS, math.nan) if quick else captions_measured(scored)
+        tables.append(captions_table(scored))
+    return Result(measured, tables, partial(draw, spelled, scored))
+
+
+class Spelled(NamedTuple):
+    """What models made of words: by name, for each seed, shares by length."""
+
+    lengths: Sequence[int]
+    weights: Mapping[str, int]
+    words: dict[str, list[list[float]]]
+    """Of words that stand where they belong."""
+    whole: dict[str, list[list[float]]]
+    """Of sentences without a mistake."""
+
+
+def on_words(how: Words, seeds: Sequence[int], kept: Path, say: Say) -> Spelled:
+    """Every model, learned from each seed."""
+    compared = shapes(_transformer(how.d_model), VOCABULARY)
+    sizes = {name: weights(shape, VOCABULARY) for name, shape in compared.items()}
+    jobs = {
+        f"{name}, seed {seed}": partial(spelling, shape, WORD_RATES[name], how, seed, kept)
+        for seed in seeds
+        for name, shape in compared.items()
+    }
+    done = {}
+    for job, found in side_by_side(jobs):
+        done[job] = found
+        shares = ", ".join(map(number, found["words"]))
+        say(f"words, {job}: {shares} right at lengths {', '.join(map(str, how.tested))}")
+
+    def by_name(what: str) -> dict[str, list[list[float]]]:
+        return {n: [done[f"{n}, seed {seed}"][what] for seed in seeds] for n in compared}
+
+    return Spelled(how.tested, sizes, by_name("words"), by_name("whole"))
+
+
+def spelling(
+    shape: AnyConfig, rate: float, how: Words, seed: int, kept: Path
+) -> dict[str, list[float]]:
+    """Learn a language and be tested in it, or what came of that before: shares by length."""
+    settings = {"shape": shape.model_dump(), "rate": rate, "how": how._asdict(), "seed": seed}
+    name = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]
+    place = kept / f"{name}.json"
+    if place.is_file():
+        found: dict[str, list[float]] = json.loads(place.read_text())["found"]
+        return found
+    with drawn_from(seed) as generator:
+        model = build_model(shape, VOCABULARY, VOCABULARY)
+    learn(model, how.lengths, generator, most=how.updates, rate=rate)
+    found = {"words": [], "whole": []}
+    for length in how.tested:
+        stands = right(model, sentences(how.tests, length, generator)).double()
+        found["words"].append(float(stands.mean()))
+        found["whole"].append(float(stands.prod(dim=1).mean()))
+    make_directory(kept)
+    atomic_write(place, json.dumps({**settings, "found": found}, indent=1).encode())
+    return found
+
+
+class Scored(NamedTuple):
+    """What models made of captions: by name, for each seed, BLEU of all and of each group."""
+
+    title: str
+    weights: Mapping[str, int]
+    bleu: dict[str, list[float]]
+    groups: dict[str, list[list[float]]]
+
+
+def on_captions(corpus: Corpus, seeds: Sequence[int], quick: bool, say: Say) -> Scored:
+    """Every model, trained from each seed."""
+    compared = shapes(transformer(quick=quick), corpus.vocabulary)
+    sizes = {name: weights(shape, corpus.vocabulary) for name, shape in compared.items()}
+    jobs = {}
+    for seed in seeds:
+        for name, shape in compared.items():
+            recipe = corpus.recipe(shape, RATES[name], seed)
+            place = run_name(shape, seed)
+            jobs[f"{name}, seed {seed}"] = partial(outputs, corpus, place, recipe)
+    source, reference = corpus.test()
+    all_of, groups = {}, {}
+    for job, lines in side_by_side(jobs):
+        all_of[job], groups[job] = bleu(lines, reference), by_length(source, lines, reference)
+        say(f"captions, {job}: BLEU {all_of[job]:.1f}")
+    return Scored(
+        corpus.title,
+        sizes,
+        {name: [all_of[f"{name}, seed {seed}"] for seed in seeds] for name in compared},
+        {name: [groups[f"{name}, seed {seed}"] for seed in seeds] for name in compared},
+    )
+
+
+def by_length(source: Sequence[str], lines: Sequence[str], reference: Sequence[str]) -> list[float]:
+    """BLEU of the captions of each of the groups `BINS`; NaN where it has none."""
+    scores, least = [], 0
+    for most in BINS:
+        rows = [row for row, line in enumerate(source) if least < len(line.split()) <= most]
+        pairs = [lines[row] for row in rows], [reference[row] for row in rows]
+        scores.append(bleu(*pairs) if rows else math.nan)
+        least = most
+    return scores
+
+
+def words_measured(found: Spelled) -> dict[str, float]:
+    """The quantities of the bands about words, means over seeds."""
+    ten = min(range(len(found.lengths)), key=lambda at: abs(found.lengths[at] - 10))
+    measured = {}
+    for name, runs in found.words.items():
+        mean = _means(runs)
+        measured[FALL.format(name)] = mean[-1] / mean[ten] if mean[ten] else math.nan
+    return measured
+
+
+def captions_measured(found: Scored) -> dict[str, float]:
+    """The quantities of the bands about captions, means over seeds."""
+    mean = {name: statistics.mean(scores) for name, scores in found.bleu.items()}
+    groups = {name: _means(runs) for name, runs in found.groups.items()}
+    short, long = (groups[PLAIN][end] / groups[BAHDANAU][end] for end in (0, -1))
+    return {
+        ADDED.format("Bahdanau's attention"): mean[BAHDANAU] - mean[PLAIN],
+        ADDED.format("Luong's attention"): mean[LUONG] - mean[PLAIN],
+        SINKS: long / short,
+        STAYS: groups[BAHDANAU][-1] / groups[BAHDANAU][0],
+        CONVOLVED: mean[CONVOLUTIONAL] - mean[LUONG],
+        ATTENDED: mean[TRANSFORMER] - max(mean[BAHDANAU], mean[LUONG], mean[CONVOLUTIONAL]),
+    }
+
+
+def words_table(found: Spelled) -> Table:
+    """Shares of words, and of whole sentences, by length: the mean over seeds."""
+    rows = [["model", "weights", *(f"{length} words" for length in found.lengths)]]
+    for name in found.words:
+        both = zip(_means(found.words[name]), _means(found.whole[name]), strict=True)
+        cells = [f"{word:.1%} ({whole:.1%})" for word, whole in both]
+        rows.append([name, f"{found.weights[name]:,}", *cells])
+    return Table("Words that stand where they belong (and sentences without a mistake)", rows)
+
+
+def captions_table(found: Scored) -> Table:
+    """BLEU of all captions by seed, and the mean over seeds in each group."""
+    heads, least = [], 0
+    for most in BINS:
+        heads.append(f"{least + 1} to {most} words" if most < BINS[-1] else f"{least + 1} and more")
+        least = most
+    rows = [["model", "weights", "BLEU by seed", *heads]]
+    for name, scores in found.bleu.items():
+        groups = [f"{score:.1f}" for score in _means(found.groups[name])]
+        seeds = ", ".join(f"{score:.1f}" for score in scores)
+        rows.append([name, f"{found.weights[name]:,}", seeds, *groups])
+    return Table(f"BLEU on {found.title}, greedy search", rows)
+
+
+def _means(runs: Sequence[Sequence[float]]) -> list[float]:
+    return [statistics.mean(each) for each in zip(*runs, strict=True)]
+
+
+def draw(spelled: Spelled, scored: Scored | None, figure: Any) -> None:
+    """Quality by length, a line a model and a thin one a seed."""
+    panels = figure.subplots(1, 2)
+    for axes, places, runs in (
+        (panels[0], spelled.lengths, spelled.words),
+        (panels[1], range(len(BINS)), scored.groups if scored else {}),
+    ):
+        for name, each in runs.items():
+            [line] = axes.plot(places, _means(each), "o-", label=name)
+            for one in each:
+                axes.plot(places, one, color=line.get_color(), lw=0.5)
+        axes.grid(alpha=0.3)
+    panels[0].set(xlabel="words of a sentence", ylabel="share right", ylim=(0, 1.05))
+    panels[0].legend(fontsize="small")
+    panels[1].set(xlabel="words of a caption, at most", ylabel="BLEU")
+    panels[1].set_xticks(range(len(BINS)), [*map(str, BINS[:-1]), "more"])
+
+
+BOTTLENECK = Study(
+    "bottleneck",
+    "One vector for a sentence is a bottleneck, and attention opens it",
+    "A neural network needs to be able to compress all the necessary information of a source "
+    "sentence into a fixed-length vector. This may make it difficult for the neural network to "
+    "cope with long sentences, especially those that are longer than the sentences in the training "
+    "corpus.",
+    "Bahdanau et al. 2015, section 1",
+    BANDS,
+    run,
+)

@@ -1,0 +1,204 @@
+"""Translation models that studies train on captions, each once: a run that is there is found again.
+
+Image captions of Multi30k (Elliott et al. 2016), English to German: 29,000 pairs, 1,000 to test on.
+"""
+
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from crosshead.bundle import CHECKPOINTS, CONFIG, RECIPE
+from crosshead.data.corpora import read_lines
+from crosshead.decoding.search import DecodeConfig
+from crosshead.files import atomic_write, make_directory
+from crosshead.models.registry import AnyConfig
+from crosshead.models.transformer import TransformerConfig
+from crosshead.pipelines import Translator, load_translator
+from crosshead.studies.lexicon import VOCABULARY, as_text, sentences, translated
+from crosshead.studies.study import Say
+from crosshead.training.checkpoint import list_checkpoints
+from crosshead.training.recipe import Recipe, compose
+from crosshead.training.run import train
+from crosshead.training.settings import check_resumed, stored_recipe
+
+T = TypeVar("T")
+
+RUNS = Path("runs") / "studies"
+"""Where runs on captions are kept: a study that was interrupted goes on there, and what one study
+has trained another need not."""
+
+MINUTES = 10
+"""That each run is trained for, with one thread."""
+
+TRANSFORMER_RATE = 2e-3
+"""The peak of its learning rate."""
+
+TRAIN, VALID, TEST = "train", "val", "test_2016_flickr"
+SOURCE, TARGET = "en", "de"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Text to train on, validate and test, and how studies train on it."""
+
+    title: str
+    text: Path
+    runs: Path
+    vocabulary: int
+    tokenizer: Mapping[str, Any]
+    train: Mapping[str, Any]
+
+    def recipe(self, model: AnyConfig, rate: float, seed: int) -> Recipe:
+        """The same run but for the model, the peak of its learning rate, and the seed."""
+        sides = {"source": SOURCE, "target": TARGET}
+        files = {side: [str(self.text / f"{TRAIN}.{end}")] for side, end in sides.items()}
+        files |= {f"valid_{s}": [str(self.text / f"{VALID}.{end}")] for s, end in sides.items()}
+        rest = {"learning_rate": rate, "seed": seed}
+        return compose(
+            recipe={
+                "data": files,
+                "tokenizer": self.tokenizer,
+                "model": model.model_dump(exclude_none=True),
+                "train": {**_TRAIN, **self.train, **rest},
+                "decode": {"beam": 1},
+            }
+        )
+
+    def test(self) -> tuple[list[str], list[str]]:
+        """The sources to test on, and their references."""
+        source, target = (read_lines(self.text / f"{TEST}.{end}") for end in (SOURCE, TARGET))
+        return source, target
+
+
+_TRAIN = {
+    "batch_tokens": 4096,
+    "warmup": 400,
+    "valid_every": 200,
+    "patience": 0,
+    "precision": "float32",
+    "device": "cpu",
+    "threads": 1,
+    "keep_last": 1,
+    "average": 0,
+}
+"""The same for all: one precision too, since `auto` takes what it measures in that moment."""
+
+
+def multi30k(say: Say) -> Corpus | None:
+    """Captions, where they are: in $CROSSHEAD_DATA/multi30k/raw, or where `data get` puts them."""
+    shared = Path(os.environ.get("CROSSHEAD_DATA") or Path("..") / "shared" / "data")
+    for text in (shared / "multi30k" / "raw", Path("data") / "multi30k"):
+        if (text / f"{TRAIN}.{SOURCE}").is_file():
+            budget = {"max_minutes": MINUTES}
+            title = f"captions, {MINUTES} minutes of training"
+            return Corpus(title, text, RUNS / "multi30k", 4000, {"vocab_size": 4000}, budget)
+    say(
+        "no captions here, so what needs them is left out: `crosshead data get multi30k` downloads "
+        "them"
+    )
+    return None
+
+
+def made_up(directory: Path, seed: int) -> Corpus:
+    """A handful of short sentences of `lexicon` in files, for two updates: to try the code on."""
+    generator = torch.Generator().manual_seed(seed)
+    make_directory(directory)
+    for part, rows in ((TRAIN, 400), (VALID, 4), (TEST, 8)):
+        source = sentences(rows, 6, generator)
+        for end, side in ((SOURCE, source), (TARGET, translated(source))):
+            (directory / f"{part}.{end}").write_text(as_text(side))
+    budget = {"max_updates": 2, "warmup": 1, "batch_tokens": 512}
+    return Corpus(
+        "sentences made up, two updates",
+        directory,
+        directory / "runs",
+        132,
+        {"kind": "words"},
+        budget,
+    )
+
+
+def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
+    """That of the preset `tiny`, with the dropout of the paper's base: ten minutes are ten epochs.
+
+    Or a smaller one, to try the code on.
+    """
+    width, layers = (64, 1) if quick else (128, 4)
+    return TransformerConfig.model_validate(
+        {
+            "d_model": width, "d_ff": 2 * width, "heads": heads,
+            "encoder_layers": layers, "decoder_layers": layers, "dropout": 0.1,
+        }
+    )  # fmt: skip
+
+
+def run_name(model: AnyConfig, seed: int) -> str:
+    """What the run of a model from a seed is called: the same where it is the same model."""
+    told = hashlib.sha256(model.model_dump_json().encode()).hexdigest()[:8]
+    return f"{model.architecture}-{told}-{seed}"
+
+
+def trained(corpus: Corpus, name: str, recipe: Recipe) -> Translator:
+    """The model of this run, trained, or gone on with, where there is no such run yet.
+
+    Raises `ConfigError` where a run of that name is of another recipe.
+    """
+    place = corpus.runs / name
+    if (place / RECIPE).is_file():
+        check_resumed(stored_recipe(place), recipe, place)
+    if not (place / CONFIG).is_file():
+        begun = bool(list_checkpoints(place / CHECKPOINTS))
+        threads = torch.get_num_threads()
+        try:
+            train(recipe, place, resume=begun, force=not begun, command="crosshead study")
+        finally:
+            torch.set_num_threads(threads)
+    return load_translator(place, recipe.train.device)
+
+
+def greedily(translator: Translator, source: list[str]) -> list[str]:
+    """The greedy translation of each line."""
+    found = translator.translate(source, decode=DecodeConfig(beam=1))
+    return [best.text for [best] in found]
+
+
+def outputs(corpus: Corpus, name: str, recipe: Recipe) -> list[str]:
+    """What the model of this run makes of the test set, kept beside the run."""
+    kept = corpus.runs / f"{name}.{TARGET}"
+    translator = trained(corpus, name, recipe)
+    if not kept.is_file():
+        lines = greedily(translator, corpus.test()[0])
+        atomic_write(kept, "".join(f"{line}\n" for line in lines).encode())
+    return read_lines(kept)
+
+
+def side_by_side(jobs: Mapping[str, Callable[[], T]]) -> Iterator[tuple[str, T]]:
+    """Jobs by name and what they give, as they are done: a process for each thread of PyTorch's.
+
+    They cross into processes: functions of modules, or `partial` of such. With one thread they are
+    called here, one after the other.
+    """
+    workers = min(torch.get_num_threads(), len(jobs))
+    if workers == 1:
+        for name, job in jobs.items():
+            yield name, job()
+        return
+    pool = ProcessPoolExecutor(
+        workers,
+        multiprocessing.get_context("spawn"),
+        initializer=torch.set_num_threads,
+        initargs=(1,),
+    )
+    try:
+        started = {pool.submit(job): name for name, job in jobs.items()}
+        for done in as_completed(started):
+            yield started[done], done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)

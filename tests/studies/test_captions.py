@@ -1,0 +1,76 @@
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from crosshead.bundle import CONFIG, WEIGHTS
+from crosshead.errors import ConfigError
+from crosshead.studies import captions
+from crosshead.studies.captions import (
+    made_up,
+    multi30k,
+    outputs,
+    run_name,
+    side_by_side,
+    trained,
+    transformer,
+)
+
+SHAPE = transformer(quick=True)
+
+
+def test_a_run_is_trained_once_and_gone_on_with_where_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, calls = made_up(tmp_path / "text", 1), []
+    recipe = corpus.recipe(SHAPE, 1e-3, 1)
+
+    def watched(*arguments: Any, **named: Any) -> None:
+        calls.append(named["resume"])
+        train(*arguments, **named)
+
+    train = captions.train
+    monkeypatch.setattr(captions, "train", watched)
+    lines = outputs(corpus, "a", recipe)
+    assert len(lines) == len(corpus.test()[0]) and calls == [False]
+    weights = (corpus.runs / "a" / WEIGHTS).read_bytes()
+    assert outputs(corpus, "a", recipe) == lines and calls == [False]
+    (corpus.runs / "a" / CONFIG).unlink()  # as if it had been cut off: checkpoints are there
+    assert outputs(corpus, "a", recipe) == lines and calls == [False, True]
+    assert (corpus.runs / "a" / WEIGHTS).read_bytes() == weights
+    with pytest.raises(ConfigError, match=r"train.learning_rate|train.seed"):
+        trained(corpus, "a", corpus.recipe(SHAPE, 1e-3, 2))
+
+
+def test_runs_have_names_of_their_own() -> None:
+    names = {run_name(transformer(heads), seed) for heads in (1, 4) for seed in (1, 2)}
+    assert len(names) == 4
+
+
+def test_captions_that_are_not_there_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSHEAD_DATA", str(tmp_path / "nothing"))
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    assert multi30k(said.append) is None
+    assert len(said) == 1 and "crosshead data get multi30k" in said[0]
+    (tmp_path / "data" / "multi30k").mkdir(parents=True)
+    (tmp_path / "data" / "multi30k" / "train.en").write_text("")
+    found = multi30k(said.append)
+    assert found is not None and found.text == Path("data/multi30k") and len(said) == 1
+
+
+@pytest.mark.slow
+def test_processes_find_what_one_finds() -> None:
+    jobs = {f"{n}": partial(pow, n, 2) for n in range(3)}
+    alone = dict(side_by_side(jobs))
+    assert alone == {"0": 0, "1": 1, "2": 4}
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert dict(side_by_side(jobs)) == alone
+    finally:
+        torch.set_num_threads(threads)
