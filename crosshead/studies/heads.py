@@ -13,7 +13,6 @@ from torch import nn
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.evaluation import bleu
 from crosshead.studies.captions import (
-    TRANSFORMER_RATE,
     Corpus,
     greedily,
     made_up,
@@ -66,7 +65,7 @@ def run(quick: bool, seed: int, say: Say) -> Result:
         if corpus is None:
             return Result({}, [], lambda figure: None)
         recipes = {
-            (heads, each): corpus.recipe(transformer(heads, quick=quick), TRANSFORMER_RATE, each)
+            (heads, each): corpus.recipe(transformer(heads, quick=quick), each)
             for heads in (ONE, SEVERAL, MANY)
             for each in seeds
         }

@@ -15,7 +15,7 @@ from crosshead.models.base import SequenceModel
 from crosshead.studies.fitting import FIRST, updates
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
-NOUNS = ADJECTIVES = 256
+NOUNS = ADJECTIVES = 16
 VOCABULARY = FIRST + NOUNS + ADJECTIVES
 
 _WORD = torch.randperm(NOUNS + ADJECTIVES, generator=Generator().manual_seed(1)) + FIRST

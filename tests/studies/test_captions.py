@@ -25,7 +25,7 @@ def test_a_run_is_trained_once_and_gone_on_with_where_it_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, calls = made_up(tmp_path / "text", 1), []
-    recipe = corpus.recipe(SHAPE, 1e-3, 1)
+    recipe = corpus.recipe(SHAPE, 1)
 
     def watched(*arguments: Any, **named: Any) -> None:
         calls.append(named["resume"])
@@ -40,8 +40,8 @@ def test_a_run_is_trained_once_and_gone_on_with_where_it_ended(
     (corpus.runs / "a" / CONFIG).unlink()  # as if it had been cut off: checkpoints are there
     assert outputs(corpus, "a", recipe) == lines and calls == [False, True]
     assert (corpus.runs / "a" / WEIGHTS).read_bytes() == weights
-    with pytest.raises(ConfigError, match=r"train.learning_rate|train.seed"):
-        trained(corpus, "a", corpus.recipe(SHAPE, 1e-3, 2))
+    with pytest.raises(ConfigError, match=r"train\.seed is 2"):
+        trained(corpus, "a", corpus.recipe(SHAPE, 2))
 
 
 def test_runs_have_names_of_their_own() -> None:
@@ -60,7 +60,8 @@ def test_captions_that_are_not_there_are_one_line(
     (tmp_path / "data" / "multi30k").mkdir(parents=True)
     (tmp_path / "data" / "multi30k" / "train.en").write_text("")
     found = multi30k(said.append)
-    assert found is not None and found.text == Path("data/multi30k") and len(said) == 1
+    assert found is not None and found.text == Path("data/multi30k")
+    assert len(said) == 2 and "data/multi30k: 10 minutes a run" in said[1]
 
 
 @pytest.mark.slow
