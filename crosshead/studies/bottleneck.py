@@ -57,7 +57,7 @@ class Words(NamedTuple):
 
 
 FULL = Words(72, (5, 80), (5, 10, 20, 30, 40, 60, 80), 3000, 64)
-QUICK = Words(72, (5, 8), (5, 8), 2, 4)
+QUICK = Words(72, (5, 10), (5, 10), 2, 4)
 
 FALL = "words, {}: share right at the longest over that at ten"
 ADDED = "captions: BLEU that {} adds"
@@ -149,9 +149,9 @@ def run(quick: bool, seed: int, say: Say) -> Result:
     seeds = [1000 * seed + number for number in range(1 if quick else 2)]
     with tempfile.TemporaryDirectory() as scratch:
         kept = Path(scratch) if quick else RUNS
-        spelled = on_words(QUICK if quick else FULL, seeds, kept / "words", say)
+        spelled = on_words(quick, seeds, kept / "words", say)
         corpus = made_up(kept / "text", seed) if quick else multi30k(say)
-        scored = on_captions(corpus, seeds, quick, say) if corpus else None
+        scored = on_captions(corpus, seeds, say) if corpus else None
     measured, tables = words_measured(spelled), [words_table(spelled)]
     if scored:
         # What is made up for the quick form has one length, and says nothing of captions.
@@ -171,8 +171,9 @@ class Spelled(NamedTuple):
     """Of sentences without a mistake."""
 
 
-def on_words(how: Words, seeds: Sequence[int], kept: Path, say: Say) -> Spelled:
+def on_words(quick: bool, seeds: Sequence[int], kept: Path, say: Say) -> Spelled:
     """Every model, learned from each seed."""
+    how = QUICK if quick else FULL
     compared = shapes(_transformer(how.d_model), VOCABULARY)
     sizes = {name: weights(shape, VOCABULARY) for name, shape in compared.items()}
     jobs = {
@@ -181,7 +182,7 @@ def on_words(how: Words, seeds: Sequence[int], kept: Path, say: Say) -> Spelled:
         for name, shape in compared.items()
     }
     done = {}
-    for job, found in side_by_side(jobs):
+    for job, found in side_by_side(jobs, quick=quick):
         done[job] = found
         shares = ", ".join(map(number, found["words"]))
         say(f"words, {job}: {shares} right at lengths {', '.join(map(str, how.tested))}")
@@ -224,9 +225,9 @@ class Scored(NamedTuple):
     groups: dict[str, list[list[float]]]
 
 
-def on_captions(corpus: Corpus, seeds: Sequence[int], quick: bool, say: Say) -> Scored:
+def on_captions(corpus: Corpus, seeds: Sequence[int], say: Say) -> Scored:
     """Every model, trained from each seed."""
-    compared = shapes(transformer(quick=quick), corpus.vocabulary)
+    compared = shapes(transformer(quick=corpus.quick), corpus.vocabulary)
     sizes = {name: weights(shape, corpus.vocabulary) for name, shape in compared.items()}
     jobs = {}
     for seed in seeds:
@@ -236,7 +237,7 @@ def on_captions(corpus: Corpus, seeds: Sequence[int], quick: bool, say: Say) -> 
             jobs[f"{name}, seed {seed}"] = partial(outputs, corpus, place, recipe)
     source, reference = corpus.test()
     all_of, groups = {}, {}
-    for job, lines in side_by_side(jobs):
+    for job, lines in side_by_side(jobs, quick=corpus.quick):
         all_of[job], groups[job] = bleu(lines, reference), by_length(source, lines, reference)
         say(f"captions, {job}: BLEU {all_of[job]:.1f}")
     return Scored(

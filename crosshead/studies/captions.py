@@ -48,6 +48,7 @@ class Corpus:
     title: str
     text: Path
     runs: Path
+    quick: bool
     vocabulary: int
     tokenizer: Mapping[str, Any]
     train: Mapping[str, Any]
@@ -103,7 +104,7 @@ def multi30k(say: Say) -> Corpus | None:
             )
             budget = {"max_minutes": MINUTES}
             title = f"captions, {MINUTES} minutes of training"
-            return Corpus(title, text, RUNS / "multi30k", 4000, {"vocab_size": 4000}, budget)
+            return Corpus(title, text, RUNS / "multi30k", False, 4000, {"vocab_size": 4000}, budget)
     say(
         "no captions here, so what needs them is left out: `crosshead data get multi30k` downloads "
         "them"
@@ -124,6 +125,7 @@ def made_up(directory: Path, seed: int) -> Corpus:
         "sentences made up, two updates",
         directory,
         directory / "runs",
+        True,
         VOCABULARY,
         {"kind": "words"},
         budget,
@@ -184,13 +186,13 @@ def outputs(corpus: Corpus, name: str, recipe: Recipe) -> list[str]:
     return read_lines(kept)
 
 
-def side_by_side(jobs: Mapping[str, Callable[[], T]]) -> Iterator[tuple[str, T]]:
+def side_by_side(jobs: Mapping[str, Callable[[], T]], *, quick: bool) -> Iterator[tuple[str, T]]:
     """Jobs by name and what they give, as they are done: a process for each thread of PyTorch's.
 
-    They cross into processes: functions of modules, or `partial` of such. With one thread they are
-    called here, one after the other.
+    They cross into processes: functions of modules, or `partial` of such. With one thread, and in a
+    quick form, which processes would only hold up, they are called here, one after the other.
     """
-    workers = min(torch.get_num_threads(), len(jobs))
+    workers = 1 if quick else min(torch.get_num_threads(), len(jobs))
     if workers == 1:
         for name, job in jobs.items():
             yield name, job()

@@ -96,7 +96,7 @@ def scores(
         for (heads, seed), recipe in recipes.items()
     }
     reference, done = corpus.test()[1], {}
-    for job, lines in side_by_side(jobs):
+    for job, lines in side_by_side(jobs, quick=corpus.quick):
         done[job] = bleu(lines, reference)
         say(f"{job}: BLEU {done[job]:.1f}")
     found: dict[int, list[float]] = {}
@@ -112,7 +112,7 @@ def pruned(corpus: Corpus, recipe: Recipe, say: Say) -> tuple[float, dict[str, l
     modules = attentions(trained(corpus, name, recipe).model)
     jobs = {module: partial(without_each, corpus, recipe, module) for module in modules}
     done = {}
-    for module, found in side_by_side(jobs):
+    for module, found in side_by_side(jobs, quick=corpus.quick):
         done[module] = found
         say(f"{module}, without a head: BLEU {', '.join(f'{score:.1f}' for score in found)}")
     return whole, {module: done[module] for module in modules}
