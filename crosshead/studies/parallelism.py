@@ -208,6 +208,7 @@ def draw(rates: Rates, how: Size, figure: Any) -> None:
             axes.fill_between(how.lengths, lows, highs, alpha=0.2)
         axes.set(xscale="log", yscale="log", title=title, xlabel="tokens of a sentence")
         axes.set_xticks(how.lengths, map(str, how.lengths))
+        axes.set_xticks([], minor=True)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("target tokens a second")
     panels[0].legend()

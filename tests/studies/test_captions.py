@@ -1,3 +1,4 @@
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -5,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from crosshead.bundle import CONFIG, WEIGHTS
+from crosshead.bundle import CHECKPOINTS, CONFIG, WEIGHTS
 from crosshead.errors import ConfigError
 from crosshead.studies import captions
 from crosshead.studies.captions import (
@@ -39,6 +40,11 @@ def test_a_run_is_trained_once_and_gone_on_with_where_it_ended(
     assert outputs(corpus, "a", recipe) == lines and calls == [False]
     (corpus.runs / "a" / CONFIG).unlink()  # as if it had been cut off: checkpoints are there
     assert outputs(corpus, "a", recipe) == lines and calls == [False, True]
+    assert (corpus.runs / "a" / WEIGHTS).read_bytes() == weights
+    (corpus.runs / "a" / CONFIG).unlink()
+    shutil.rmtree(corpus.runs / "a" / CHECKPOINTS)  # as if before the first: it begins again
+    trained(corpus, "a", recipe)
+    assert calls == [False, True, False]
     assert (corpus.runs / "a" / WEIGHTS).read_bytes() == weights
     with pytest.raises(ConfigError, match=r"train\.seed is 2"):
         trained(corpus, "a", corpus.recipe(SHAPE, 2))
