@@ -12,6 +12,7 @@ from crosshead.studies.scaling import SCALING
 from crosshead.studies.sets import SETS
 from crosshead.studies.sinusoids import SINUSOIDS
 from crosshead.studies.study import Study
+from crosshead.studies.table1 import TABLE1
 
 STUDIES: dict[str, Study] = {
     "bottleneck": BOTTLENECK,
@@ -23,6 +24,7 @@ STUDIES: dict[str, Study] = {
     "gradients": GRADIENTS,
     "parallelism": PARALLELISM,
     "heads": HEADS,
+    "table1": TABLE1,
 }
 """In the order in which they are run and listed."""
 

@@ -1,0 +1,345 @@
+"""Table 1: what layer types cost, how much of it is in sequence, and how long their paths are.
+
+Operations are those that PyTorch's counter sees: products of matrices, two a multiply-add. They are
+split by module, so that the attention of a layer and its projections are two terms, each with its
+own powers. All is found on the layers as they run, in float64 and with random weights.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from crosshead.attention.masks import window
+from crosshead.layers.layer_types import Convolution, Recurrent, SelfAttention, SeparableConvolution
+from crosshead.studies.computation import costs, layers_until_reached, products_in_sequence
+from crosshead.studies.exponents import Exponent, exponents
+from crosshead.studies.study import Band, Result, Say, Study, Table
+
+
+class Size(NamedTuple):
+    """Positions, width, and how far a layer reaches: a kernel's size k, or a radius r."""
+
+    n: int
+    d: int
+    reach: int = 1
+
+
+FULL, NEAR, RECURRENT = "self-attention", "self-attention, restricted", "recurrent"
+CONTIGUOUS, DILATED, SEPARABLE = (
+    "convolution, contiguous", "convolution, dilated", "convolution, separable",
+)  # fmt: skip
+
+LAYERS: dict[str, Callable[[Size], nn.Module]] = {
+    FULL: lambda size: SelfAttention(size.d, 1),
+    NEAR: lambda size: SelfAttention(size.d, 1, window(size.reach).blocked(size.n)),
+    RECURRENT: lambda size: Recurrent(size.d, nn.LSTM),
+    CONTIGUOUS: lambda size: Convolution(size.d, size.reach),
+    DILATED: lambda size: Convolution(size.d, size.reach, dilation=2),
+    SEPARABLE: lambda size: SeparableConvolution(size.d, size.reach),
+}
+"""`reach` is r of restricted self-attention and k of convolutions."""
+
+TERMS = {
+    (FULL, "attention"): (2, 1),
+    (FULL, "projections"): (1, 2),
+    (NEAR, "attention"): (1, 1, 1),
+    (NEAR, "projections"): (1, 2, 0),
+    (RECURRENT, "products"): (1, 2),
+    (CONTIGUOUS, "products"): (1, 2, 1),
+    (DILATED, "products"): (1, 2, 1),
+    (SEPARABLE, "depthwise"): (1, 1, 1),
+    (SEPARABLE, "pointwise"): (1, 2, 0),
+}
+"""The terms of each layer's operations, and their powers of n, d and r or k in the table."""
+
+POWERS = "{}, {}: furthest of the powers from {}"
+CHEAPER = "operations of self-attention over those of recurrent at n = d"
+UNROLLED = "depthwise products in two ways: largest difference"
+STATES = "recurrent: products in sequence that a position adds"
+OTHERS = "all others: products in sequence that a position adds at most"
+PATHS = "{}: longest path, cases that differ from {}"
+
+LONGEST: dict[str, tuple[str, Callable[[int, int], int]]] = {
+    FULL: ("1", lambda n, reach: 1),
+    NEAR: ("(n - 1) / r", lambda n, reach: math.ceil((n - 1) / reach)),
+    RECURRENT: ("n", lambda n, reach: n),
+    CONTIGUOUS: ("2 (n - 1) / (k - 1)", lambda n, reach: math.ceil(2 * (n - 1) / (reach - 1))),
+    DILATED: ("log_k n", lambda n, reach: next(i for i in range(n) if reach**i >= n)),
+    SEPARABLE: ("2 (n - 1) / (k - 1)", lambda n, reach: math.ceil(2 * (n - 1) / (reach - 1))),
+}
+"""The longest path between two positions, rounded up to whole layers: what the table's O stands
+for, with its constants. A centred kernel reaches (k - 1) / 2 positions to each side."""
+
+
+def _variables(layer: str) -> str:
+    """What the operations of a layer depend on."""
+    return {FULL: "nd", RECURRENT: "nd", NEAR: "ndr"}.get(layer, "ndk")
+
+
+def _power_name(layer: str, term: str) -> str:
+    """Of the band: with the term as the table has it."""
+    powers = zip(_variables(layer), TERMS[layer, term], strict=True)
+    factors = [f"{each}^{power}" if power > 1 else each for each, power in powers if power]
+    return POWERS.format(layer, term, " ".join(factors))
+
+
+def _power_band(layer: str, term: str) -> Band:
+    if (layer, term) == (NEAR, "attention"):
+        furthest, why = 0.2, (
+            "Computed in blocks, which score up to 64 keys beside those within the radius: the "
+            "power of r is 0.88 from 128 to 512, and the others are as in the table."
+        )  # fmt: skip
+    elif term == "projections":
+        furthest, why = 0.01, "Left out of the table: four matrices, d by d, at each position."
+    else:
+        furthest, why = 0.01, "As in the table, which counts the same products."
+    return Band(_power_name(layer, term), 0, furthest, why)
+
+
+BANDS = (
+    *(_power_band(layer, term) for layer, term in TERMS),
+    Band(
+        CHEAPER, 0, 1,
+        "4 n^2 d and 8 n d^2 for the projections against 16 n d^2 for the four gates of an LSTM, "
+        "which have two matrices each: 0.75.",
+    ),
+    Band(
+        UNROLLED, 0, 1e-12,
+        "The counter sees no products of numbers with numbers; they are counted as PyTorch's "
+        "convolution of each channel by itself, which has to be the same function.",
+    ),
+    Band(STATES, 1, 1, "Each state waits for the one before."),
+    Band(OTHERS, 0, 0, "All positions are computed at once."),
+    *(
+        Band(
+            PATHS.format(layer, LONGEST[layer][0]), 0, 0,
+            "A path is as long as the number of layers, or steps of a recurrence, from which on "
+            "the gradient is not exactly zero.",
+        )
+        for layer in LAYERS
+    ),
+)  # fmt: skip
+
+
+def operations(layer: nn.Module, x: Tensor) -> dict[str, int]:
+    """Floating-point operations of a layer by term, as PyTorch counts them."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        layer(x)
+    total = counter.get_total_flops()
+    if isinstance(layer, SelfAttention):
+        names = (f"SelfAttention.attention.{each}" for each in ("query", "key_value", "output"))
+        counts = counter.get_flop_counts()
+        projections = sum(sum(counts[name].values()) for name in names)
+        return {"attention": total - projections, "projections": projections}
+    if isinstance(layer, SeparableConvolution):
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            depthwise(layer, x)
+        return {"depthwise": counter.get_total_flops(), "pointwise": total}
+    return {"products": total}
+
+
+def depthwise(layer: SeparableConvolution, x: Tensor) -> Tensor:
+    """What the filters of each channel make of `B T D`, as one convolution that is counted."""
+    kernel, channels = layer.filters.shape
+    found = F.conv1d(
+        x.transpose(1, 2), layer.filters.T[:, None], padding=kernel // 2, groups=channels
+    )
+    return found.transpose(1, 2)
+
+
+def stacked(layer: str, size: Size, x: Tensor) -> Iterator[Tensor]:
+    """The outputs of a stack after each of its layers; of a recurrent one, after each step.
+
+    Dilations are the powers of the kernel, and look back only: that way none is looked at twice.
+    """
+    if layer == RECURRENT:
+        yield from stepped(nn.LSTMCell(size.d, size.d).double(), x)
+    for depth in range(x.shape[1]):
+        if layer == DILATED:
+            block: nn.Module = Convolution(
+                size.d, size.reach, dilation=size.reach**depth, causal=True
+            )
+        else:
+            block = LAYERS[layer](size)
+        x = block.double()(x)
+        yield x
+
+
+def stepped(cell: nn.LSTMCell, x: Tensor) -> Iterator[Tensor]:
+    """A recurrence as a stack: all positions at once take the state that the one before has so far.
+
+    After as many steps as there are positions, each has the state of the recurrence itself.
+    """
+    hidden = memory = torch.zeros_like(x[0])
+    for _ in range(x.shape[1]):
+        before = (F.pad(each[:-1], (0, 0, 1, 0)) for each in (hidden, memory))
+        hidden, memory = cell(x[0], tuple(before))
+        yield hidden[None]
+
+
+def grid(layer: str, quick: bool, *, timed: bool) -> list[Size]:
+    """The sizes at which a layer is counted, or timed."""
+    if layer == NEAR:
+        lengths = (256, 512) if quick else (1024, 2048, 4096)
+        reaches: Sequence[int] = (32, 64) if quick else (128, 256, 512)
+    else:
+        lengths = (64, 128) if quick else (512, 1024, 2048) if timed else (128, 256, 512)
+        reaches = (1,) if layer in (FULL, RECURRENT) else (3, 5) if quick else (3, 7, 15)
+    widths = (8, 16) if quick else (64, 128, 256) if timed else (32, 64, 128)
+    return [Size(*each) for each in product(lengths, widths, reaches)]
+
+
+def run(quick: bool, seed: int, say: Say) -> Result:
+    """Operations and their powers, sequence, paths; time and memory beside them."""
+    measured, counted, powers = _count(quick)
+    say("operations counted")
+    waiting, depths = _sequence(32 if quick else 128)
+    paths, rows = _paths(quick)
+    say("paths found")
+    measured |= waiting | paths
+    tables = [
+        powers,
+        depths,
+        Table("Layers until the last position depends on the first", rows),
+        _timed(quick, say),
+    ]
+    return Result(measured, tables, partial(draw, counted, rows))
+
+
+def _count(quick: bool) -> tuple[dict[str, float], Mapping[str, Mapping[Size, int]], Table]:
+    """The powers of every term; all operations by layer and size; and a table."""
+    measured: dict[str, float] = {}
+    counted: dict[str, dict[Size, int]] = {}
+    rows = [["layer", "term", "of n", "of d", "of k or r"]]
+    for layer in LAYERS:
+        sizes = grid(layer, quick, timed=False)
+        found = [operations(LAYERS[layer](size).double(), _input(size)) for size in sizes]
+        counted[layer] = {size: sum(f.values()) for size, f in zip(sizes, found, strict=True)}
+        variables = _variables(layer)
+        for term in found[0]:
+            fitted = _fitted(variables, sizes, [each[term] for each in found])
+            pairs = zip(fitted, TERMS[layer, term], strict=True)
+            furthest = max(abs(exponent.value - power) for exponent, power in pairs)
+            measured[_power_name(layer, term)] = furthest
+            rows.append([layer, term, *_cells(fitted)])
+    square = Size(64, 64)
+    attention, recurrent = (
+        sum(operations(LAYERS[layer](square).double(), _input(square)).values())
+        for layer in (FULL, RECURRENT)
+    )
+    measured[CHEAPER] = attention / recurrent
+    measured[UNROLLED] = _depthwise_difference(Size(64, 16, 5))
+    return measured, counted, Table("Powers of the operations counted, with 95 % intervals", rows)
+
+
+def _depthwise_difference(size: Size) -> float:
+    layer, x = SeparableConvolution(size.d, size.reach).double(), _input(size)
+    with torch.no_grad():
+        return float((layer.pointwise(depthwise(layer, x)) - layer(x)).abs().max())
+
+
+def _sequence(n: int) -> tuple[dict[str, float], Table]:
+    """What a position adds to the longest chain, between `n` positions and twice as many."""
+    added, rows = {}, [["layer", f"n = {n}", f"n = {2 * n}"]]
+    for layer, build in LAYERS.items():
+        sizes = Size(n, 8, 5), Size(2 * n, 8, 5)
+        short, long = (products_in_sequence(build(s).double()(_input(s))) for s in sizes)
+        added[layer] = (long - short) / n
+        rows.append([layer, str(short), str(long)])
+    measured = {STATES: added.pop(RECURRENT), OTHERS: max(added.values())}
+    return measured, Table("Longest chain of matrix products", rows)
+
+
+def _paths(quick: bool) -> tuple[dict[str, float], list[list[str]]]:
+    """How often a path was not as long as expected, and what was found."""
+    lengths = (9, 16) if quick else (9, 16, 27, 64, 81)
+    measured: dict[str, float] = {}
+    rows = [["layer", "n", "k or r", "found", "expected"]]
+    for layer, (expression, expected) in LONGEST.items():
+        differ = 0
+        local = layer not in (FULL, RECURRENT)
+        for n, reach in product(lengths, (3, 5) if local else (1,)):
+            size = Size(n, 4, reach)
+            x = _input(size).requires_grad_()
+            found = layers_until_reached(stacked(layer, size, x), x)
+            differ += found != expected(n, reach)
+            shown = str(reach) if local else ""
+            rows.append([layer, str(n), shown, str(found), str(expected(n, reach))])
+        measured[PATHS.format(layer, expression)] = differ
+    return measured, rows
+
+
+def _timed(quick: bool, say: Say) -> Table:
+    """Powers of the time and of the memory kept, which are no part of the claim."""
+    heads = ["layer", "of", "of n", "of d", "of k or r", "at the largest"]
+    rows = [heads]
+    for layer, build in LAYERS.items():
+        sizes = grid(layer, quick, timed=True)
+        found = []
+        for size in sizes:
+            x = torch.randn(1, size.n, size.d, requires_grad=True)
+            found.append(costs(build(size), x, rounds=1 if quick else 5))
+        say(f"{layer}: timed")
+        variables = _variables(layer)
+        seconds = _fitted(variables, sizes, [each.seconds for each in found])
+        kept = _fitted(variables, sizes, [each.kept for each in found])
+        rows.append([layer, "time", *_cells(seconds), f"{1000 * found[-1].seconds:.1f} ms"])
+        rows.append([layer, "memory kept", *_cells(kept), f"{found[-1].kept / 2**20:.1f} MiB"])
+    return Table(
+        "Powers of time and memory, forwards and backwards in float32, with 95 % intervals", rows
+    )
+
+
+def _input(size: Size) -> Tensor:
+    return torch.randn(1, size.n, size.d, dtype=torch.float64)
+
+
+def _fitted(
+    variables: Sequence[str], sizes: Iterable[Size], values: Sequence[float]
+) -> list[Exponent]:
+    return exponents([size[: len(variables)] for size in sizes], values)
+
+
+def _cells(fitted: Sequence[Exponent]) -> list[str]:
+    return [*map(str, fitted), *[""] * (3 - len(fitted))]
+
+
+def draw(
+    counted: Mapping[str, Mapping[Size, int]], rows: Sequence[Sequence[str]], figure: Any
+) -> None:
+    """Operations by length at the smallest width and reach, and path lengths by length."""
+    left, right = figure.subplots(1, 2)
+    for layer, by_size in counted.items():
+        d, reach = min(size.d for size in by_size), min(size.reach for size in by_size)
+        points = [(s.n, count) for s, count in by_size.items() if (s.d, s.reach) == (d, reach)]
+        shown = layer if layer in (FULL, RECURRENT) else f"{layer} ({reach})"
+        left.plot(*zip(*points, strict=True), "o-", ms=3, label=shown)
+        smallest = [row for row in rows if row[0] == layer and row[2] in ("", "3")]
+        right.plot([int(row[1]) for row in smallest], [int(row[3]) for row in smallest], "o-", ms=3)
+    left.set(title=f"operations, d = {d}")
+    right.set(title="longest path, k or r = 3")
+    for axes in (left, right):
+        axes.set(xscale="log", yscale="log", xlabel="positions n")
+        axes.grid(alpha=0.3)
+    left.legend(fontsize=7)
+
+
+TABLE1 = Study(
+    "table1",
+    "Self-attention connects all positions at once; what it costs depends on the length",
+    "As noted in Table 1, a self-attention layer connects all positions with a constant number of "
+    "sequentially executed operations, whereas a recurrent layer requires O(n) sequential "
+    "operations. In terms of computational complexity, self-attention layers are faster than "
+    "recurrent layers when the sequence length n is smaller than the representation "
+    "dimensionality d.",
+    "Vaswani et al. 2017, section 4",
+    BANDS,
+    run,
+)
