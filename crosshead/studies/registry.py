@@ -3,6 +3,7 @@
 from crosshead.config import nearest
 from crosshead.errors import ConfigError
 from crosshead.studies.bottleneck import BOTTLENECK
+from crosshead.studies.extrapolation import EXTRAPOLATION
 from crosshead.studies.feedforward import FEEDFORWARD
 from crosshead.studies.gradients import GRADIENTS
 from crosshead.studies.heads import HEADS
@@ -19,6 +20,7 @@ STUDIES: dict[str, Study] = {
     "scaling": SCALING,
     "sets": SETS,
     "sinusoids": SINUSOIDS,
+    "extrapolation": EXTRAPOLATION,
     "masks": MASKS,
     "feedforward": FEEDFORWARD,
     "gradients": GRADIENTS,
