@@ -62,7 +62,7 @@ BANDS = (
 
 def run(quick: bool, seed: int, say: Say) -> Result:
     """Train with each kind of positions at one length and look at sequences `TIMES` as long."""
-    length, most = (16, 5) if quick else (128, 1200)
+    length, most = (16, 5) if quick else (128, 800)
     measured: dict[str, float] = {}
     curves: dict[str, Tensor] = {}
     within, rows = [], []
