@@ -1,5 +1,6 @@
 """By which powers something grows: a line through logarithms, with its interval."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,8 @@ class Exponent(NamedTuple):
     margin: float
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} ± {self.margin:.2f}"
+        margin = "" if math.isnan(self.margin) else f" ± {self.margin:.2f}"
+        return f"{self.value:.2f}{margin}"
 
 
 def exponents(sizes: Sequence[Sequence[float]], values: Sequence[float]) -> list[Exponent]:

@@ -7,6 +7,7 @@ from crosshead.studies.extrapolation import EXTRAPOLATION
 from crosshead.studies.feedforward import FEEDFORWARD
 from crosshead.studies.gradients import GRADIENTS
 from crosshead.studies.heads import HEADS
+from crosshead.studies.long import LONG
 from crosshead.studies.masks import MASKS
 from crosshead.studies.parallelism import PARALLELISM
 from crosshead.studies.scaling import SCALING
@@ -27,6 +28,7 @@ STUDIES: dict[str, Study] = {
     "parallelism": PARALLELISM,
     "heads": HEADS,
     "table1": TABLE1,
+    "long": LONG,
 }
 """In the order in which they are run and listed."""
 

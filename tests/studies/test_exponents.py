@@ -28,6 +28,7 @@ def test_intervals_hold_the_power_as_often_as_they_say() -> None:
 def test_two_sizes_leave_no_interval() -> None:
     [found] = exponents([[1], [2]], [3, 12])
     assert found.value == pytest.approx(2) and math.isnan(found.margin)
+    assert str(found) == "2.00" and str(found._replace(margin=0.125)) == "2.00 ± 0.12"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,258 @@
+"""Long sequences: what attention to all, to some, and to a memory takes, and how far each copies.
+
+Each size is measured in a process of its own, whose memory has known nothing else. The task needs
+no positions, only reach: a few tokens, each an index with a letter, then filler, and then each
+index is asked for its letter.
+"""
+
+import math
+import multiprocessing
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Generator
+
+from crosshead.data.batching import Batch
+from crosshead.models.language import LanguageConfig, TransformerLanguageModel
+from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
+from crosshead.studies.exponents import exponents
+from crosshead.studies.fitting import FIRST, accuracy, drawn_from, updates
+from crosshead.studies.study import Band, Result, Say, Study, Table, number
+from crosshead.training.memory import peak_memory
+from crosshead.vocabulary import PAD
+
+CPU = torch.device("cpu")
+INDICES, LETTERS = 4, 4
+ASKED = FIRST + INDICES * LETTERS
+FILLER = ASKED + INDICES
+
+Model = TransformerLanguageModel | TransformerXL
+
+
+class Shape(NamedTuple):
+    """One way to attend along a sequence."""
+
+    kind: Literal["full", "window", "strided", "xl"]
+    layers: int
+    reach: int = 0
+    """The radius of a window, the stride, or the memory of Transformer-XL."""
+    segment: int = 0
+
+
+FULL, NEAR, STRIDED, XL = "full", "window", "strided", "Transformer-XL"
+
+PATTERNS: dict[str, Callable[[int], Shape]] = {
+    FULL: lambda length: Shape("full", 1),
+    NEAR: lambda length: Shape("window", 1, 128),
+    STRIDED: lambda length: Shape("strided", 1, round(math.sqrt(length))),
+    XL: lambda length: Shape("xl", 1, 128, 128),
+}
+"""What is measured at a length: the stride is its root, as in Child et al. 2019."""
+
+WHOLE, SHORT, FEW, ENOUGH = (
+    "Transformer-XL, memory of all", "Transformer-XL, short memory",
+    "window, 2 layers that do not reach", "window, 2 layers that reach",
+)  # fmt: skip
+
+COPIERS: dict[str, Callable[[int], Shape]] = {
+    FULL: lambda filler: Shape("full", 2),
+    STRIDED: lambda filler: Shape("strided", 2, round(math.sqrt(filler))),
+    WHOLE: lambda filler: Shape("xl", 2, filler + 2 * INDICES, filler // 8),
+    SHORT: lambda filler: Shape("xl", 2, filler // 32, filler // 32),
+    FEW: lambda filler: Shape("window", 2, filler // 32),
+    ENOUGH: lambda filler: Shape("window", 2, filler // 2 + INDICES),
+}
+"""What copies across so much filler."""
+
+TIME = "{}: power of the length by which time grows"
+MEMORY = "{}: power of the length by which memory grows"
+COPIED = "{}: share copied across the longest filler"
+
+_GUESSED = "No path leads that far: a guess among 4, of 128 asked."
+
+BANDS = (
+    Band(MEMORY.format(FULL), 1.7, 2.1, "n^2 weights; what is linear in n is little beside them."),
+    Band(MEMORY.format(NEAR), 0.85, 1.15, "Each query has as many keys, however many there are."),
+    Band(MEMORY.format(STRIDED), 1.15, 1.6, "n sqrt(n) weights, and what is linear in n."),
+    Band(MEMORY.format(XL), 0.85, 1.15, "As many keys for each segment, segments in proportion."),
+    Band(TIME.format(FULL), 1.6, 2.3, "As memory; caches are left behind on the way."),
+    Band(TIME.format(NEAR), 0.8, 1.3, "As memory."),
+    Band(TIME.format(STRIDED), 1.1, 1.7, "As memory."),
+    Band(TIME.format(XL), 0.8, 1.3, "As memory."),
+    Band(COPIED.format(FULL), 0.95, 1, "Every token is one step away."),
+    Band(COPIED.format(STRIDED), 0.9, 1, "Two steps: to the column of a token, and up to it."),
+    Band(COPIED.format(WHOLE), 0.95, 1, "What is remembered is one step away."),
+    Band(COPIED.format(SHORT), 0.1, 0.4, _GUESSED),
+    Band(COPIED.format(FEW), 0.1, 0.4, _GUESSED),
+    Band(
+        COPIED.format(ENOUGH), 0.3, 0.9,
+        "A path leads there, but through means of thousands that cannot know which index is asked: "
+        "a trial at a quarter of the length had learned half of it in as many updates.",
+    ),
+)  # fmt: skip
+
+
+def run(quick: bool, seed: int, say: Say) -> Result:
+    """Time and memory by length, then copying."""
+    lengths = (512, 1024) if quick else (1024, 2048, 4096, 8192, 16384)
+    measured, table, curves = _grown(lengths, rounds=1 if quick else 3, say=say)
+    filler, most = (64, 2) if quick else (4096, 300)
+    copied = {name: learn(name, filler, most, seed, say) for name in COPIERS}
+    rows = [["model", "layers", "reach of one", "copied"]]
+    for name, share in copied.items():
+        shape = COPIERS[name](filler)
+        rows.append([name, str(shape.layers), _reach(shape), f"{share:.1%}"])
+        measured[COPIED.format(name)] = share
+    tables = [table, Table(f"Copying across {filler:,} positions", rows)]
+    return Result(measured, tables, partial(draw, curves))
+
+
+def build(shape: Shape) -> Model:
+    """A language model without positions, but for the distances of Transformer-XL."""
+    common = {"d_model": 64, "d_ff": 128, "heads": 1, "dropout": 0.0, "layers": shape.layers}
+    if shape.kind == "xl":
+        memory = {"memory": shape.reach, "segment": shape.segment}
+        return TransformerXL(TransformerXLConfig.model_validate(common | memory), FILLER + 1)
+    pattern = {"window": {"radius": shape.reach}, "strided": {"stride": shape.reach}}
+    config = common | {"positions": "none", "pattern": shape.kind} | pattern.get(shape.kind, {})
+    return TransformerLanguageModel(LanguageConfig.model_validate(config), FILLER + 1)
+
+
+class Taken(NamedTuple):
+    """What a forward and a backward pass took."""
+
+    seconds: float
+    bytes: int
+
+
+def taken(pattern: str, length: int, rounds: int, threads: int) -> Taken:
+    """What this process takes for a sequence: the least time, and by how much its peak grows."""
+    torch.set_num_threads(threads)
+    model = build(PATTERNS[pattern](length))
+
+    def once(tokens: int) -> float:
+        began = time.perf_counter()
+        model.features(torch.full((1, tokens), FILLER)).sum().backward()
+        return time.perf_counter() - began
+
+    once(16)  # libraries are loaded and threads begun
+    before = peak_memory(CPU)
+    seconds = min(once(length) for _ in range(rounds))
+    return Taken(seconds, peak_memory(CPU) - before)
+
+
+def alone(cases: Sequence[tuple[str, int]], rounds: int) -> list[Taken]:
+    """What each pattern takes at a length, each in a process of its own.
+
+    These are forked from one that has imported what they need and has computed nothing, so that no
+    thread is lost and no memory is held. Raises `CalledProcessError` where one ends by itself.
+    """
+    call = f"answer({list(cases)!r}, {rounds}, {torch.get_num_threads()})"
+    done = subprocess.run(
+        [sys.executable, "-c", f"from {__name__} import answer; {call}"],
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    answers = (line.split() for line in done.stdout.splitlines())
+    return [Taken(float(seconds), int(peak)) for seconds, peak in answers]
+
+
+def answer(cases: Sequence[tuple[str, int]], rounds: int, threads: int) -> None:
+    """Print what each case took, a line each."""
+    fork = multiprocessing.get_context("fork")
+    for pattern, length in cases:
+        with ProcessPoolExecutor(1, mp_context=fork) as pool:
+            found = pool.submit(taken, pattern, length, rounds, threads).result()
+        print(*found, flush=True)
+
+
+def _grown(
+    lengths: tuple[int, ...], rounds: int, say: Say
+) -> tuple[dict[str, float], Table, dict[str, dict[int, Taken]]]:
+    """The powers by pattern; what was taken as a table, and by length."""
+    # Of all pairs 8,192 positions would take gigabytes.
+    cases = [(p, n) for p in PATTERNS for n in lengths if p != FULL or n <= 4096]
+    measured: dict[str, float] = {}
+    curves: dict[str, dict[int, Taken]] = {pattern: {} for pattern in PATTERNS}
+    for (pattern, n), each in zip(cases, alone(cases, rounds), strict=True):
+        curves[pattern][n] = each
+    rows = [["pattern", "positions", "seconds", "peak memory, MiB"]]
+    for pattern in PATTERNS:
+        found = curves[pattern]
+        sizes = [[n] for n in found]
+        [seconds] = exponents(sizes, [each.seconds for each in found.values()])
+        [memory] = exponents(sizes, [max(each.bytes, 1) for each in found.values()])
+        measured |= {TIME.format(pattern): seconds.value, MEMORY.format(pattern): memory.value}
+        for n, each in found.items():
+            rows.append([pattern, f"{n:,}", number(each.seconds), f"{each.bytes / 2**20:,.1f}"])
+        rows.append([pattern, "power", str(seconds), str(memory)])
+        say(f"{pattern}: time {seconds}, memory {memory}")
+    title = "Forwards and backwards through one layer, with powers of the length and intervals"
+    return measured, Table(title, rows), curves
+
+
+def learn(name: str, filler: int, most: int, seed: int, say: Say) -> float:
+    """The share copied across `filler` after training on it and on shorter ones."""
+    with drawn_from(seed) as generator:
+        model = build(COPIERS[name](filler))
+        tests = [copying(filler, generator, 2) for _ in range(16)]
+    for _ in updates(model, partial(mixed, filler), generator, most=most, rate=3e-3):
+        pass
+    # Few rows at once: attention to all pairs of many rows would take gigabytes.
+    share = sum(accuracy(model, test) for test in tests) / len(tests)
+    say(f"{name}: {share:.1%} copied")
+    return share
+
+
+def mixed(filler: int, generator: Generator) -> Batch:
+    """Filler of the length or of a fourth, 16th or 64th; as many tokens, within bounds."""
+    shorter = filler // 4 ** int(torch.randint(4, (1,), generator=generator))
+    return copying(shorter, generator, min(64, 2 * filler // shorter))
+
+
+def copying(filler: int, generator: Generator, rows: int) -> Batch:
+    """Indices with their letters, filler, and then questions for the letter of each index."""
+    letters = torch.randint(LETTERS, (rows, INDICES), generator=generator)
+    index = torch.arange(INDICES).expand(rows, INDICES)
+    said = FIRST + index * LETTERS + letters
+    tokens = torch.cat([said, torch.full((rows, filler), FILLER), ASKED + index], dim=1)
+    labels = torch.full_like(tokens, PAD)
+    labels[:, -INDICES:] = FIRST + letters
+    return Batch((tokens,), labels)
+
+
+def _reach(shape: Shape) -> str:
+    words = {"window": "radius", "strided": "stride", "xl": "memory"}
+    return f"{words[shape.kind]} {shape.reach:,}" if shape.kind in words else "all"
+
+
+def draw(curves: Mapping[str, Mapping[int, Taken]], figure: Any) -> None:
+    """Time and memory by length."""
+    left, right = figure.subplots(1, 2)
+    for pattern, found in curves.items():
+        left.plot(list(found), [each.seconds for each in found.values()], "o-", label=pattern)
+        right.plot(list(found), [max(each.bytes, 1) / 2**20 for each in found.values()], "o-")
+    left.set(title="seconds")
+    right.set(title="peak memory, MiB")
+    for axes in (left, right):
+        axes.set(xscale="log", yscale="log", xlabel="positions")
+        axes.grid(alpha=0.3)
+    left.legend()
+
+
+LONG = Study(
+    "long",
+    "Attention to some is cheap along long sequences, and still reaches across them",
+    "Transformers are powerful sequence models, but require time and memory that grows "
+    "quadratically with the sequence length. In this paper we introduce sparse factorizations of "
+    "the attention matrix which reduce this to O(n sqrt(n)).",
+    "Child et al. 2019, abstract; window: Vaswani et al. 2017, section 4; Transformer-XL: Dai et "
+    "al. 2019",
+    BANDS,
+    run,
+)
