@@ -2,7 +2,8 @@
 
 Operations are those that PyTorch's counter sees: products of matrices, two a multiply-add. They are
 split by module, so that the attention of a layer and its projections are two terms, each with its
-own powers. All is found on the layers as they run, in float64 and with random weights.
+own powers. All is found on the layers as they run, with random weights and in float64: an LSTM is
+then made of products that are seen, where in float32 one kernel of a CPU's may hide them.
 """
 
 import math
@@ -128,29 +129,33 @@ BANDS = (
 )  # fmt: skip
 
 
-def operations(layer: nn.Module, x: Tensor) -> dict[str, int]:
+def operations(name: str, layer: nn.Module, x: Tensor) -> dict[str, int]:
     """Floating-point operations of a layer by term, as PyTorch counts them."""
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        layer(x)
-    total = counter.get_total_flops()
-    if isinstance(layer, SelfAttention):
-        names = (f"SelfAttention.attention.{each}" for each in ("query", "key_value", "output"))
-        counts = counter.get_flop_counts()
-        projections = sum(sum(counts[name].values()) for name in names)
+    total, by_module = _seen(layer, x)
+    if name in (FULL, NEAR):
+        projections = sum(
+            by_module[f"SelfAttention.attention.{each}"]
+            for each in ("query", "key_value", "output")
+        )
         return {"attention": total - projections, "projections": projections}
-    if isinstance(layer, SeparableConvolution):
-        with FlopCounterMode(display=False) as counter, torch.no_grad():
-            depthwise(layer, x)
-        return {"depthwise": counter.get_total_flops(), "pointwise": total}
+    if name == SEPARABLE:
+        return {"depthwise": _seen(partial(depthwise, layer), x)[0], "pointwise": total}
     return {"products": total}
 
 
-def depthwise(layer: SeparableConvolution, x: Tensor) -> Tensor:
-    """What the filters of each channel make of `B T D`, as one convolution that is counted."""
-    kernel, channels = layer.filters.shape
-    found = F.conv1d(
-        x.transpose(1, 2), layer.filters.T[:, None], padding=kernel // 2, groups=channels
-    )
+def _seen(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, dict[str, int]]:
+    """The operations that PyTorch's counter sees: all, and those of each module."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        function(x)
+    by_module = {name: sum(each.values()) for name, each in counter.get_flop_counts().items()}
+    return counter.get_total_flops(), by_module
+
+
+def depthwise(layer: nn.Module, x: Tensor) -> Tensor:
+    """What a separable layer's filters make of `B T D`, as one convolution that is counted."""
+    filters = layer.get_parameter("filters")
+    kernel, channels = filters.shape
+    found = F.conv1d(x.transpose(1, 2), filters.T[:, None], padding=kernel // 2, groups=channels)
     return found.transpose(1, 2)
 
 
@@ -161,6 +166,7 @@ def stacked(layer: str, size: Size, x: Tensor) -> Iterator[Tensor]:
     """
     if layer == RECURRENT:
         yield from stepped(nn.LSTMCell(size.d, size.d).double(), x)
+        return
     for depth in range(x.shape[1]):
         if layer == DILATED:
             block: nn.Module = Convolution(
@@ -220,7 +226,7 @@ def _count(quick: bool) -> tuple[dict[str, float], Mapping[str, Mapping[Size, in
     rows = [["layer", "term", "of n", "of d", "of k or r"]]
     for layer in LAYERS:
         sizes = grid(layer, quick, timed=False)
-        found = [operations(LAYERS[layer](size).double(), _input(size)) for size in sizes]
+        found = [operations(layer, LAYERS[layer](size).double(), _input(size)) for size in sizes]
         counted[layer] = {size: sum(f.values()) for size, f in zip(sizes, found, strict=True)}
         variables = _variables(layer)
         for term in found[0]:
@@ -231,7 +237,7 @@ def _count(quick: bool) -> tuple[dict[str, float], Mapping[str, Mapping[Size, in
             rows.append([layer, term, *_cells(fitted)])
     square = Size(64, 64)
     attention, recurrent = (
-        sum(operations(LAYERS[layer](square).double(), _input(square)).values())
+        sum(operations(layer, LAYERS[layer](square).double(), _input(square)).values())
         for layer in (FULL, RECURRENT)
     )
     measured[CHEAPER] = attention / recurrent

@@ -4,7 +4,15 @@ from torch import nn
 
 from crosshead.layers.layer_types import Recurrent, SelfAttention, SeparableConvolution
 from crosshead.studies.conduct import conduct
-from crosshead.studies.table1 import TABLE1, depthwise, operations, stepped
+from crosshead.studies.table1 import (
+    FULL,
+    RECURRENT,
+    SEPARABLE,
+    TABLE1,
+    depthwise,
+    operations,
+    stepped,
+)
 
 
 def test_what_is_counted_holds_at_any_size() -> None:
@@ -13,16 +21,22 @@ def test_what_is_counted_holds_at_any_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layer", "expected"),
+    ("name", "layer", "expected"),
     [
-        (SelfAttention(8, 2), {"attention": 4 * 16**2 * 8, "projections": 8 * 16 * 8**2}),
-        (Recurrent(8, nn.LSTM), {"products": 16 * 16 * 8**2}),
-        (SeparableConvolution(8, 3), {"depthwise": 6 * 16 * 8, "pointwise": 2 * 16 * 8**2}),
+        (FULL, SelfAttention(8, 2), {"attention": 4 * 16**2 * 8, "projections": 8 * 16 * 8**2}),
+        (RECURRENT, Recurrent(8, nn.LSTM), {"products": 16 * 16 * 8**2}),
+        (
+            SEPARABLE,
+            SeparableConvolution(8, 3),
+            {"depthwise": 6 * 16 * 8, "pointwise": 2 * 16 * 8**2},
+        ),
     ],
     ids=["self-attention", "recurrent", "separable"],
 )
-def test_operations_are_two_a_multiply_add(layer: nn.Module, expected: dict[str, int]) -> None:
-    found = operations(layer.double(), torch.randn(1, 16, 8, dtype=torch.float64))
+def test_operations_are_two_a_multiply_add(
+    name: str, layer: nn.Module, expected: dict[str, int]
+) -> None:
+    found = operations(name, layer.double(), torch.randn(1, 16, 8, dtype=torch.float64))
     assert found == expected
 
 
