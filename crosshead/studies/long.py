@@ -175,8 +175,8 @@ def _grown(
     lengths: tuple[int, ...], rounds: int, say: Say
 ) -> tuple[dict[str, float], Table, dict[str, dict[int, Taken]]]:
     """The powers by pattern; what was taken as a table, and by length."""
-    # Of all pairs 8,192 positions would take gigabytes.
-    cases = [(p, n) for p in PATTERNS for n in lengths if p != FULL or n <= 4096]
+    # Of all pairs 16,384 positions would take gigabytes.
+    cases = [(p, n) for p in PATTERNS for n in lengths if p != FULL or n <= 8192]
     measured: dict[str, float] = {}
     curves: dict[str, dict[int, Taken]] = {pattern: {} for pattern in PATTERNS}
     for (pattern, n), each in zip(cases, alone(cases, rounds), strict=True):
