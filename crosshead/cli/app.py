@@ -1,5 +1,7 @@
 """The command line itself: it is run, and says its version."""
 
+import contextlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -20,7 +22,15 @@ def main() -> None:
     signal.signal(signal.SIGTERM, end_on)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
         signal.signal(signal.SIGHUP, end_on)
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code and "WORLD_SIZE" in os.environ:
+        # One of several processes, under torchrun: what PyTorch keeps of a group that has lost one
+        # may abort while it is taken down, and hide the code.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

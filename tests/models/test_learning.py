@@ -72,8 +72,10 @@ def learned(
 
 @pytest.mark.parametrize(
     ("task", "shape"),
-    [(copy_task, PRE_NORM), (reverse_task, POST_NORM)],
-    ids=["copy, pre-norm", "reverse, post-norm"],
+    [
+        pytest.param(copy_task, PRE_NORM, id="copy, pre-norm", marks=pytest.mark.slow),
+        pytest.param(reverse_task, POST_NORM, id="reverse, post-norm"),
+    ],
 )
 def test_a_transformer_learns(
     task: Callable[..., list[Example]], shape: TransformerConfig, tmp_path: Path

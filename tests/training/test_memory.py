@@ -61,7 +61,7 @@ SETTINGS = [
         ("en", ["precision=float32", "max_updates=4", "accumulate=4"], 16),
         ("en", ["precision=float32", "max_updates=4", "recompute=true"], 61),
         # Of many shapes, since each has kernels of its own.
-        ("mixed", ["precision=bfloat16", "max_updates=40"], 61),
+        ("mixed", ["precision=bfloat16", "max_updates=20"], 61),
     ],
 )
 def test_the_estimate_is_near_the_memory_that_a_run_takes(
