@@ -96,11 +96,12 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
 def _plain(settings: Settings, seed: int, *, autocast: bool) -> tuple[float, float]:
     """The validation loss of nanoGPT's setting, and the seconds that measuring it took."""
     text = Path(settings["text"]).read_text()
-    ids = torch.tensor([sorted(set(text)).index(character) for character in text])
+    places = {character: place for place, character in enumerate(sorted(set(text)))}
+    ids = torch.tensor([places[character] for character in text])
     cut = int(0.9 * len(ids))
     training, valid = ids[:cut], ids[cut:]
     torch.manual_seed(seed)
-    model = PlainModel(len(set(text)))
+    model = PlainModel(len(places))
     decayed = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() == 1]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
@@ -120,8 +121,8 @@ def _plain(settings: Settings, seed: int, *, autocast: bool) -> tuple[float, flo
         )
         for group in optimizer.param_groups:
             group["lr"] = rate
-        places = torch.randint(len(training) - CONTEXT, (ROWS, 1))
-        loss = loss_of(training[places + reach])
+        begins = torch.randint(len(training) - CONTEXT, (ROWS, 1))
+        loss = loss_of(training[begins + reach])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
