@@ -69,7 +69,7 @@ def hold_kernels() -> None:
 
     oneDNN, and PyTorch's layer above it, each keep those of a thousand shapes; those of bfloat16
     products take gigabytes, and the shapes of sentence batches hardly recur. Fewer than these take
-    longer to train with; the layer above is not missed at all. Both read this at their first
+    longer to train with; the layer above is hardly missed. Both read this at their first
     product.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")

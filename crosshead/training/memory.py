@@ -24,7 +24,7 @@ LIBRARIES = 500_000_000
 
 KERNELS = 100_000_000
 """Bytes that oneDNN holds on a CPU for products in bfloat16, whose kernels and packed operands
-differ by shape: what was measured beyond the rest at `tiny`, its caches held by `hold_kernels`."""
+differ by shape: a round number, which a test of the estimate at `tiny` holds to what runs take."""
 
 MAPPED = 32 << 20
 """A block of more bytes is given back to the system when it is freed (glibc's largest
