@@ -11,9 +11,10 @@ from typing import Any
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
+from crosshead.filler import MARK, Filler
 from crosshead.pipelines import ScoredTranslation, Translation, Translator
 from crosshead.pipes import count_lines, read_groups
-from crosshead.terminal import json_line, note, open_output, watched
+from crosshead.terminal import json_line, note, open_output, table, watched
 from crosshead.training.log import Bar, Messages
 from crosshead.writer import Writer
 
@@ -63,6 +64,19 @@ def written(
         yield ("\n" if number else "") + prompt
         yield from writer.write(prompt, length=length, decode=decode, stop=stop, number=number)
         yield "\n"
+
+
+def filled(filler: Filler, text: str, top: int | None, jsonl: bool) -> str:
+    """What `fill` prints: the text with nothing hidden, and where asked for the candidates."""
+    found = filler.fill(text.replace("\\n", "\n"), 1 if top is None else top)
+    if jsonl:
+        return json_line(dataclasses.asdict(found))
+    lines = found.text + "\n"
+    for number, candidates in enumerate(found.candidates if top else [], 1):
+        rows = [[f"{MARK} {number}", "probability"]]
+        rows += [[repr(each.piece)[1:-1], f"{each.probability:.4f}"] for each in candidates]
+        lines += "\n" + table(rows, numbers=1)
+    return lines
 
 
 def _flag(key: str) -> str:

@@ -13,7 +13,7 @@ import shlex
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Protocol, Self
 
 import safetensors.torch
 import torch
@@ -34,7 +34,7 @@ from crosshead.files import (
     open_stored,
     read_metadata,
 )
-from crosshead.models.base import SequenceModel
+from crosshead.models.base import Model, Task
 from crosshead.models.registry import MODELS, AnyConfig
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
@@ -91,7 +91,7 @@ class BundleConfig(Config):
     format: int = Field(default=FORMAT, ge=1)
     # The version of crosshead that wrote the bundle.
     crosshead: str = __version__
-    task: Literal["translation", "language"] = "translation"
+    task: Task = "translation"
     model: AnyConfig
     # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
     joint_tokenizer: bool
@@ -115,7 +115,7 @@ class Bundle:
     """A trained model and what it takes to use it on text."""
 
     config: BundleConfig
-    model: SequenceModel
+    model: Model
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
 
@@ -126,21 +126,19 @@ class Bundle:
         The end token ends a translation; in text by itself it ends a line, and so begins one.
         """
         forbidden = {PAD, BOS, UNK, *self.target_tokenizer.line_breaks}
-        if self.config.task == "language":
+        if self.config.task != "translation":
             return Specials(EOS, NOTHING, tuple(sorted(forbidden)))
         return Specials(self.config.model.start_token, EOS, tuple(sorted(forbidden)))
 
 
-def build_model(config: AnyConfig, source_vocabulary: int, target_vocabulary: int) -> SequenceModel:
+def build_model(config: AnyConfig, source_vocabulary: int, target_vocabulary: int) -> Model:
     """A freshly initialised model of this shape, in training mode.
 
     A model of text by itself has one vocabulary, that of the target.
     """
-    sizes = {
-        "translation": (source_vocabulary, target_vocabulary),
-        "language": (target_vocabulary,),
-    }
-    return MODELS[config.architecture](config, *sizes[config.task])
+    both = config.task == "translation"
+    sizes = (source_vocabulary, target_vocabulary) if both else (target_vocabulary,)
+    return MODELS[config.architecture](config, *sizes)
 
 
 def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
@@ -277,7 +275,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         raise DamagedBundle(path, "truncated or damaged: no whole safetensors file") from None
 
 
-def _model_without_memory(directory: Path, config: BundleConfig) -> SequenceModel:
+def _model_without_memory(directory: Path, config: BundleConfig) -> Model:
     """The model of a configuration on the meta device: its shapes alone, however large.
 
     Nothing is initialised, and no random number drawn. Raises `DamagedBundle` where none can be.
@@ -290,7 +288,7 @@ def _model_without_memory(directory: Path, config: BundleConfig) -> SequenceMode
         raise DamagedBundle(directory / CONFIG, f"no such model can be: {reason}") from None
 
 
-def _fill(model: SequenceModel, weights: dict[str, Tensor], path: Path) -> None:
+def _fill(model: Model, weights: dict[str, Tensor], path: Path) -> None:
     """Give a model without memory its weights; raises what `check_weights` raises."""
     check_weights(model, weights, path)
     # One that is used twice stays one; copied, it does not change with the file, which is mapped

@@ -5,9 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from crosshead.bundle import BundleScore
+from crosshead.models.base import Task
 
 _METRIC_TYPES = {"chrF2": "chrf"}
 """What model hubs call a metric where it is not sacreBLEU's name in small letters."""
+
+_HUB_TASKS = {"translation": "translation", "language": "text-generation", "masked": "fill-mask"}
+"""What model hubs call a task."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class CardFacts:
     commands: list[str]  # what was typed to begin the run, and to resume it
     recipe: str  # the resolved recipe as TOML
     files: list[CardFile]
-    task: str  # "translation" or "language"
+    task: Task
     architecture: str
     unit: str  # what `size` counts: "pair", "token"
     size: int  # that training read, after filtering and without what was held out
@@ -57,7 +61,7 @@ def model_card(facts: CardFacts) -> str:
     sections = [
         front_matter(facts.name, languages, facts.scores, facts.task),
         f"# {facts.name}\n\n{_summary(facts)}",
-        USE[facts.task](),
+        use(facts.task),
         f"## Data\n\n{_data(facts)}",
         f"## Scores\n\n{_scores(facts)}",
         f"## Training\n\n{_training(facts)}",
@@ -70,7 +74,7 @@ def front_matter(
     name: str,
     languages: Sequence[str | None] = (),
     scores: Sequence[BundleScore] = (),
-    task: str = "translation",
+    task: Task = "translation",
 ) -> str:
     """The head of a card, in YAML.
 
@@ -81,7 +85,7 @@ def front_matter(
     known = [code for code in languages if code]
     if known:
         lines += ["language:", *(f"- {_yaml(code)}" for code in known)]
-    hub = {"translation": "translation", "language": "text-generation"}[task]
+    hub = _HUB_TASKS[task]
     lines += [
         "library_name: crosshead",
         f"pipeline_tag: {hub}",
@@ -113,11 +117,7 @@ def _yaml(text: str) -> str:
 
 
 def _summary(facts: CardFacts) -> str:
-    does = (
-        translates(facts.source_language, facts.target_language)
-        if facts.task == "translation"
-        else "writes text"
-    )
+    does = what_it_does(facts.task, facts.source_language, facts.target_language)
     units = {"pair": "sentence pairs", "token": "tokens"}[facts.unit]
     return (
         f"A model ({facts.architecture}) that {does}: {facts.parameters:,} parameters, trained "
@@ -125,7 +125,16 @@ def _summary(facts: CardFacts) -> str:
     )
 
 
-def translates(source: str | None, target: str | None) -> str:
+def what_it_does(task: Task, source: str | None, target: str | None) -> str:
+    """A clause: `translates from ... to ...`, with the languages that are known."""
+    return {
+        "translation": _translates(source, target),
+        "language": "writes text",
+        "masked": "finds what is hidden in a text",
+    }[task]
+
+
+def _translates(source: str | None, target: str | None) -> str:
     """`translates from ... to ...`, with the languages that are known."""
     known = [f" {word} `{code}`" for word, code in (("from", source), ("to", target)) if code]
     return "translates" + ("".join(known) or " from one language to another")
@@ -139,33 +148,34 @@ def fenced(language: str, text: str) -> str:
     return f"{fence}{language}\n{text.strip()}\n{fence}"
 
 
-def use() -> str:
+def use(task: Task = "translation") -> str:
     """The section that says how the bundle beside the card is used."""
-    python = """import crosshead
-
-translate = crosshead.load("DIR")
-translate(["A first line.", "Another."])"""
-    return (
-        f"## Use\n\n{fenced('sh', 'crosshead translate DIR input.txt')}\n\n"
-        f"{fenced('python', python)}\n\n`DIR` is the directory of this card."
-    )
-
-
-def use_of_text() -> str:
-    """As `use`, of a model of text by itself."""
-    python = """import crosshead
-
-write = crosshead.load("DIR")
-write("Once upon a time")"""
-    command = "crosshead generate DIR --prompt 'Once upon a time'"
+    command, name, call = _USE[task]
+    python = f'import crosshead\n\n{name} = crosshead.load("DIR")\n{call}'
     return (
         f"## Use\n\n{fenced('sh', command)}\n\n{fenced('python', python)}\n\n`DIR` is the "
         "directory of this card."
     )
 
 
-USE = {"translation": use, "language": use_of_text}
-"""How a bundle is used, by its task."""
+_USE: dict[Task, tuple[str, str, str]] = {
+    "translation": (
+        "crosshead translate DIR input.txt",
+        "translate",
+        'translate(["A first line.", "Another."])',
+    ),
+    "language": (
+        "crosshead generate DIR --prompt 'Once upon a time'",
+        "write",
+        'write("Once upon a time")',
+    ),
+    "masked": (
+        "crosshead fill DIR 'Once [MASK] a time'",
+        "fill",
+        'fill("Once [MASK] a time")',
+    ),
+}
+"""How a bundle is used, by its task: on the command line, and by which name and call in Python."""
 
 
 def _data(facts: CardFacts) -> str:

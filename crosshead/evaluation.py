@@ -1,7 +1,7 @@
 """How good translations are: BLEU, chrF and TER as sacreBLEU computes them, and perplexity."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from crosshead import __version__
 from crosshead.config import nearest
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
+from crosshead.filler import ScoredMasks
 from crosshead.pipelines import ScoredTranslation
 from crosshead.writer import ScoredText
 
@@ -153,25 +154,61 @@ def text_scores(text: ScoredText) -> list[CorpusScore]:
     """
     if not text.windows:
         raise DataError("no text to score: a token at the least has to follow another")
-    losses, tokens, characters = (np.array(column) for column in zip(*text.windows, strict=True))
+    signature = _signature(text.how, text.tokenizer)
+    return [
+        _window_score("perplexity", text.windows, _perplexity, f"per:token|{signature}"),
+        _window_score("bits per character", text.windows, _bits, f"per:character|{signature}"),
+    ]
+
+
+def masked_scores(text: ScoredMasks) -> list[CorpusScore]:
+    """Perplexity of a hidden token, and the share of them that were found, in per cent.
+
+    The intervals are those of the bootstrap over windows. Neither can be compared with that of a
+    model of what follows. Raises `DataError` where nothing was scored.
+    """
+    if not text.windows:
+        raise DataError("no text to score: it needs two tokens at least")
+    signature = f"per:hidden token|{_signature(text.how, text.tokenizer)}"
+    return [
+        _window_score("masked perplexity", text.windows, _perplexity, signature),
+        _window_score("masked accuracy", text.windows, _accuracy, signature),
+    ]
+
+
+def _window_score(
+    metric: str,
+    windows: Sequence[tuple[float, int, int]],
+    value: Callable[[Any, Any, Any], float],
+    signature: str,
+) -> CorpusScore:
+    """The value of all windows, from the sums of their columns, with its interval."""
+    columns = [np.array(column) for column in zip(*windows, strict=True)]
     rng = np.random.default_rng(SEED)
-    resamples = (rng.integers(len(losses), size=len(losses)) for _ in range(RESAMPLES))
-    drawn = [(losses[r].sum(), tokens[r].sum(), characters[r].sum()) for r in resamples]
-    common = (
-        f"bs:{RESAMPLES}|seed:{SEED}|{text.how}|tok:{text.tokenizer.kind}|"
-        f"vocab:{text.tokenizer.vocab_size}|version:crosshead-{__version__}"
+    resamples = (rng.integers(len(windows), size=len(windows)) for _ in range(RESAMPLES))
+    drawn = [value(*(column[rows].sum() for column in columns)) for rows in resamples]
+    low, high = map(float, np.percentile(drawn, [2.5, 97.5]))
+    whole = value(math.fsum(columns[0]), *(column.sum() for column in columns[1:]))
+    return CorpusScore(metric, float(whole), low, high, signature)
+
+
+def _perplexity(nats: float, tokens: int, _: int) -> float:
+    return _exp(nats / tokens)
+
+
+def _bits(nats: float, _: int, characters: int) -> float:
+    return nats / math.log(2) / max(1, characters)
+
+
+def _accuracy(_: float, tokens: int, hits: int) -> float:
+    return 100 * hits / tokens
+
+
+def _signature(how: str, tokenizer: Tokenizer) -> str:
+    return (
+        f"bs:{RESAMPLES}|seed:{SEED}|{how}|tok:{tokenizer.kind}|vocab:{tokenizer.vocab_size}|"
+        f"version:crosshead-{__version__}"
     )
-    nats, bits = math.fsum(losses), math.log(2)
-    perplexities = [_exp(n / t) for n, t, _ in drawn]
-    rates = [n / bits / max(1, c) for n, _, c in drawn]
-    found = []
-    for metric, per, value, draws in (
-        ("perplexity", "token", _exp(nats / tokens.sum()), perplexities),
-        ("bits per character", "character", nats / bits / max(1, characters.sum()), rates),
-    ):
-        low, high = map(float, np.percentile(draws, [2.5, 97.5]))
-        found.append(CorpusScore(metric, float(value), low, high, f"per:{per}|{common}"))
-    return found
 
 
 def _exp(value: float) -> float:

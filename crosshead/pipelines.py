@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import TypeVar, overload
 
 import torch
 from torch.nn import functional as F
@@ -18,10 +18,13 @@ from crosshead.decoding.candidates import length_penalty
 from crosshead.decoding.search import DecodeConfig, Hypothesis
 from crosshead.devices import choose_device, choose_threads, hold_kernels
 from crosshead.errors import BundleError, ConfigError, DataError
-from crosshead.models.base import SequenceModel
+from crosshead.filler import Filler
+from crosshead.models.base import SequenceModel, decodable
 from crosshead.sentences import join_parts, longest_stretch, split_long, split_sentences
 from crosshead.vocabulary import EOS
 from crosshead.writer import Writer
+
+T = TypeVar("T")
 
 MARGIN = 1.2
 """How far beyond the longest source of training a single sentence is still translated in one."""
@@ -77,8 +80,8 @@ def load(
     device: str = "auto",
     threads: int | None = None,
     precision: str = "float32",
-) -> "Translator | Writer":
-    """What the bundle at `path` does: a `Translator`, or the `Writer` of a model of text.
+) -> "Translator | Writer | Filler":
+    """What the bundle at `path` does: a `Translator`, `Writer` or `Filler`.
 
     `device` and `threads` are those of `choose_device` and `choose_threads`; without a number of
     threads PyTorch's stays as it is. `precision` is one of `PRECISIONS`: where the processor has
@@ -97,31 +100,17 @@ def load(
     return PIPELINES[bundle.config.task](bundle)
 
 
-def load_translator(
+def load_as(
+    kind: type[T],
     path: str | Path,
     device: str = "auto",
     threads: int | None = None,
     precision: str = "float32",
-) -> "Translator":
-    """`load` of a bundle that translates; raises `BundleError` for another besides."""
+) -> T:
+    """`load` of a bundle that does what `kind` does; raises `BundleError` for another besides."""
     found = load(path, device, threads, precision)
-    if not isinstance(found, Translator):
-        raise BundleError(
-            f"{path}: a model of text by itself, which does not translate; see `crosshead generate`"
-        )
-    return found
-
-
-def load_writer(
-    path: str | Path,
-    device: str = "auto",
-    threads: int | None = None,
-    precision: str = "float32",
-) -> Writer:
-    """`load` of a bundle that goes on with text; raises `BundleError` for another besides."""
-    found = load(path, device, threads, precision)
-    if not isinstance(found, Writer):
-        raise BundleError(f"{path}: a model that translates; see `crosshead translate`")
+    if not isinstance(found, kind):
+        raise BundleError(f"{path}: a model that {found.does}; see `crosshead {found.verb}`")
     return found
 
 
@@ -133,13 +122,15 @@ class Translator:
     (`translator.model`, a plain `torch.nn.Module`) may be moved to another device.
     """
 
+    does, verb = "translates", "translate"
+
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
 
     @property
     def model(self) -> SequenceModel:
         """The bundle's model."""
-        return self.bundle.model
+        return decodable(self.bundle.model)
 
     @property
     def device(self) -> torch.device:
@@ -356,9 +347,10 @@ class Translator:
         return rows
 
 
-PIPELINES: dict[str, type[Translator] | type[Writer]] = {
+PIPELINES: dict[str, type[Translator] | type[Writer] | type[Filler]] = {
     "translation": Translator,
     "language": Writer,
+    "masked": Filler,
 }
 """What a bundle does, by its task."""
 

@@ -16,7 +16,7 @@ import typer
 from crosshead.data.synthetic import Pair, date_pairs, write_date_files
 from crosshead.evaluation import exact_match
 from crosshead.inspection import cross_attention, plot_cross_attention
-from crosshead.pipelines import Translator, load_translator
+from crosshead.pipelines import Translator, load_as
 from crosshead.reports import how_to_resume, run_report
 from crosshead.terminal import guarded, note, program, put, stop_on_signals, table
 from crosshead.training.log import choose_display
@@ -60,7 +60,7 @@ def run(directory: Path) -> None:
         note(how_to_resume(summary))
         raise typer.Exit(request.exit_code)
     put(run_report(summary))
-    show(load_translator(out), directory, pairs.test, pairs.unseen_patterns)
+    show(load_as(Translator, out), directory, pairs.test, pairs.unseen_patterns)
 
 
 def show(translator: Translator, directory: Path, test: list[Pair], unseen: list[Pair]) -> None:

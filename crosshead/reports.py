@@ -15,21 +15,24 @@ from crosshead.bundle import Bundle, build_model
 from crosshead.config import nearest
 from crosshead.data.corpora import read_lines
 from crosshead.data.tokenizers import MOST_PIECES
-from crosshead.errors import ConfigError, UserError
+from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.evaluation import (
     METRICS,
     ComparedScore,
     CorpusScore,
     corpus_scores,
+    masked_scores,
     perplexity,
     text_scores,
 )
-from crosshead.pipelines import Translator, load_writer
+from crosshead.filler import Filler
+from crosshead.pipelines import Translator, load
 from crosshead.terminal import json_line, program, table
 from crosshead.training.log import counted
 from crosshead.training.presets import PRESETS
 from crosshead.training.recipe import compose
 from crosshead.training.run import LEFT_OUT, Summary
+from crosshead.writer import Writer
 
 
 def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) -> list[str]:
@@ -82,13 +85,25 @@ def text_evaluation(
     device: str,
     threads: int | None,
 ) -> list[CorpusScore]:
-    """The scores of a text by the model of text in `bundle`."""
+    """The scores of a text by the model of text in `bundle`.
+
+    Raises `ConfigError` for a stride or a memory where the model reads windows from both sides.
+    """
     lines = read_lines(text)
-    writer = load_writer(bundle, device, threads)
+    model = load(bundle, device, threads)
+    joined = "".join(f"{line}\n" for line in lines)
     with answering(None) as advance:
-        joined = "".join(f"{line}\n" for line in lines)
-        found = writer.score(joined, stride, memory, partial(advance, 0, 1))
-    return text_scores(found)
+        progress = partial(advance, 0, 1)
+        if isinstance(model, Filler):
+            if stride is not None or memory is not None:
+                raise ConfigError(
+                    "--stride and --memory are for models that go on with text; this one finds "
+                    "what is hidden, in windows as long as those of training"
+                )
+            return masked_scores(model.score(joined, progress))
+        if not isinstance(model, Writer):
+            raise BundleError(f"{bundle}: a model that {model.does}; give --source and --reference")
+        return text_scores(model.score(joined, stride, memory, progress))
 
 
 def translated(
@@ -146,7 +161,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         ["model", f"{model.architecture}, {model.shape()}"],
         ["parameters", f"{parameters:,}"],
         ["tokenizer", vocabulary],
-        *(_text_facts(bundle) if config.task == "language" else _translation_facts(bundle)),
+        *(_translation_facts(bundle) if config.task == "translation" else _text_facts(bundle)),
     ]
     rows += [
         [each.metric, f"{each.value:.2f} on {each.test_set} ({each.signature})"]
@@ -169,7 +184,7 @@ def _translation_facts(bundle: Bundle) -> list[list[str]]:
 
 
 def _text_facts(bundle: Bundle) -> list[list[str]]:
-    """What a bundle that goes on with text sees of it."""
+    """What a bundle for text by itself sees of it."""
     return [["context", f"{bundle.config.longest_source:,} tokens"]]
 
 
@@ -207,6 +222,7 @@ def run_report(summary: Summary) -> str:
     use = {
         "translation": f"Translate with: {program()} translate {out} FILE\n",
         "language": f"Write with: {program()} generate {out} --prompt TEXT\n",
+        "masked": f"Fill with: {program()} fill {out} TEXT\n",
     }
     parts.append(use[summary.task])
     return "\n".join(parts)

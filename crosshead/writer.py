@@ -13,7 +13,7 @@ from crosshead.data.stream import Stream, decode_text, encode_text
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.decoding.search import DecodeConfig, search, stream
 from crosshead.errors import ConfigError
-from crosshead.models.base import RememberingModel, SequenceModel
+from crosshead.models.base import RememberingModel, SequenceModel, decodable
 from crosshead.vocabulary import EOS
 
 SCORED_LOGITS = 2**25
@@ -45,6 +45,8 @@ class Writer:
     of the sample and its place say, so that the same call writes the same.
     """
 
+    does, verb = "goes on with text", "generate"
+
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
         self.tokenizer = bundle.target_tokenizer
@@ -52,7 +54,7 @@ class Writer:
     @property
     def model(self) -> SequenceModel:
         """The bundle's model."""
-        return self.bundle.model
+        return decodable(self.bundle.model)
 
     @property
     def device(self) -> torch.device:

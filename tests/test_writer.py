@@ -9,7 +9,8 @@ from crosshead.data.stream import Stream, decode_text, encode_text
 from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
-from crosshead.models.language import LanguageConfig, LanguageStackConfig
+from crosshead.models.language import LanguageConfig
+from crosshead.models.text import TextStackConfig
 from crosshead.models.transformer_xl import TransformerXLConfig
 from crosshead.vocabulary import EOS
 from crosshead.writer import Writer, _Shown
@@ -23,7 +24,7 @@ LEARNED = LanguageConfig(
 )
 
 
-def writer_of(tokenizer: Tokenizer, config: LanguageStackConfig = LEARNED) -> Writer:
+def writer_of(tokenizer: Tokenizer, config: TextStackConfig = LEARNED) -> Writer:
     torch.manual_seed(0)
     model = build_model(config, tokenizer.vocab_size, tokenizer.vocab_size).double().eval()
     bundle = BundleConfig(

@@ -8,6 +8,7 @@ from crosshead.cli.app import app
 from crosshead.cli.options import (
     BundleArgument,
     DeviceOption,
+    JsonlOption,
     PrecisionOption,
     ThreadsOption,
 )
@@ -49,10 +50,41 @@ def generate(
     the same text. In --prompt and --stop, \\n is a line break.
     """
     from crosshead import answers
-    from crosshead.pipelines import load_writer
+    from crosshead.pipelines import load_as
+    from crosshead.writer import Writer
 
-    writer = load_writer(bundle, device, threads, precision)
+    writer = load_as(Writer, bundle, device, threads, precision)
     flags = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     decode = answers.sampling_settings(writer.bundle.config.decode, greedy, flags)
     for text in answers.written(writer, prompt, length, samples, decode, stop):
         put(text)
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  crosshead fill runs/masked 'A man [MASK] a horse.'\n"
+    "  crosshead fill runs/masked 'A man [MASK] a [MASK].' --top 5"
+)
+def fill(
+    bundle: BundleArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="With [MASK] for a hidden token.")],
+    top: Annotated[
+        int | None, typer.Option(metavar="N", help="Show the N best candidates for each.")
+    ] = None,
+    jsonl: JsonlOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    precision: PrecisionOption = "float32",
+) -> None:
+    """Find what is hidden in a text.
+
+    For models that were trained on text with --model encoder. A [MASK] stands for one token: a
+    word, or as the tokenizer cuts them a part of one. Of several the surest is filled first, and
+    the others in its light. In TEXT, \\n is a line break.
+    """
+    from crosshead import answers
+    from crosshead.filler import Filler
+    from crosshead.pipelines import load_as
+
+    filler = load_as(Filler, bundle, device, threads, precision)
+    put(answers.filled(filler, text, top, jsonl))

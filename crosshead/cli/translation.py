@@ -64,10 +64,10 @@ def translate(
     length penalty. A line too long for the model is split at the ends of sentences, with a warning.
     """
     from crosshead import answers
-    from crosshead.pipelines import load_translator
+    from crosshead.pipelines import Translator, load_as
 
     answers.check_not_input(output, file)
-    translator = load_translator(bundle, device, threads, precision)
+    translator = load_as(Translator, bundle, device, threads, precision)
     flags = {
         "beam": beam,
         "length_penalty": length_penalty,
@@ -125,7 +125,7 @@ def evaluate(
     """
     from crosshead import reports
     from crosshead.data.corpora import read_aligned
-    from crosshead.pipelines import load_translator
+    from crosshead.pipelines import Translator, load_as
 
     if text is not None:
         scores = reports.text_evaluation(bundle, text, stride, memory, device, threads)
@@ -135,7 +135,7 @@ def evaluate(
         raise UserError("give --source and --reference, or --text for a model of text by itself")
     names = reports.metric_names(metrics, tokenize, ["perplexity"])
     sources, references = read_aligned(source, reference)
-    translator = load_translator(bundle, device, threads)
+    translator = load_as(Translator, bundle, device, threads)
     flags = {"beam": beam, "length_penalty": length_penalty}
     scores = reports.evaluation(translator, sources, references, names, tokenize, flags)
     put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
@@ -167,14 +167,16 @@ def compare(
     from crosshead import reports
     from crosshead.data.corpora import read_aligned
     from crosshead.evaluation import compare as compare_systems
-    from crosshead.pipelines import load_translator
+    from crosshead.pipelines import Translator, load_as
 
     names = reports.metric_names(metrics, tokenize)
     reports.check_distinct(bundles)
     sources, references = read_aligned(source, reference)
     flags = {"beam": beam, "length_penalty": length_penalty}
     systems: dict[str, Sequence[str]] = {
-        str(bundle): reports.translated(load_translator(bundle, device, threads), sources, flags)
+        str(bundle): reports.translated(
+            load_as(Translator, bundle, device, threads), sources, flags
+        )
         for bundle in bundles
     }
     scores = compare_systems(systems, references, names, tokenize)
@@ -199,9 +201,9 @@ def score(
     """
     from crosshead import answers
     from crosshead.data.corpora import read_aligned
-    from crosshead.pipelines import load_translator
+    from crosshead.pipelines import Translator, load_as
 
     sources, targets = read_aligned(source, target)
-    translator = load_translator(bundle, device, threads)
+    translator = load_as(Translator, bundle, device, threads)
     for text in answers.scored(translator, sources, targets, jsonl):
         put(text)

@@ -33,6 +33,10 @@ from crosshead.files import atomic_write, open_stored
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 SPACE = "\u2581"
+
+_WALL = "\U0010ffff"
+"""No character, so no vocabulary has it: it is spelled in bytes, which merge with nothing."""
+
 ESCAPE = "\x1a"  # U+001A SUBSTITUTE, the control character least likely to mean anything
 UNKNOWN_MARK = "\u2585"  # SentencePiece's own mark in training: it drops lines that contain it
 RESERVED = ESCAPE + SPACE + UNKNOWN_MARK
@@ -93,6 +97,20 @@ class SubwordTokenizer:
         texts = [_escape(line) for line in lines]
         found: list[list[int]] = self._processor.encode(texts, num_threads=1)
         return found
+
+    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
+        """The ids of a line of which pieces are missing: `gap` between each two of its parts.
+
+        A space before a gap belongs to the piece that is missing.
+        """
+        *before, last = parts
+        first, *rest = [*(part.removesuffix(" ") for part in before), last]
+        wall = self.encode(_WALL)
+        ids = self.encode(first)
+        for part in rest:
+            # Behind the wall, the part does not begin a line.
+            ids += [gap, *self.encode(_WALL + part)[len(wall) :]]
+        return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; padding, begin and end are left out.

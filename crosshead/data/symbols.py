@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -50,6 +50,10 @@ class ListedTokenizer(ABC):
         """`encode` for many lines."""
         return [self.encode(line, rng) for line in lines]
 
+    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
+        """The ids of a line of which symbols are missing: `gap` between each two of its parts."""
+        return _with_gaps([self.encode(part) for part in parts], gap)
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; padding, begin and end are left out."""
         return self._between.join([self._pieces[index] for index in ids if index >= UNK])
@@ -89,6 +93,25 @@ class WordTokenizer(ListedTokenizer):
         """The special pieces, the empty word, then the most frequent words."""
         counts = Counter(word for line in lines for word in line.split(" "))
         return cls(_most_frequent(counts, [*special, ""], vocab_size), special)
+
+    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
+        """The ids of a line of which words are missing: `gap` between each two of its parts.
+
+        Raises `DataError` for a gap that is not between spaces, as words are.
+        """
+        for number, (left, right) in enumerate(pairwise(parts), 1):
+            begins = left.endswith(" ") or (number == 1 and not left)
+            ends = right.startswith(" ") or (number == len(parts) - 1 and not right)
+            if not begins or not ends:
+                raise DataError(
+                    f"gap {number} of the line is a part of a word, and this model knows whole "
+                    "words: leave a space on each side of it"
+                )
+        inner = [
+            part[number > 0 :] if number == len(parts) - 1 else part[number > 0 : -1]
+            for number, part in enumerate(parts)
+        ]
+        return super().encode_gaps(inner, gap)
 
     def _split(self, text: str) -> Iterable[str]:
         return text.split(" ") if text else []
@@ -161,6 +184,10 @@ class ByteTokenizer:
         """`encode` for many lines."""
         return [self.encode(line, rng) for line in lines]
 
+    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
+        """The ids of a line of which bytes are missing: `gap` between each two of its parts."""
+        return _with_gaps([self.encode(part) for part in parts], gap)
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; padding, begin and end are left out."""
         return b"".join([self._bytes[index] for index in ids]).decode("utf-8", "replace")
@@ -218,6 +245,12 @@ def string_list(metadata: dict[str, Any], key: str) -> list[str]:
     if not isinstance(found, list) or not all(isinstance(piece, str) for piece in found):
         raise ValueError(f"{key!r} is not a list of strings")
     return found
+
+
+def _with_gaps(parts: Sequence[list[int]], gap: int) -> list[int]:
+    """The parts as one list, with `gap` between each two."""
+    first, *rest = parts
+    return [*first, *chain.from_iterable([gap, *part] for part in rest)]
 
 
 def _most_frequent(counts: Counter[str], fixed: Sequence[str], vocab_size: int) -> list[str]:

@@ -138,6 +138,10 @@ class Tokenizer(Protocol):
         """`encode` for many lines, faster than one at a time."""
         ...
 
+    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
+        """The ids of a line of which something is missing: `gap` between each two of its parts."""
+        ...
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; padding, begin and end are left out, unknown is `<unk>`."""
         ...

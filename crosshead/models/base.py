@@ -33,11 +33,14 @@ class Numbers(NamedTuple):
     """Of the weights those in one piece: a layer's attention."""
 
 
-class ModelConfig(Config):
+Task = Literal["translation", "language", "masked"]
+"""What a model is for: a target given a source, text by itself, or what is hidden in a text."""
+
+
+class ModelConfig(Config, ABC):
     """The shape of a model; `architecture` says which."""
 
-    task: ClassVar[Literal["translation", "language"]] = "translation"
-    """What it is for: a target given a source, or text by itself."""
+    task: ClassVar[Task] = "translation"
 
     architecture: str
     d_model: int = Field(512, ge=1)
@@ -59,24 +62,21 @@ class ModelConfig(Config):
         """The number of positions that a sequence may have; None where there is no end."""
         return None
 
+    @abstractmethod
     def shape(self) -> str:
         """Its layers and widths, in a clause."""
-        raise NotImplementedError
 
+    @abstractmethod
     def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
         """How many numbers are held at the peak of an update, counted from the code.
 
         `weights` says whether attention keeps its weights, as `explicit` does and the kernels of a
         GPU do not; `recompute` that each layer keeps its inputs alone.
         """
-        raise NotImplementedError
 
 
-class SequenceModel(nn.Module, ABC):
-    """A model that says what follows, of a target given a source or of text by itself.
-
-    `start` and `step` decode: see `crosshead.decoding.protocol`.
-    """
+class Model(nn.Module, ABC):
+    """A model that says which token belongs to each position: all that training knows of it."""
 
     config: ModelConfig
     projection: nn.Linear
@@ -84,7 +84,7 @@ class SequenceModel(nn.Module, ABC):
 
     @abstractmethod
     def features(self, *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
-        """What the last layer says at every position of what is written.
+        """What the last layer says at every position that a token is predicted at.
 
         Its inputs are a source `B S` and a shifted target `B T`, or, of a model of text by itself,
         tokens `B T` alone. The projection of the features is `forward`; a loss that never holds all
@@ -92,8 +92,24 @@ class SequenceModel(nn.Module, ABC):
         """
 
     def forward(self, *inputs: Int[Tensor, "B _"]) -> Float[Tensor, "B _ V"]:
-        """Logits of the token after each that is written; inputs as those of `features`."""
+        """Logits of the token of each position; inputs as those of `features`."""
         return self.projection(self.features(*inputs))
+
+    def layers(self) -> Iterable[nn.Module]:
+        """The layers that it is a stack of: each computes with its own weights alone."""
+        return ()
+
+    def called_alone(self) -> Iterable[nn.Module]:
+        """Parts of layers that also compute when their layer does not."""
+        return ()
+
+
+class SequenceModel(Model):
+    """A model that says what follows, of a target given a source or of text by itself.
+
+    The logits of a position are those of the token after the one that stands there. `start` and
+    `step` decode: see `crosshead.decoding.protocol`.
+    """
 
     @abstractmethod
     def start(self, source: Int[Tensor, "B S"]) -> Any:
@@ -113,13 +129,12 @@ class SequenceModel(nn.Module, ABC):
         """The logits of the token that follows each of `features`."""
         return self.projection(features)
 
-    def layers(self) -> Iterable[nn.Module]:
-        """The layers that it is a stack of: each computes with its own weights alone."""
-        return ()
 
-    def called_alone(self) -> Iterable[nn.Module]:
-        """Parts of layers that also compute when their layer does not."""
-        return ()
+def decodable(model: Model) -> SequenceModel:
+    """A model as one that says what follows; raises `TypeError` for one that does not."""
+    if not isinstance(model, SequenceModel):
+        raise TypeError(f"{type(model).__name__} does not say what follows: it cannot be searched")
+    return model
 
 
 class RememberingModel(SequenceModel):

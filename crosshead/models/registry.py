@@ -4,15 +4,21 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator, Field
 
-from crosshead.models.base import ModelConfig, SequenceModel
+from crosshead.models.base import Model, ModelConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
+from crosshead.models.encoder import EncoderConfig, TransformerEncoder
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 
 _Configs = (
-    TransformerConfig | ConvolutionalConfig | LanguageConfig | RecurrentConfig | TransformerXLConfig
+    TransformerConfig
+    | ConvolutionalConfig
+    | EncoderConfig
+    | LanguageConfig
+    | RecurrentConfig
+    | TransformerXLConfig
 )
 
 CONFIGS: tuple[type[ModelConfig], ...] = get_args(_Configs)
@@ -30,9 +36,10 @@ AnyConfig = Annotated[
 ]
 """The configuration of any model; `architecture` says of which, by default a Transformer."""
 
-MODELS: dict[str, type[SequenceModel]] = {
+MODELS: dict[str, type[Model]] = {
     "transformer": Transformer,
     "convolutional": Convolutional,
+    "encoder": TransformerEncoder,
     "language": TransformerLanguageModel,
     "recurrent": Recurrent,
     "transformer-xl": TransformerXL,

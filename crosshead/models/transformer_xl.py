@@ -12,11 +12,12 @@ from crosshead.attention.cache import Cache, Memory
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import TransformerXLScore
 from crosshead.models.base import Numbers, RememberingModel, Shape
-from crosshead.models.language import LanguageModel, LanguageStackConfig, select
+from crosshead.models.language import LanguageModel, select
 from crosshead.models.stack import branch_gain
+from crosshead.models.text import TextStackConfig
 
 
-class TransformerXLConfig(LanguageStackConfig):
+class TransformerXLConfig(TextStackConfig):
     """The shape of a Transformer-XL."""
 
     architecture: Literal["transformer-xl"] = "transformer-xl"

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from crosshead.bundle import build_model
 from crosshead.evaluation import bleu
 from crosshead.files import atomic_write, make_directory
+from crosshead.models.base import decodable
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig
@@ -205,7 +206,7 @@ def spelling(
         found: dict[str, list[float]] = json.loads(place.read_text())["found"]
         return found
     with drawn_from(seed) as generator:
-        model = build_model(shape, VOCABULARY, VOCABULARY)
+        model = decodable(build_model(shape, VOCABULARY, VOCABULARY))
     learn(model, how.lengths, generator, most=how.updates, rate=rate)
     found = {"words": [], "whole": []}
     for length in how.tested:

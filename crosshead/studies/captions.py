@@ -20,7 +20,7 @@ from crosshead.decoding.search import DecodeConfig
 from crosshead.files import atomic_write, make_directory
 from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
-from crosshead.pipelines import Translator, load_translator
+from crosshead.pipelines import Translator, load_as
 from crosshead.studies.lexicon import VOCABULARY, as_text, sentences, translated
 from crosshead.studies.study import Say
 from crosshead.training.checkpoint import list_checkpoints
@@ -167,7 +167,7 @@ def trained(corpus: Corpus, name: str, recipe: Recipe) -> Translator:
             train(recipe, place, resume=begun, force=not begun, command="crosshead study")
         finally:
             torch.set_num_threads(threads)
-    return load_translator(place, recipe.train.device)
+    return load_as(Translator, place, recipe.train.device)
 
 
 def greedily(translator: Translator, source: list[str]) -> list[str]:

@@ -11,7 +11,6 @@ from torch import Generator
 from crosshead.bundle import build_model
 from crosshead.data.batching import Batch, collate
 from crosshead.devices import choose_device
-from crosshead.models.base import SequenceModel
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
@@ -89,7 +88,7 @@ class Trainee:
     """A model, and the time that its updates take."""
 
     def __init__(self, config: AnyConfig, device: torch.device) -> None:
-        self.model: SequenceModel = build_model(config, VOCABULARY, VOCABULARY).to(device)
+        self.model = build_model(config, VOCABULARY, VOCABULARY).to(device)
         self.optimizer = Optimizer(
             self.model, TrainConfig.model_validate({"max_updates": 1, "learning_rate": 1e-4})
         )

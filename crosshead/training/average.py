@@ -16,7 +16,7 @@ from crosshead.bundle import (
     set_weights,
     weights_of,
 )
-from crosshead.card import fenced, front_matter, translates, use
+from crosshead.card import fenced, front_matter, use, what_it_does
 from crosshead.errors import BundleError, UserError
 from crosshead.training.checkpoint import average_weights
 from crosshead.training.directory import check_utf8
@@ -76,13 +76,14 @@ def _pieces(bundle: Bundle) -> tuple[list[str], list[str]]:
 
 def _card(name: str, config: BundleConfig, directories: Sequence[Path], command: str) -> str:
     languages = config.source_language, config.target_language
+    does = what_it_does(config.task, *languages)
     sources = "\n".join(f"- `{directory}`" for directory in directories)
     sections = [
-        front_matter(name, languages),
-        f"# {name}\n\nA Transformer that {translates(*languages)}. Its weights are the mean of "
-        f"those of {len(directories)} bundles, whose cards say what they were trained on:",
+        front_matter(name, languages, task=config.task),
+        f"# {name}\n\nA model ({config.model.architecture}) that {does}. Its weights are the "
+        f"mean of those of {len(directories)} bundles, whose cards say what they were trained on:",
         sources,
-        use(),
+        use(config.task),
         "## Scores\n\nNone was measured: `crosshead evaluate` does.",
         "## Origin",
         *([fenced("sh", command)] if command else []),

@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from crosshead.devices import choose_device
 from crosshead.errors import ConfigError, UserError
-from crosshead.models.base import SequenceModel
+from crosshead.models.base import Model
 from crosshead.training.log import counted
 
 _LONGEST_WORD = 256
@@ -154,7 +154,7 @@ def _is_loss(error: RuntimeError) -> bool:
     return isinstance(error, dist.DistError) or any(words in str(error) for words in _GONE)
 
 
-def shard(model: SequenceModel) -> None:
+def shard(model: Model) -> None:
     """Leave to each process its share of every weight: as many rows of each as any other, or fewer.
 
     Weights become `DTensor`s. What computes, a layer or the whole, is given its weights for as long

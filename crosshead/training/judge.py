@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,7 +12,8 @@ from crosshead.bundle import Bundle, BundleConfig, BundleScore, build_model, set
 from crosshead.data.batching import Batch, collate, example_lengths, plan_in_order
 from crosshead.data.stream import Windows
 from crosshead.decoding.search import DecodeConfig
-from crosshead.evaluation import bleu, corpus_scores, text_scores
+from crosshead.evaluation import bleu, corpus_scores, masked_scores, text_scores
+from crosshead.filler import Filler, hidden_windows
 from crosshead.models.base import RememberingModel
 from crosshead.pipelines import Translator
 from crosshead.training.corpus import Corpus, Stopped
@@ -22,10 +24,12 @@ from crosshead.training.text import TextCorpus
 from crosshead.training.updater import batch_loss
 from crosshead.writer import Writer
 
+C = TypeVar("C", bound=Corpus)
+
 GREEDY = DecodeConfig(beam=1)
 
 
-class Judge(ABC):
+class Judge(ABC, Generic[C]):
     """Validation in float32, with weights that somebody else trains.
 
     All of it raises `Stopped`, after the batch that is under way, once `should_stop` says so.
@@ -34,12 +38,12 @@ class Judge(ABC):
     def __init__(
         self,
         recipe: Recipe,
-        corpus: Corpus,
+        corpus: C,
         reach: int,
         device: torch.device,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.recipe, self.device = recipe, device
+        self.recipe, self.corpus, self.device = recipe, corpus, device
         self.should_stop = should_stop
         source, target = corpus.source_tokenizer, corpus.target_tokenizer
         config = BundleConfig(
@@ -90,19 +94,8 @@ class Judge(ABC):
             raise Stopped
 
 
-class TranslationJudge(Judge):
+class TranslationJudge(Judge[ParallelCorpus]):
     """Judges by the loss of the references, and by what is translated."""
-
-    def __init__(
-        self,
-        recipe: Recipe,
-        corpus: ParallelCorpus,
-        reach: int,
-        device: torch.device,
-        should_stop: Callable[[], bool] = lambda: False,
-    ) -> None:
-        super().__init__(recipe, corpus, reach, device, should_stop)
-        self.corpus = corpus
 
     def how(self) -> str:
         """How translations are searched."""
@@ -136,19 +129,8 @@ class TranslationJudge(Judge):
         return [best[0].text for best in found]
 
 
-class TextJudge(Judge):
+class TextJudge(Judge[TextCorpus]):
     """Judges by the loss of the validation text, in windows as those of training."""
-
-    def __init__(
-        self,
-        recipe: Recipe,
-        corpus: TextCorpus,
-        reach: int,
-        device: torch.device,
-        should_stop: Callable[[], bool] = lambda: False,
-    ) -> None:
-        super().__init__(recipe, corpus, reach, device, should_stop)
-        self.corpus = corpus
 
     def how(self) -> str:
         """How much a model sees of what stands before."""
@@ -171,3 +153,26 @@ class TextJudge(Judge):
         writer = Writer(self.bundle_of(weights))
         found = writer.score_ids(self.corpus.valid, progress=lambda share: self._check())
         return [BundleScore.of(each, "validation") for each in text_scores(found)]
+
+
+class MaskedJudge(Judge[TextCorpus]):
+    """Judges by the loss of what is hidden in the validation text."""
+
+    def how(self) -> str:
+        """How much a model sees around what is hidden."""
+        return f"windows of {self.corpus.context:,} tokens"
+
+    def validate(self, weights: dict[str, Tensor]) -> Validation:
+        """The loss of what is hidden: the same tokens each time."""
+        self.bundle_of(weights)
+        corpus = self.corpus
+        windows = hidden_windows(corpus.valid, corpus.context, corpus.target_tokenizer.vocab_size)
+        plan = windows.in_order(self.recipe.train.batch_tokens)
+        loss, nll = self._losses(windows.collate(rows.tolist()) for rows in plan)
+        return Validation(loss, nll, {})
+
+    def scores(self, weights: dict[str, Tensor]) -> list[BundleScore]:
+        """How well the model finds what is hidden."""
+        filler = Filler(self.bundle_of(weights))
+        found = filler.score_ids(self.corpus.valid, progress=lambda share: self._check())
+        return [BundleScore.of(each, "validation") for each in masked_scores(found)]

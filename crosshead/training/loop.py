@@ -11,7 +11,7 @@ from torch import Tensor
 
 from crosshead.data.batching import Epoch
 from crosshead.errors import UserError, is_out_of_memory
-from crosshead.models.base import SequenceModel
+from crosshead.models.base import Model
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
 from crosshead.training.corpus import Stopped
 from crosshead.training.distributed import ALONE, World
@@ -80,7 +80,7 @@ class Lead:
 class Training:
     """All that a run works with."""
 
-    model: SequenceModel
+    model: Model
     optimizer: Optimizer
     config: TrainConfig
     epochs: Callable[[int], Epoch]

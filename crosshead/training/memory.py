@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from crosshead.attention.dropout import drawing_twice
 from crosshead.bundle import build_model
 from crosshead.errors import ConfigError, DataError
-from crosshead.models.base import ModelConfig, Numbers, SequenceModel, Shape
+from crosshead.models.base import Model, ModelConfig, Numbers, Shape
 from crosshead.training.corpus import Corpus
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
@@ -43,7 +43,7 @@ class Room(NamedTuple):
     """What bounds it, in a clause."""
 
 
-def recompute_activations(model: SequenceModel) -> None:
+def recompute_activations(model: Model) -> None:
     """Keep of each layer its inputs alone, and compute the rest again on the way back.
 
     Activation checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost") of

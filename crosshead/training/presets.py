@@ -98,6 +98,11 @@ _LANGUAGE: dict[str, Sections] = {
     },
 }
 
+_ENCODER: dict[str, Sections] = {
+    size: {name: table for name, table in sections.items() if name != "decode"}
+    for size, sections in _LANGUAGE.items()
+}
+
 _TRANSFORMER_XL: dict[str, Sections] = {
     "tiny": {
         **_LANGUAGE["tiny"],
@@ -110,6 +115,7 @@ PRESETS: dict[str, dict[str, Sections]] = {
     "recurrent": _RECURRENT,
     "convolutional": _CONVOLUTIONAL,
     "language": _LANGUAGE,
+    "encoder": _ENCODER,
     "transformer-xl": _TRANSFORMER_XL,
 }
 """By architecture, then by size. `base` and `big` are those of Vaswani et al. 2017, Table 3, and

@@ -144,10 +144,10 @@ class Recipe(Config):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.model.task == "language":
-            self._check_text()
-        else:
+        if self.model.task == "translation":
             self._check_pairs()
+        else:
+            self._check_text()
         return self
 
     def _check_text(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -160,7 +161,7 @@ def _training(setup: Setup, lead: Lead | None) -> Training:
 @contextlib.contextmanager
 def _under_way(
     setup: Setup, out: Path, display: Display, should_stop: Callable[[], bool]
-) -> Iterator[tuple[Lead, Judge]]:
+) -> Iterator[tuple[Lead, Judge[Any]]]:
     """A block in which the run trains: its files are begun, and its log is open."""
     recipe, corpus, machine, progress = setup.recipe, setup.corpus, setup.machine, setup.progress
     if kept_beside(out).is_dir():
@@ -199,7 +200,7 @@ def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -
     return f"; the last batch is in {path} ({how})"
 
 
-def _finish(setup: Setup, out: Path, judge: Judge, lead: Lead, reason: str) -> Summary:
+def _finish(setup: Setup, out: Path, judge: Judge[Any], lead: Lead, reason: str) -> Summary:
     """Choose the weights, score them, and write the bundle and the picture of the run.
 
     Raises `Stopped` where somebody asks for the end before the bundle is written.
@@ -236,7 +237,7 @@ def _finish(setup: Setup, out: Path, judge: Judge, lead: Lead, reason: str) -> S
     return Summary(out, reason, False, progress, size, clause, scores, how, task=task)
 
 
-def _choose_weights(setup: Setup, lead: Lead, judge: Judge) -> tuple[dict[str, Tensor], str]:
+def _choose_weights(setup: Setup, lead: Lead, judge: Judge[Any]) -> tuple[dict[str, Tensor], str]:
     """The best single weights or the average of the last checkpoints, by validation."""
     config, progress = setup.recipe.train, setup.progress
     best = load_best(lead.directory)

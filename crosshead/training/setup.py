@@ -10,7 +10,7 @@ import torch
 
 from crosshead.bundle import CHECKPOINTS, build_model, check_weights, load_bundle, weights_of
 from crosshead.errors import BundleError, UserError
-from crosshead.models.base import SequenceModel
+from crosshead.models.base import Model
 from crosshead.training.checkpoint import (
     BEST,
     DamagedCheckpoint,
@@ -42,7 +42,7 @@ class Setup:
     recipe: Recipe
     machine: Machine
     corpus: Corpus
-    model: SequenceModel
+    model: Model
     optimizer: Optimizer
     progress: Progress
     world: World
@@ -195,7 +195,7 @@ def _other_rate(began: TrainConfig, now: TrainConfig) -> list[str]:
     ]
 
 
-def _keep_best(progress: Progress, model: SequenceModel, directory: Path) -> list[str]:
+def _keep_best(progress: Progress, model: Model, directory: Path) -> list[str]:
     """Make sure of the weights that validated best, which are needed at the end of the run.
 
     Where their file is missing or damaged they are those of their checkpoint, if it is kept, and

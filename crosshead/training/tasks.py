@@ -1,27 +1,29 @@
 """What a model is trained to do: how its data is read, and how it is judged."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crosshead.bundle import Bundle
 from crosshead.training.corpus import Corpus
-from crosshead.training.judge import Judge, TextJudge, TranslationJudge
+from crosshead.training.judge import Judge, MaskedJudge, TextJudge, TranslationJudge
 from crosshead.training.parallel import read_parallel
 from crosshead.training.recipe import Recipe
-from crosshead.training.text import read_text
+from crosshead.training.text import MaskedCorpus, read_text
 
 
 class Task(NamedTuple):
     """One kind of data."""
 
     read: Callable[..., Corpus]
-    judge: Callable[..., Judge]
+    judge: Callable[..., Judge[Any]]
 
 
 TASKS = {
     "translation": Task(read_parallel, TranslationJudge),
     "language": Task(read_text, TextJudge),
+    "masked": Task(partial(read_text, kind=MaskedCorpus), MaskedJudge),
 }
 """By the `task` of a model's configuration."""
 

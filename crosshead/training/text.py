@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from crosshead.bundle import Bundle
 from crosshead.card import CardFile
 from crosshead.data.batching import Epoch
 from crosshead.data.corpora import DataConfig, file_sha256, read_lines
+from crosshead.data.masking import MaskedWindows
 from crosshead.data.stream import Stream, Windows, decode_text, epoch_windows
 from crosshead.data.tokenizers import Tokenizer, load_tokenizer
 from crosshead.errors import ConfigError, DataError
@@ -47,7 +49,7 @@ class TextCorpus(Corpus):
         """Those of the windows, from the beginning on."""
         return Windows(self.stream.ids, self.context).lengths
 
-    def epochs(self, recipe: Recipe) -> Callable[[int], Windows]:
+    def epochs(self, recipe: Recipe) -> Callable[[int], Epoch]:
         """The windows of an epoch, which begin elsewhere in each."""
         seed = recipe.train.seed
         return lambda epoch: epoch_windows(self.stream, self.context, seed, epoch)
@@ -97,14 +99,33 @@ class TextCorpus(Corpus):
         return "\n".join(texts) + "\n", "--text"
 
 
+class MaskedCorpus(TextCorpus):
+    """The same, for a model that is to find what is hidden in it."""
+
+    def epochs(self, recipe: Recipe) -> Callable[[int], Epoch]:
+        """The windows of an epoch; which begin elsewhere, and hide other tokens, in each."""
+        seed, vocabulary = recipe.train.seed, self.target_tokenizer.vocab_size
+
+        def windows(epoch: int) -> MaskedWindows:
+            text = epoch_windows(self.stream, self.context, seed, epoch)
+            return MaskedWindows(text, vocabulary, (seed, epoch))
+
+        return windows
+
+    def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
+        """Some windows as text, with nothing hidden."""
+        return super().records(cast(MaskedWindows, epoch).windows, rows)
+
+
 def read_text(
     recipe: Recipe,
     base: Bundle | None,
     resumed: Path | None,
     say: Callable[[str], None] = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
+    kind: type[TextCorpus] = TextCorpus,
 ) -> TextCorpus:
-    """Read, split and tokenize the text of a recipe, all of it in memory.
+    """Read, split and tokenize the text of a recipe, all of it in memory, as a corpus of `kind`.
 
     The files follow each other as one text. Without validation files its last characters, a share
     `data.valid_share`, are held out. The tokenizer is that of the bundle `base` or of the run
@@ -138,7 +159,7 @@ def read_text(
                 f"{', '.join(data.text)}: {found.characters:,} characters to {name} on; a model "
                 "of text needs two tokens at least"
             )
-    return TextCorpus(
+    return kind(
         config, tokenizer, tokenizer, files, stream, held, data.context, not data.valid_text
     )
 

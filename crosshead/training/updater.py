@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from crosshead.attention.dropout import drawing_from
 from crosshead.data.batching import Batch, Epoch
 from crosshead.errors import is_out_of_memory
-from crosshead.models.base import SequenceModel
+from crosshead.models.base import Model
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World
 from crosshead.training.loss import LossSums, fused_cross_entropy
@@ -63,7 +63,7 @@ class Updater:
 
     def __init__(
         self,
-        model: SequenceModel,
+        model: Model,
         optimizer: Optimizer,
         config: TrainConfig,
         progress: Progress,
@@ -193,7 +193,7 @@ class Updater:
         return self.progress.parts * len(self._models) * self.world.size
 
 
-def twin_of(model: SequenceModel) -> SequenceModel:
+def twin_of(model: Model) -> Model:
     """A copy of the model with the same weights, in one memory, and gradients of its own."""
     sharing = {id(each): nn.Parameter(each.data) for each in model.parameters()}
     return copy.deepcopy(model, sharing)
@@ -211,7 +211,7 @@ def _replicated(model: nn.Module) -> DistributedDataParallel:
 class _BatchLoss(nn.Module):
     """`batch_loss` as a module, which is what PyTorch replicates."""
 
-    def __init__(self, model: SequenceModel, config: TrainConfig) -> None:
+    def __init__(self, model: Model, config: TrainConfig) -> None:
         super().__init__()
         self.model, self.smoothing = model, config.label_smoothing
 

@@ -1,0 +1,173 @@
+"""A bundle of a masked language model as a function: it finds what is hidden in a text."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from crosshead.bundle import Bundle
+from crosshead.data.masking import MaskedWindows
+from crosshead.data.stream import Stream, Windows, decode_text, pieces_of
+from crosshead.data.tokenizers import Tokenizer
+from crosshead.errors import ConfigError, DataError
+from crosshead.models.base import Model
+from crosshead.vocabulary import EOS, MASK, PAD, UNK
+
+MARK = "[MASK]"
+"""What stands in a text for a token that is hidden."""
+
+SCORED_LOGITS = 2**25
+"""Logits that scoring holds at once: 128 MiB of float32."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token that may stand where one is hidden."""
+
+    piece: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text in which everything hidden was found."""
+
+    text: str
+    candidates: list[list[Candidate]]
+    """For each mark, in the order of the text, the most probable tokens when it was filled."""
+
+
+@dataclass(frozen=True)
+class ScoredMasks:
+    """How well a model finds what is hidden in a text, window by window."""
+
+    windows: list[tuple[float, int, int]]
+    """Of each the negative log-likelihood in nats of what was hidden, its tokens, and how many of
+    them the model thought the most probable."""
+    how: str
+    """What was hidden, as part of a signature."""
+    tokenizer: Tokenizer
+
+
+class Filler:
+    """Finds the tokens that are hidden in a text, each behind a `[MASK]`.
+
+    A call takes a text and returns it filled; `fill` says more about each mark.
+    """
+
+    does, verb = "finds what is hidden in a text", "fill"
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self.tokenizer = bundle.target_tokenizer
+
+    @property
+    def model(self) -> Model:
+        """The bundle's model."""
+        return self.bundle.model
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    @property
+    def context(self) -> int:
+        """The tokens that the model sees at once, as it did in training."""
+        return self.bundle.config.longest_source
+
+    def __call__(self, text: str) -> str:
+        """The text with the most probable token in the place of each `[MASK]`."""
+        return self.fill(text).text
+
+    @torch.inference_mode()
+    def fill(self, text: str, top: int = 1) -> Filled:
+        """Put a token in the place of each `[MASK]`, and say which `top` ones might stand there.
+
+        The surest comes first, and the others are judged again with it in its place. The text is a
+        line, or several. In a text of subwords, a token brings the space before it along: a space
+        before a mark is the token's.
+
+        Raises `ConfigError` for a text without a mark or `top` below 1, `DataError` for a text that
+        is longer than the model has seen.
+        """
+        if top < 1:
+            raise ConfigError(f"expected a number of candidates of 1 or more, found {top}")
+        ids = self._marked(text)
+        marks: list[int] = np.flatnonzero(ids == MASK).tolist()
+        found: dict[int, list[Candidate]] = {}
+        while len(found) < len(marks):
+            left = [mark for mark in marks if mark not in found]
+            chances = self._probabilities(ids)[left]
+            best, tokens = chances.topk(min(top, chances.shape[1]))
+            surest = int(best[:, 0].argmax())
+            pieces = pieces_of(self.tokenizer, tokens[surest].tolist())
+            found[left[surest]] = [
+                Candidate(piece, chance)
+                for piece, chance in zip(pieces, best[surest].tolist(), strict=True)
+            ]
+            ids[left[surest]] = int(tokens[surest, 0])
+        text = decode_text(self.tokenizer, ids[1:-1].tolist())
+        return Filled(text, [found[mark] for mark in marks])
+
+    def score(
+        self, text: str, progress: Callable[[float], None] = lambda share: None
+    ) -> ScoredMasks:
+        """How well the model finds 15 % of a text: each window of it by itself, as in training.
+
+        What is hidden is the same in each call. `progress` is called with the share that is done.
+        """
+        return self.score_ids(Stream.of(self.tokenizer, text), progress)
+
+    @torch.inference_mode()
+    def score_ids(
+        self, text: Stream, progress: Callable[[float], None] = lambda share: None
+    ) -> ScoredMasks:
+        """`score` of a text that is tokenized."""
+        windows = hidden_windows(text, self.context, self.tokenizer.vocab_size)
+        budget = max(self.context, SCORED_LOGITS // self.tokenizer.vocab_size)
+        found: list[tuple[float, int, int]] = []
+        for rows in windows.in_order(budget):
+            progress(len(found) / len(windows.lengths))
+            batch = windows.collate(rows.tolist()).to(self.device)
+            logits = self.model(*batch.inputs).float()
+            found += _window_scores(logits, batch.target_output)
+        return ScoredMasks(found, f"context:{self.context}|hidden:0.15", self.tokenizer)
+
+    def _marked(self, text: str) -> np.ndarray:
+        """The ids of a text between two ends of lines, its marks among them."""
+        if MARK not in text:
+            raise ConfigError(f"nothing is hidden in this text: put {MARK} where a token is to be")
+        ids = [EOS]
+        for line in text.split("\n"):
+            ids += [*self.tokenizer.encode_gaps(line.split(MARK), MASK), EOS]
+        if len(ids) > self.context:
+            raise DataError(
+                f"the text has {len(ids)} tokens, and the model has seen {self.context} at once "
+                "(data.context); shorten it"
+            )
+        return np.array(ids, dtype=np.int64)
+
+    def _probabilities(self, ids: np.ndarray) -> Tensor:
+        """Of each token at each position, those that no text has left out: `T V`."""
+        logits = self.model(torch.from_numpy(ids).to(self.device)[None])[0].float().cpu()
+        logits[:, [PAD, MASK, UNK, *self.tokenizer.line_breaks]] = -torch.inf
+        return F.softmax(logits, dim=-1)
+
+
+def hidden_windows(text: Stream, context: int, vocabulary: int) -> MaskedWindows:
+    """The windows that a model is judged on, with what is hidden in them."""
+    return MaskedWindows(Windows(text.ids, context), vocabulary, (0,), all_hidden=True)
+
+
+def _window_scores(logits: Tensor, wanted: Tensor) -> Sequence[tuple[float, int, int]]:
+    """The losses, tokens and hits of windows, from logits `B T V` and tokens `B T`."""
+    losses = F.cross_entropy(
+        logits.flatten(0, 1), wanted.flatten(), ignore_index=PAD, reduction="none"
+    ).view(wanted.shape)
+    hits = (logits.argmax(dim=-1) == wanted) & (wanted != PAD)
+    columns = losses.double().sum(dim=1), (wanted != PAD).sum(dim=1), hits.sum(dim=1)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
