@@ -52,10 +52,10 @@ def main() -> None:
         lengths = [n for n in options.lengths if pattern != "full" or n <= options.longest_full]
         found = [_measured({**_common(options), "pattern": pattern, "length": n}, options.rounds)
                  for n in lengths]  # fmt: skip
-        times = [min(answer["seconds"] for answer in answers) for answers in found]
+        times = [min(answer["seconds"] for answer in answers[1:]) for answers in found]
         peaks = [answers[-1]["peak_bytes"] for answers in found]
         for n, answers, peak in zip(lengths, found, peaks, strict=True):
-            seconds = spread([1000 * answer["seconds"] for answer in answers])
+            seconds = spread([1000 * answer["seconds"] for answer in answers[1:]])
             rows.append([pattern, f"{n:,}", seconds, mebibytes(peak)])
         known = None not in peaks
         rows.append([
@@ -89,9 +89,11 @@ def _report_training(options: argparse.Namespace) -> None:
         "backwards and Adam:\n"
     )
     row = [
-        spread([answer["seconds"] for answer in answers], 1), mebibytes(answers[-1]["peak_bytes"]),
-        f"{answers[0]['loss']:.3f}", f"{answers[-1]['loss']:.3f}",
-    ]  # fmt: skip
+        spread([answer["seconds"] for answer in answers[1:]], 1),
+        mebibytes(answers[-1]["peak_bytes"]),
+        f"{answers[0]['loss']:.3f}",
+        f"{answers[-1]['loss']:.3f}",
+    ]
     print(table(["seconds an update", "peak memory, MiB", "first loss", "last loss"], [row]))
     print(
         f"Dense attention keeps the weights of every layer for the pass backwards: {length:,}^2 x "
@@ -106,9 +108,9 @@ def _common(options: argparse.Namespace) -> Settings:
 
 
 def _measured(settings: Settings, rounds: int) -> list[dict[str, Any]]:
-    """What a process of its own answers, round by round; the first round warms up, uncounted."""
+    """What a process of its own answers, round by round, the first of which warms up."""
     worker = Worker(settings)
-    answers = [worker.ask() for _ in range(rounds + 1)][1:]
+    answers = [worker.ask() for _ in range(rounds + 1)]
     worker.close()
     progress(f"{settings['pattern']} {settings['length']}: {answers[-1]}")
     return answers

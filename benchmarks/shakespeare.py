@@ -84,17 +84,16 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
     memory.reset()
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
-        began = time.perf_counter()
         if settings["side"] == OURS:
-            return _ours(settings, request["seed"], began)
-        loss = _plain(settings, request["seed"], autocast=settings["side"] == AUTOCAST)
-        return {"seconds": time.perf_counter() - began - loss[1], "loss": loss[0]}
+            return _ours(settings, request["seed"])
+        loss, seconds = _plain(settings, request["seed"], autocast=settings["side"] == AUTOCAST)
+        return {"seconds": seconds, "loss": loss}
 
     return answer
 
 
 def _plain(settings: Settings, seed: int, *, autocast: bool) -> tuple[float, float]:
-    """The validation loss of nanoGPT's setting, and the seconds that measuring it took."""
+    """The validation loss of nanoGPT's setting, and the seconds that its updates took."""
     text = Path(settings["text"]).read_text()
     places = {character: place for place, character in enumerate(sorted(set(text)))}
     ids = torch.tensor([places[character] for character in text])
@@ -114,6 +113,7 @@ def _plain(settings: Settings, seed: int, *, autocast: bool) -> tuple[float, flo
         return F.cross_entropy(logits.float().flatten(0, 1), windows[:, 1:].flatten())
 
     reach = torch.arange(CONTEXT + 1)
+    began = time.perf_counter()
     for update in range(updates):
         share = min(1.0, max(0.0, (update - 100) / (updates - 100)))
         rate = (
@@ -127,18 +127,21 @@ def _plain(settings: Settings, seed: int, *, autocast: bool) -> tuple[float, flo
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    began = time.perf_counter()
-    whole = (len(valid) - 1) // CONTEXT * CONTEXT
+    seconds = time.perf_counter() - began
+    count = len(valid) - 1
+    whole = count // CONTEXT * CONTEXT
     windows = torch.stack(
         [valid[first : first + CONTEXT + 1] for first in range(0, whole, CONTEXT)]
     )
+    batches = [*windows.split(256), *([valid[None, whole:]] if whole < count else [])]
     with torch.no_grad():
-        losses = [float(loss_of(some)) * len(some) for some in windows.split(256)]
-    return sum(losses) / len(windows), time.perf_counter() - began
+        losses = [float(loss_of(some)) * some[:, 1:].numel() for some in batches]
+    return sum(losses) / count, seconds
 
 
-def _ours(settings: Settings, seed: int, began: float) -> dict[str, Any]:
+def _ours(settings: Settings, seed: int) -> dict[str, Any]:
     """The same of `crosshead train`, in a process of its own: its start counts."""
+    began = time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
         subprocess.run(
             [
@@ -151,8 +154,13 @@ def _ours(settings: Settings, seed: int, began: float) -> dict[str, Any]:
         )  # fmt: skip
         seconds = time.perf_counter() - began
         lines = [json.loads(line) for line in (Path(out) / "log.jsonl").read_text().splitlines()]
+        card = (Path(out) / "README.md").read_text()
+    precision = card.partition("| precision | ")[2].partition(" |")[0]
     valid = [line for line in lines if line["kind"] == "valid"]
-    return {"seconds": seconds, "loss": valid[-1]["loss"], "training": lines[-1]["seconds"]}
+    return {
+        "seconds": seconds, "loss": valid[-1]["loss"], "training": lines[-1]["seconds"],
+        "precision": precision,
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -174,8 +182,9 @@ def main() -> None:
     if OURS in answers:
         training = [each["training"] for each in answers[OURS]]
         print(
-            "crosshead's seconds are those of the whole command; in training "
-            f"{spread(training, 1)}."
+            "crosshead's seconds are those of the whole command, in "
+            f"{answers[OURS][0]['precision']}; in training {spread(training, 1)}. Those of plain "
+            "PyTorch are of its updates alone."
         )
         for side in (PLAIN, AUTOCAST):
             if side in answers:
