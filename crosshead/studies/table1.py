@@ -322,17 +322,23 @@ def draw(
 ) -> None:
     """Operations by length at the smallest width and reach, and path lengths by length."""
     left, right = figure.subplots(1, 2)
-    for layer, by_size in counted.items():
+    # Some lines lie on others: the later ones are thinner and dashed.
+    for place, (layer, by_size) in enumerate(counted.items()):
         d, reach = min(size.d for size in by_size), min(size.reach for size in by_size)
         points = [(s.n, count) for s, count in by_size.items() if (s.d, s.reach) == (d, reach)]
         shown = layer if layer in (FULL, RECURRENT) else f"{layer} ({reach})"
-        left.plot(*zip(*points, strict=True), "o-", ms=3, label=shown)
+        style: dict[str, Any] = {"ls": "-" if place < 4 else "--", "lw": 3 - 0.4 * place}
+        left.plot(*zip(*points, strict=True), "o", ms=3, label=shown, **style)
         smallest = [row for row in rows if row[0] == layer and row[2] in ("", "3")]
-        right.plot([int(row[1]) for row in smallest], [int(row[3]) for row in smallest], "o-", ms=3)
+        paths = [int(row[1]) for row in smallest], [int(row[3]) for row in smallest]
+        right.plot(*paths, "o", ms=3, **style)
     left.set(title=f"operations, d = {d}")
     right.set(title="longest path, k or r = 3")
-    for axes in (left, right):
+    lengths = sorted({size.n for by_size in counted.values() for size in by_size})
+    for axes, places in ((left, lengths), (right, sorted({int(row[1]) for row in rows}))):
         axes.set(xscale="log", yscale="log", xlabel="positions n")
+        axes.set_xticks(places, map(str, places))
+        axes.set_xticks([], minor=True)
         axes.grid(alpha=0.3)
     left.legend(fontsize=7)
 
