@@ -90,6 +90,7 @@ def test_help_imports_nothing_slow(arguments: list[str]) -> None:
         "presets",
         "data get",
         "generate",
+        "fill",
         "study",
     ],
 )

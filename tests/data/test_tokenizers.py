@@ -283,3 +283,50 @@ def test_the_tokenizers_of_both_sides_come_back(joint: bool, tmp_path: Path) -> 
     assert (found[0] is found[1]) == joint
     with pytest.raises(DamagedBundle, match="missing"):
         load_tokenizers(tmp_path, joint=not joint)
+
+
+# Gaps
+
+LINE = "to be, or not to be:  that is the question of questions"
+
+
+@pytest.mark.parametrize("kind", ["bytes", "characters"])
+def test_any_symbol_may_be_missing(kind: str) -> None:
+    tokenizer = train_tokenizer(TokenizerConfig(kind=kind), [LINE])
+    whole = tokenizer.encode(LINE)
+    for at in range(len(LINE)):
+        ids = tokenizer.encode_gaps([LINE[:at], LINE[at + 1 :]], gap=1)
+        assert ids == [*whole[:at], 1, *whole[at + 1 :]]
+    assert tokenizer.encode_gaps(["", "", ""], gap=1) == [1, 1]
+
+
+def test_any_word_may_be_missing_and_no_part_of_one() -> None:
+    tokenizer = train_tokenizer(TokenizerConfig(kind="words"), [LINE])
+    words, whole = LINE.split(" "), tokenizer.encode(LINE)
+    for at in range(len(words)):
+        before = " ".join([*words[:at], ""]) if at else ""
+        behind = " ".join(["", *words[at + 1 :]]) if at < len(words) - 1 else ""
+        ids = tokenizer.encode_gaps([before, behind], gap=1)
+        assert ids == [*whole[:at], 1, *whole[at + 1 :]]
+    assert tokenizer.encode_gaps(["to ", " ", ""], gap=1) == [whole[0], 1, 1]
+    for parts in (["to b", " or"], ["to be ", "r"], ["to ", "", " or"]):
+        with pytest.raises(DataError, match="gap 1 of the line is a part of a word"):
+            tokenizer.encode_gaps(parts, gap=1)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_any_piece_may_be_missing_with_the_space_before_it(kind: str) -> None:
+    """A gap that is filled with what was there is the line again, however it is cut."""
+    tokenizer = train_tokenizer(TokenizerConfig(kind=kind, vocab_size=280), [LINE] * 3)
+    whole = tokenizer.encode(LINE)
+    for at, index in enumerate(whole):
+        before, with_it = (tokenizer.decode(whole[:end]) for end in (at, at + 1))
+        if before.endswith(" ") and with_it[-1] != " ":
+            continue  # a space before a gap belongs to it, as most pieces begin with theirs
+        behind = LINE[len(with_it) :]
+        spaced = before + " " * (at > 0 and with_it[len(before)] == " ")
+        ids = tokenizer.encode_gaps([spaced, behind], gap=1)
+        assert ids.count(1) == 1
+        assert tokenizer.decode([index if found == 1 else found for found in ids]) == LINE
+    alone = tokenizer.encode_gaps(["", " be", "s"], gap=1)
+    assert alone[0] == 1 and tokenizer.pieces(alone[-1:]) == ["s"]

@@ -1,0 +1,99 @@
+"""The command line on text with tokens hidden, as a new user would run it."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from crosshead.cli import run
+from tests.test_cli_text import SMALL, output_of, refused
+from tests.training.runs import digest, logged
+
+DRAWN = random.Random(0).choices("abcdefghijklmnopqr", k=400)
+TEXT = "".join(f"{word} {word}\n" for word in DRAWN)
+WORDS = [*SMALL, "--set", "tokenizer.kind=words"]
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("masked") / "book.txt"
+    file.write_text(TEXT)
+    return file
+
+
+@pytest.fixture(scope="module")
+def trained(book: Path) -> Path:
+    out = book.parent / "run"
+    arguments = ["train", "--text", str(book), "--model", "encoder", "--out", str(out)]
+    more = ["d_model=32", "d_ff=64", "positions=shaw", "train.batch_tokens=512"]
+    more += ["learning_rate=0.01", "valid_every=100"]
+    settings = [part for each in more for part in ("--set", each)]
+    assert run([*arguments, "--max-updates", "200", *WORDS, *settings]) == 0
+    return out
+
+
+def test_a_bundle_and_its_log(trained: Path) -> None:
+    config = json.loads((trained / "config.json").read_text())
+    assert config["task"] == "masked" and config["model"]["architecture"] == "encoder"
+    assert [s["metric"] for s in config["scores"]] == ["masked perplexity", "masked accuracy"]
+    losses = [line["loss"] for line in logged(trained) if line["kind"] == "valid"]
+    assert losses[-1] < losses[0]
+    card = (trained / "README.md").read_text()
+    assert "pipeline_tag: fill-mask" in card and "crosshead fill DIR" in card
+    assert (trained / "training.png").exists()
+
+
+def test_it_learns_what_both_sides_say(trained: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A line is a word, twice."""
+    for text in ("[MASK] a", "b [MASK]", "a a\\n[MASK] d\\ng g"):
+        found = output_of(["fill", trained, text], capfd).splitlines()
+        assert all(line == f"{line[0]} {line[0]}" for line in found), found
+
+
+def test_candidates_and_json(trained: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shown = output_of(["fill", trained, "[MASK] a\\nb b", "--top", 3], capfd)
+    assert shown.startswith("a a\nb b\n\n[MASK] 1  probability\na")
+    assert len(shown.splitlines()) == 7
+    found = json.loads(output_of(["fill", trained, "[MASK] a", "--jsonl"], capfd))
+    assert found["text"] == "a a"
+    [[candidate]] = found["candidates"]
+    assert candidate["piece"] == "a" and 0.5 < candidate["probability"] <= 1
+
+
+def test_evaluate_a_text(trained: Path, book: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = output_of(["evaluate", trained, "--text", book, "--jsonl"], capfd)
+    perplexity, accuracy = map(json.loads, out.splitlines())
+    assert perplexity["metric"] == "masked perplexity" and 1 < perplexity["value"] < 4
+    assert (
+        accuracy["metric"] == "masked accuracy" and 70 < accuracy["value"] < 100
+    )  # both of some lines are hidden
+    assert "hidden:0.15" in accuracy["signature"]
+
+
+def test_a_run_goes_on_to_the_same_weights(
+    book: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What is hidden in the updates to come is what would have been."""
+    common = ["--model", "encoder", "--set", "schedule=inverse-sqrt", *WORDS]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    output_of(["train", "--text", book, "--out", whole, "--max-updates", 20, *common], capfd)
+    output_of(["train", "--text", book, "--out", parts, "--max-updates", 13, *common], capfd)
+    output_of(["train", "--resume", "--out", parts, "--max-updates", 20], capfd)
+    weights = "checkpoints/update-00000020/weights.safetensors"
+    assert digest(whole / weights) == digest(parts / weights)
+
+
+def test_what_it_does_not_do(trained: Path, book: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for arguments in (
+        ["generate", trained],
+        ["translate", trained, book],
+        ["evaluate", trained, "--source", book, "--reference", book],
+    ):
+        assert "see `crosshead fill`" in refused(arguments, capfd)
+    text = ["evaluate", trained, "--text", book]
+    assert "--stride and --memory are for" in refused([*text, "--stride", 4], capfd)
+    assert "--stride and --memory are for" in refused([*text, "--memory", 4], capfd)
+    assert "put [MASK] where" in refused(["fill", trained, "a a"], capfd)
+    translates = Path(__file__).parent / "fixtures" / "bundle-format-1"
+    assert "see `crosshead translate`" in refused(["fill", translates, "[MASK]"], capfd)

@@ -1,0 +1,100 @@
+import math
+
+import pytest
+import torch
+
+from crosshead.bundle import Bundle, BundleConfig, build_model
+from crosshead.data.masking import SHARE
+from crosshead.data.stream import Stream
+from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
+from crosshead.errors import ConfigError, DataError
+from crosshead.filler import Filler, hidden_windows
+from crosshead.models.encoder import EncoderConfig
+from crosshead.vocabulary import EOS, MASK, PAD, UNK
+
+CONTEXT = 16
+TEXT = "to be or not\nto be\n\nthat is the question\n" * 8
+CONFIG = EncoderConfig(layers=2, d_model=16, d_ff=32, heads=2, dropout=0.0)
+
+
+def filler_of(tokenizer: Tokenizer) -> Filler:
+    torch.manual_seed(0)
+    size = tokenizer.vocab_size
+    model = build_model(CONFIG, size, size).double().eval()
+    config = BundleConfig(
+        task="masked", model=CONFIG, joint_tokenizer=True, source_vocabulary=size,
+        target_vocabulary=size, longest_source=CONTEXT,
+    )  # fmt: skip
+    return Filler(Bundle(config, model, tokenizer, tokenizer))
+
+
+@pytest.fixture(scope="module")
+def filler() -> Filler:
+    return filler_of(train_tokenizer(TokenizerConfig(kind="characters"), TEXT.split("\n")))
+
+
+def chances(filler: Filler, ids: list[int]) -> torch.Tensor:
+    """Of the tokens that may stand anywhere, at each position."""
+    with torch.no_grad():
+        logits = filler.model(torch.tensor([ids]))[0].float()
+    logits[:, [PAD, MASK, UNK]] = -torch.inf
+    return logits.softmax(dim=-1)
+
+
+def test_one_mark_is_filled_with_the_most_probable_token(filler: Filler) -> None:
+    encode = filler.tokenizer.encode
+    ids = [EOS, *encode("to "), MASK, *encode("e or"), EOS]
+    [expected] = chances(filler, ids)[[ids.index(MASK)]]
+    found = filler.fill("to [MASK]e or", top=3)
+    best = expected.topk(3)
+    [candidates] = found.candidates
+    assert [each.probability for each in candidates] == pytest.approx(best.values.tolist())
+    pieces = ["\n" if i == EOS else filler.tokenizer.pieces([i])[0] for i in best.indices.tolist()]
+    assert [each.piece for each in candidates] == pieces
+    assert found.text == f"to {pieces[0]}e or" == filler("to [MASK]e or")
+
+
+def test_the_surest_mark_is_filled_first_and_the_other_in_its_light(filler: Filler) -> None:
+    encode = filler.tokenizer.encode
+    ids = [EOS, MASK, *encode("o b"), MASK, EOS]
+    places = [1, 5]
+    first = chances(filler, ids)[places]
+    surest = int(first.max(dim=1).values.argmax())
+    ids[places[surest]] = int(first[surest].argmax())
+    second = chances(filler, ids)[places[1 - surest]]
+    found = filler.fill("[MASK]o b[MASK]").candidates
+    assert found[surest][0].probability == pytest.approx(float(first[surest].max()))
+    assert found[1 - surest][0].probability == pytest.approx(float(second.max()))
+
+
+def test_marks_may_stand_in_several_lines(filler: Filler) -> None:
+    text = filler("t[MASK]\nb[MASK]")
+    assert text.startswith("t") and "b" in text and "[MASK]" not in text
+
+
+def test_what_cannot_be_filled(filler: Filler) -> None:
+    with pytest.raises(ConfigError, match=r"nothing is hidden .* put \[MASK\] where"):
+        filler.fill("to be")
+    with pytest.raises(ConfigError, match="1 or more, found 0"):
+        filler.fill("to [MASK]", top=0)
+    with pytest.raises(DataError, match="has 23 tokens, and the model has seen 16"):
+        filler.fill("to be or not to be to[MASK]"[:20] + "[MASK]")
+
+
+@pytest.mark.parametrize("kind", ["characters", "bytes", "bpe"])
+def test_scores_are_those_of_hidden_tokens_alone(kind: str) -> None:
+    """Written out: each window by itself, its hidden tokens by the logits at their places."""
+    config = TokenizerConfig(kind=kind, vocab_size=290 if kind == "bpe" else None)
+    filler = filler_of(train_tokenizer(config, TEXT.split("\n")))
+    stream = Stream.of(filler.tokenizer, TEXT)
+    scored = filler.score(TEXT)
+    windows = hidden_windows(stream, CONTEXT, filler.tokenizer.vocab_size)
+    assert len(scored.windows) == len(windows.lengths)
+    for row, (nats, tokens, hits) in enumerate(scored.windows):
+        batch = windows.collate([row])
+        with torch.inference_mode():
+            log_probs = filler.model(batch.inputs[0])[0].float().log_softmax(dim=-1)
+        wanted = [(at, index) for at, index in enumerate(batch.target_output[0]) if index != PAD]
+        assert tokens == len(wanted) == max(1, round(SHARE * int(windows.lengths[row, 0])))
+        assert nats == pytest.approx(-math.fsum(log_probs[at, index] for at, index in wanted))
+        assert hits == sum(int(log_probs[at].argmax()) == index for at, index in wanted)
