@@ -49,7 +49,8 @@ class TrainConfig(Config):
 
     schedule: Literal["paper", "inverse-sqrt", "cosine"] = "inverse-sqrt"
     """`paper` is Eq. 3 of Vaswani et al. 2017; `inverse-sqrt` has a stated peak, and so has
-    `cosine`, which falls to a tenth of it by `max_updates` (Loshchilov and Hutter 2017)."""
+    `cosine`, which falls to a tenth of it by `max_updates` (Loshchilov and Hutter 2017), whatever
+    other budget ends the run earlier: it ends at a higher rate then."""
 
     learning_rate: float | None = Field(None, gt=0)
     """The peak of the schedule, reached after the warm-up; Eq. 3 has its own."""
@@ -220,8 +221,9 @@ def compose(
 
     `assignments` are `section.key=value`, or `key=value` where one section has that key; a value is
     TOML, or else text. Without a preset `tiny` is completed. The sections `below` stand in the
-    place of the preset's. A budget that is stated replaces the budgets of the preset. `where` (the
-    recipe's file) begins the messages about it. Raises `ConfigError` for whatever cannot be.
+    place of the preset's. A budget that is stated replaces the budgets of the preset, but for the
+    `max_updates` where its `cosine` ends. `where` (the recipe's file) begins the messages about it.
+    Raises `ConfigError` for whatever cannot be.
     """
     sections: Sections = {name: {} for name in Recipe.model_fields}
     _overlay(sections, recipe or {}, where)
@@ -245,10 +247,15 @@ def _completed(preset: str, below: Sections, sections: Sections) -> Sections:
     beneath = below.get("model", {}).get("architecture", default)
     lowest = {**_preset(sections["model"].get("architecture", beneath), preset), **below}
     lowest = {name: dict(table) for name, table in lowest.items()}
+    beginning = lowest["train"].get("schedule")
+    schedule = stated.get("schedule", beginning)
     if any(key in stated for key in _BUDGETS):
-        # Budgets that are stated replace those of the preset.
-        lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in _BUDGETS}
-    if stated.get("schedule", lowest["train"].get("schedule")) == "paper":
+        # Budgets that are stated replace those of the preset. Where its cosine ends is more than a
+        # budget: that stays.
+        ends = {"max_updates"} if schedule == beginning == "cosine" else set()
+        replaced = set(_BUDGETS) - ends
+        lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in replaced}
+    if schedule == "paper":
         # The preset's peak belongs to the other schedule.
         lowest["train"].pop("learning_rate", None)
     return {name: {**lowest.get(name, {}), **table} for name, table in sections.items()}

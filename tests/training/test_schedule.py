@@ -1,9 +1,10 @@
+import itertools
 import math
 
 import pytest
 
 from crosshead.training.recipe import TrainConfig
-from crosshead.training.schedule import inverse_sqrt_rate, learning_rate, paper_rate
+from crosshead.training.schedule import cosine_rate, inverse_sqrt_rate, learning_rate, paper_rate
 
 
 def test_the_papers_rate_is_equation_3() -> None:
@@ -29,8 +30,29 @@ def test_inverse_sqrt_rises_linearly_and_falls_with_the_root_of_the_update() -> 
     assert inverse_sqrt_rate(400, 0.4, 100) == pytest.approx(0.2)
 
 
+def test_cosine_rises_linearly_and_anneals_as_sgdr() -> None:
+    # eta_min + (eta_max - eta_min) (1 + cos(pi T_cur / T_i)) / 2, with eta_min = eta_max / 10.
+    peak, warmup, last = 0.3, 40, 200
+    rates = [cosine_rate(update, peak, warmup, last) for update in range(1, last + 50)]
+    assert rates[:warmup] == pytest.approx([peak * n / warmup for n in range(1, warmup + 1)])
+    for done in (0, 1, 80, 159, 160):
+        annealed = 0.03 + 0.5 * (0.3 - 0.03) * (1 + math.cos(math.pi * done / 160))
+        assert rates[warmup + done - 1] == pytest.approx(annealed)
+    assert rates[last - 1] == pytest.approx(peak / 10)
+    falling = rates[warmup - 1 : last]
+    assert all(after < before for before, after in itertools.pairwise(falling))
+    assert rates[last:] == pytest.approx([peak / 10] * 49)
+
+
+def test_cosine_has_an_end_where_all_is_warm_up() -> None:
+    assert cosine_rate(5, 0.3, 5, 5) == 0.3
+    assert cosine_rate(6, 0.3, 5, 5) == pytest.approx(0.03)
+
+
 def test_the_configuration_chooses_the_schedule() -> None:
     papers = TrainConfig(schedule="paper", warmup=10, max_updates=1)
     stated = TrainConfig(learning_rate=0.01, warmup=10, max_updates=1)
+    annealed = TrainConfig(schedule="cosine", learning_rate=0.01, warmup=10, max_updates=30)
     assert learning_rate(papers, 64, 3) == paper_rate(3, 64, 10)
     assert learning_rate(stated, 64, 3) == inverse_sqrt_rate(3, 0.01, 10)
+    assert learning_rate(annealed, 64, 20) == cosine_rate(20, 0.01, 10, 30)
