@@ -30,6 +30,7 @@ from crosshead.training.loop import STOPPED
 from crosshead.training.memory import recompute_activations, refuse_what_cannot_fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import Recipe, TrainConfig
+from crosshead.training.schedule import learning_rate
 from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
 from crosshead.training.sizes import with_sizes
 from crosshead.training.tasks import read_corpus
@@ -93,7 +94,8 @@ def resumed(
         display.say(line)
     display.say(f"going on from update {progress.update} in {out}")
     progress.names = _names(progress.names, began, recipe, given)
-    for change in [*_other_rate(began.train, recipe.train), *_go_on(setup, progress)]:
+    other_rate = _other_rate(began.train, recipe, progress.update + 1)
+    for change in [*other_rate, *_go_on(setup, progress)]:
         display.say(f"{change}: the result is not, to the bit, that of a run without a break")
     return setup
 
@@ -186,13 +188,22 @@ def _names(typed: list[str], began: Recipe, now: Recipe, given: Recipe) -> list[
     ]
 
 
-def _other_rate(began: TrainConfig, now: TrainConfig) -> list[str]:
-    """As `_go_on`, of the learning rate."""
-    if began.learning_rate == now.learning_rate:
-        return []
-    return [
-        f"with a learning rate of {now.learning_rate:g}, where the run had {began.learning_rate:g}"
-    ]
+def _other_rate(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
+    """As `_go_on`, of the learning rate, `update` being the next."""
+    now, changes = recipe.train, []
+    if began.learning_rate != now.learning_rate:
+        changes.append(
+            f"with a learning rate of {now.learning_rate:g}, where the run had "
+            f"{began.learning_rate:g}"
+        )
+    if now.schedule == "cosine" and began.max_updates != now.max_updates:
+        before, after = (learning_rate(each, recipe.model.d_model, update) for each in (began, now))
+        changes.append(
+            f"with a cosine that ends at update {now.max_updates:,}, where that of the run ended "
+            f"at {began.max_updates:,} (at update {update:,} a learning rate of {after:.3g} in the "
+            f"place of {before:.3g})"
+        )
+    return changes
 
 
 def _keep_best(progress: Progress, model: Model, directory: Path) -> list[str]:

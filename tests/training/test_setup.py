@@ -139,6 +139,28 @@ def test_of_a_run_that_did_not_write_its_threads_down_nothing_is_said_of_them(
     assert not [line for line in display.lines if "to the bit" in line]
 
 
+def test_another_end_of_a_cosine_is_told_with_the_rates_before_and_after(
+    text: Path, tmp_path: Path
+) -> None:
+    out, said = tmp_path / "run", []
+    for updates in (4, 4, 16):
+        display = Remembering()
+        recipe = recipe_for(text, "schedule=cosine", "warmup=2", f"max_updates={updates}")
+        train(recipe, out, resume=out.exists(), display=display)
+        said.append([line for line in display.lines if "to the bit" in line])
+    # 0.01 (0.55 + 0.45 cos(pi 3/14)), and the tenth of the peak where the run had ended.
+    told = (
+        "with a cosine that ends at update 16, where that of the run ended at 4 (at update 5 a "
+        "learning rate of 0.00902 in the place of 0.001): the result is not, to the bit, that of "
+        "a run without a break"
+    )
+    assert said == [[], [], [told]]
+    trained = [line for line in logged(out) if line["kind"] == "train"]
+    rates = {line["update"]: line["learning_rate"] for line in trained}
+    assert rates[4] == pytest.approx(0.001) == rates[16]
+    assert rates[5] == pytest.approx(0.00902, rel=1e-3)
+
+
 def test_parts_may_be_others_when_a_run_goes_on(text: Path, tmp_path: Path) -> None:
     out, said = tmp_path / "run", []
     for parts, updates in ((1, 2), (3, 3), (3, 4), (1, 5)):
