@@ -170,6 +170,13 @@ class Recipe(Config):
                 f"data.context {self.data.context} is more than the {most} learned positions of "
                 "model.max_length"
             )
+        segment, memory = (getattr(self.model, key, 0) for key in ("segment", "memory"))
+        if memory and self.data.context <= segment:
+            raise ValueError(
+                f"data.context {self.data.context} is no more than one model.segment of {segment}, "
+                "so that training would never use model.memory; raise data.context above "
+                "model.segment, lower model.segment, or set model.memory = 0"
+            )
         if self.train.metric != "loss":
             raise ValueError(
                 f"train.metric {self.train.metric!r} is for translation; set train.metric = 'loss'"
