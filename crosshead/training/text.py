@@ -153,11 +153,14 @@ def read_text(
         for name, each in zip(data.text, lines, strict=True)
     ]
     stream, held = (_stream(tokenizer, each, should_stop) for each in (training, valid))
-    for name, found in (("train", stream), ("validate", held)):
+    for what, found, names in (
+        ("train", stream, data.text),
+        ("validate", held, data.valid_text or data.text),
+    ):
         if len(found) < 2:
             raise DataError(
-                f"{', '.join(data.text)}: {found.characters:,} characters to {name} on; a model "
-                "of text needs two tokens at least"
+                f"{', '.join(names)}: {found.characters:,} characters to {what} on; a model of "
+                "text needs two tokens at least"
             )
     return kind(
         config, tokenizer, tokenizer, files, stream, held, data.context, not data.valid_text

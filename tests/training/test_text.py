@@ -88,8 +88,17 @@ def test_rows_are_written_down_as_text(book: Path) -> None:
 
 def test_what_is_too_short_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("ab")
-    with pytest.raises(DataError, match=r"a\.txt: 0 characters to validate on"):
+    with pytest.raises(DataError, match=r"^\S*/a\.txt: 0 characters to validate on"):
         read_text(recipe(tmp_path / "a.txt"), None, None)
+
+
+def test_a_validation_text_that_is_too_short_is_refused_by_its_own_name(
+    book: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "valid.txt").write_text("")
+    settings = recipe(book, valid_text=[str(tmp_path / "valid.txt")])
+    with pytest.raises(DataError, match=r"^\S*/valid\.txt: \d characters to validate on"):
+        read_text(settings, None, None)
 
 
 def test_no_text_is_refused() -> None:
