@@ -116,6 +116,16 @@ class StackConfig(ModelConfig):
             )
         return values
 
+    @model_validator(mode="before")
+    @classmethod
+    def _check_no_memory(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "memory" in values and "memory" not in cls.model_fields:
+            raise ValueError(
+                "memory: what stands before a text is remembered by one architecture alone, "
+                "transformer-xl, which reads from left to right; choose that, or leave memory out"
+            )
+        return values
+
     @model_validator(mode="after")
     def _check_pattern(self) -> Self:
         used, _ = _PATTERNS[self.pattern]

@@ -6,6 +6,10 @@ from torch.nn import functional as F
 from crosshead.attention.masks import causal
 from crosshead.config import validate
 from crosshead.errors import ConfigError
+from crosshead.models.encoder import EncoderConfig
+from crosshead.models.language import LanguageConfig
+from crosshead.models.stack import StackConfig
+from crosshead.models.transformer import TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 from crosshead.training.memory import recompute_activations
 from tests.models.small_language_models import SHAPE, model_of, nothing, periodic
@@ -45,6 +49,13 @@ def one_pass(model: TransformerXL, text: Tensor) -> Tensor:
 def test_impossible_shapes_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         validate(TransformerXLConfig, values)
+
+
+@pytest.mark.parametrize("other", [EncoderConfig, LanguageConfig, TransformerConfig])
+def test_no_other_stack_has_a_memory_and_one_line_says_why(other: type[StackConfig]) -> None:
+    with pytest.raises(ConfigError, match=r"^memory: .* transformer-xl, which reads from left"):
+        validate(other, {"memory": 64})
+    assert validate(TransformerXLConfig, {"memory": 64}).memory == 64
 
 
 def test_it_says_what_it_remembers() -> None:
