@@ -19,6 +19,7 @@ from crosshead.bundle import (
 )
 from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, UserError
+from crosshead.models.language import LanguageConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.training.average import average_bundles
 
@@ -69,6 +70,29 @@ def test_weights_are_the_mean_and_the_reach_is_the_longest(tmp_path: Path) -> No
     assert "model-index" not in front and "crosshead.load" in card
     assert "translates from `en` to `de`." in card
     assert "```sh\ncrosshead average a b\n```" in card and f"torch {torch.__version__}" in card
+
+
+def test_the_card_of_a_mean_of_models_of_text_says_how_these_are_used(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), ["abc"])
+    size = tokenizer.vocab_size
+    shape = LanguageConfig(layers=1, d_model=8, d_ff=8, heads=2)
+    config = BundleConfig(
+        format=FORMAT,
+        task="language",
+        model=shape,
+        joint_tokenizer=True,
+        source_vocabulary=size,
+        target_vocabulary=size,
+        longest_source=5,
+    )
+    parts = [tmp_path / "a", tmp_path / "b"]
+    for part in parts:
+        model = build_model(shape, size, size).eval()
+        save_bundle(part, Bundle(config, model, tokenizer, tokenizer), "card")
+    average_bundles(parts, tmp_path / "mean")
+    card = (tmp_path / "mean" / "README.md").read_text()
+    assert "crosshead generate" in card and "crosshead translate" not in card
+    assert yaml.safe_load(card.split("---\n")[1])["pipeline_tag"] == "text-generation"
 
 
 def test_scores_of_other_weights_are_not_kept(tmp_path: Path) -> None:
