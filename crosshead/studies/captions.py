@@ -40,6 +40,8 @@ MINUTES = 10
 TRAIN, VALID, TEST = "train", "val", "test_2016_flickr"
 SOURCE, TARGET = "en", "de"
 
+_DOWNLOADED = Path("data") / "multi30k"
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -94,22 +96,23 @@ _TRAIN = {
 
 
 def multi30k(say: Say) -> Corpus | None:
-    """Captions, where they are: in $CROSSHEAD_DATA/multi30k/raw, or where `data get` puts them."""
-    shared = Path(os.environ.get("CROSSHEAD_DATA") or Path("..") / "shared" / "data")
-    for text in (shared / "multi30k" / "raw", Path("data") / "multi30k"):
-        if (text / f"{TRAIN}.{SOURCE}").is_file():
-            say(
-                f"captions of {text}: {MINUTES} minutes a run, {torch.get_num_threads()} side by "
-                f"side; runs that end are kept in {RUNS}, and those cut off go on"
-            )
-            budget = {"max_minutes": MINUTES}
-            title = f"captions, {MINUTES} minutes of training"
-            return Corpus(title, text, RUNS / "multi30k", False, 4000, {"vocab_size": 4000}, budget)
+    """Captions, where they are: where `data get` puts them, or in $CROSSHEAD_DATA/multi30k/raw."""
+    named = os.environ.get("CROSSHEAD_DATA")
+    text = Path(named) / "multi30k" / "raw" if named else _DOWNLOADED
+    if not (text / f"{TRAIN}.{SOURCE}").is_file():
+        say(
+            f"no captions in {text}, so what needs them is left out: `crosshead data get multi30k` "
+            f"downloads them into {_DOWNLOADED}, where they are looked for unless CROSSHEAD_DATA "
+            "names a folder with multi30k/raw"
+        )
+        return None
     say(
-        "no captions here, so what needs them is left out: `crosshead data get multi30k` downloads "
-        "them"
+        f"captions of {text}: {MINUTES} minutes a run, {torch.get_num_threads()} side by side; "
+        f"runs that end are kept in {RUNS}, and those cut off go on"
     )
-    return None
+    budget = {"max_minutes": MINUTES}
+    title = f"captions, {MINUTES} minutes of training"
+    return Corpus(title, text, RUNS / "multi30k", False, 4000, {"vocab_size": 4000}, budget)
 
 
 def made_up(directory: Path, seed: int) -> Corpus:

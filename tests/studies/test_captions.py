@@ -58,16 +58,27 @@ def test_runs_have_names_of_their_own() -> None:
 def test_captions_that_are_not_there_are_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CROSSHEAD_DATA", str(tmp_path / "nothing"))
-    monkeypatch.chdir(tmp_path)
-    said: list[str] = []
-    assert multi30k(said.append) is None
-    assert len(said) == 1 and "crosshead data get multi30k" in said[0]
-    (tmp_path / "data" / "multi30k").mkdir(parents=True)
-    (tmp_path / "data" / "multi30k" / "train.en").write_text("")
-    found = multi30k(said.append)
-    assert found is not None and found.text == Path("data/multi30k")
-    assert len(said) == 2 and "data/multi30k: 10 minutes a run" in said[1]
+    here, named = Path("data/multi30k"), tmp_path / "named" / "multi30k" / "raw"
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    # Beside the working directory nothing is looked for.
+    for text in (tmp_path / "shared" / "data" / "multi30k" / "raw", here, named):
+        monkeypatch.delenv("CROSSHEAD_DATA", raising=False)
+        if text == named:
+            monkeypatch.setenv("CROSSHEAD_DATA", str(tmp_path / "named"))
+        said: list[str] = []
+        assert multi30k(said.append) is None
+        [line] = said
+        assert line.startswith(f"no captions in {named if text == named else here}, so")
+        assert "`crosshead data get multi30k`" in line and "CROSSHEAD_DATA" in line
+        text.mkdir(parents=True)
+        (text / "train.en").write_text("")
+        found = multi30k(said.append)
+        if text in (here, named):
+            assert found is not None and found.text == text
+            assert f"{text}: 10 minutes a run" in said[1]
+        else:
+            assert found is None
 
 
 @pytest.mark.slow
