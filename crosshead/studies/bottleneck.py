@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crosshead import __version__
 from crosshead.bundle import build_model
 from crosshead.evaluation import bleu
 from crosshead.files import atomic_write, make_directory
@@ -21,6 +22,7 @@ from crosshead.models.transformer import TransformerConfig
 from crosshead.studies.captions import (
     RUNS,
     Corpus,
+    kept_in,
     made_up,
     multi30k,
     outputs,
@@ -159,7 +161,27 @@ def run(quick: bool, seed: int, say: Say) -> Result:
         # What is made up for the quick form has one length, and says nothing of captions.
         measured |= dict.fromkeys(CAPTIONS, math.nan) if quick else captions_measured(scored)
         tables.append(captions_table(scored))
-    return Result(measured, tables, partial(draw, spelled, scored))
+    found = [*spelled.kept, *(scored.kept if scored else [])]
+    return Result(measured, tables, partial(draw, spelled, scored), found)
+
+
+class Learning(NamedTuple):
+    """A model that learns words, and what it depends on."""
+
+    shape: AnyConfig
+    rate: float
+    how: Words
+    seed: int
+
+    def settings(self) -> dict[str, Any]:
+        """All that tells one from another, the version of the code that learns among it."""
+        changed = {"shape": self.shape.model_dump(), "how": self.how._asdict()}
+        return {**self._asdict(), **changed, "crosshead": __version__}
+
+    def place(self, kept: Path) -> Path:
+        """The file in the folder `kept` with what came of it."""
+        name = hashlib.sha256(json.dumps(self.settings()).encode()).hexdigest()[:16]
+        return kept / f"{name}.json"
 
 
 class Spelled(NamedTuple):
@@ -171,6 +193,7 @@ class Spelled(NamedTuple):
     """Of words that stand where they belong."""
     whole: dict[str, list[list[float]]]
     """Of sentences without a mistake."""
+    kept: Sequence[Path] = ()
 
 
 def on_words(quick: bool, seeds: Sequence[int], kept: Path, say: Say) -> Spelled:
@@ -178,12 +201,12 @@ def on_words(quick: bool, seeds: Sequence[int], kept: Path, say: Say) -> Spelled
     how = QUICK if quick else FULL
     compared = shapes(_transformer(how.d_model), VOCABULARY)
     sizes = {name: weights(shape, VOCABULARY) for name, shape in compared.items()}
-    jobs = {
-        f"{name}, seed {seed}": partial(spelling, shape, WORD_RATES[name], how, seed, kept)
+    runs = {
+        f"{name}, seed {seed}": Learning(shape, WORD_RATES[name], how, seed)
         for seed in seeds
         for name, shape in compared.items()
     }
-    done = {}
+    jobs, done = {name: partial(spelling, run, kept) for name, run in runs.items()}, {}
     for job, found in side_by_side(jobs, quick=quick):
         done[job] = found
         shares = ", ".join(map(number, found["words"]))
@@ -192,16 +215,13 @@ def on_words(quick: bool, seeds: Sequence[int], kept: Path, say: Say) -> Spelled
     def by_name(what: str) -> dict[str, list[list[float]]]:
         return {n: [done[f"{n}, seed {seed}"][what] for seed in seeds] for n in compared}
 
-    return Spelled(how.tested, sizes, by_name("words"), by_name("whole"))
+    files = [run.place(kept) for run in runs.values()]
+    return Spelled(how.tested, sizes, by_name("words"), by_name("whole"), files)
 
 
-def spelling(
-    shape: AnyConfig, rate: float, how: Words, seed: int, kept: Path
-) -> dict[str, list[float]]:
+def spelling(run: Learning, kept: Path) -> dict[str, list[float]]:
     """Learn a language and be tested in it, or what came of that before: shares by length."""
-    settings = {"shape": shape.model_dump(), "rate": rate, "how": how._asdict(), "seed": seed}
-    name = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]
-    place = kept / f"{name}.json"
+    place, (shape, rate, how, seed) = run.place(kept), run
     if place.is_file():
         found: dict[str, list[float]] = json.loads(place.read_text())["found"]
         return found
@@ -214,7 +234,7 @@ def spelling(
         found["words"].append(float(stands.mean()))
         found["whole"].append(float(stands.prod(dim=1).mean()))
     make_directory(kept)
-    atomic_write(place, json.dumps({**settings, "found": found}, indent=1).encode())
+    atomic_write(place, json.dumps({**run.settings(), "found": found}, indent=1).encode())
     return found
 
 
@@ -225,6 +245,7 @@ class Scored(NamedTuple):
     weights: Mapping[str, int]
     bleu: dict[str, list[float]]
     groups: dict[str, list[list[float]]]
+    kept: Sequence[Path] = ()
 
 
 def on_captions(corpus: Corpus, seeds: Sequence[int], say: Say) -> Scored:
@@ -247,6 +268,7 @@ def on_captions(corpus: Corpus, seeds: Sequence[int], say: Say) -> Scored:
         sizes,
         {name: [all_of[f"{name}, seed {seed}"] for seed in seeds] for name in compared},
         {name: [groups[f"{name}, seed {seed}"] for seed in seeds] for name in compared},
+        [kept_in(corpus, run_name(each, seed)) for each in compared.values() for seed in seeds],
     )
 
 

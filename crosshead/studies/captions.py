@@ -40,6 +40,9 @@ MINUTES = 10
 TRAIN, VALID, TEST = "train", "val", "test_2016_flickr"
 SOURCE, TARGET = "en", "de"
 
+TRANSLATIONS = f"translations.{TARGET}"
+"""The file in a run's directory with what its model makes of the test set."""
+
 _DOWNLOADED = Path("data") / "multi30k"
 
 
@@ -155,6 +158,11 @@ def run_name(model: AnyConfig, seed: int) -> str:
     return f"{model.architecture}-{told}-{seed}"
 
 
+def kept_in(corpus: Corpus, name: str) -> Path:
+    """The file that the run of that name has once it has ended, for `Result.kept`."""
+    return corpus.runs / name / CONFIG
+
+
 def trained(corpus: Corpus, name: str, recipe: Recipe) -> Translator:
     """The model of this run, trained, or gone on with, where there is no such run yet.
 
@@ -163,7 +171,8 @@ def trained(corpus: Corpus, name: str, recipe: Recipe) -> Translator:
     place = corpus.runs / name
     if (place / RECIPE).is_file():
         check_resumed(stored_recipe(place), recipe, place)
-    if not (place / CONFIG).is_file():
+    if not kept_in(corpus, name).is_file():
+        (place / TRANSLATIONS).unlink(missing_ok=True)  # of weights that will be others
         begun = bool(list_checkpoints(place / CHECKPOINTS))
         threads = torch.get_num_threads()
         try:
@@ -180,8 +189,8 @@ def greedily(translator: Translator, source: list[str]) -> list[str]:
 
 
 def outputs(corpus: Corpus, name: str, recipe: Recipe) -> list[str]:
-    """What the model of this run makes of the test set, kept beside the run."""
-    kept = corpus.runs / f"{name}.{TARGET}"
+    """What the model of this run makes of the test set, kept in its directory."""
+    kept = corpus.runs / name / TRANSLATIONS
     translator = trained(corpus, name, recipe)
     if not kept.is_file():
         lines = greedily(translator, corpus.test()[0])

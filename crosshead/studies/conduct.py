@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from crosshead.files import atomic_write_all, make_directory
 from crosshead.pictures import new_figure, rendered
 from crosshead.studies.study import Result, Say, Study, Table, Verdict, judge, number
 from crosshead.training.hardware import instruction_sets
+from crosshead.training.log import counted
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Record:
     threads: int
     date: str
     seconds: float
+    found_again: str
+    """Which runs were not trained now, in a clause; empty where all were."""
 
     @property
     def command(self) -> str:
@@ -46,6 +50,7 @@ class Record:
             "command": self.command,
             "version": f"crosshead {__version__}, PyTorch {torch.__version__}",
             "date": self.date,
+            **({"found again": self.found_again} if self.found_again else {}),
             "cores": str(available_cores()),
             "processor units": ", ".join(instruction_sets()) or "unknown",
             "seconds": f"{self.seconds:.1f}",
@@ -57,13 +62,31 @@ def conduct(study: Study, *, quick: bool, seed: int, say: Say) -> Record:
 
     Raises what the study raises.
     """
-    date, began = datetime.now(UTC).date().isoformat(), time.perf_counter()
+    now, began = datetime.now(UTC), time.perf_counter()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         result = study.run(quick, seed, say)
     seconds = time.perf_counter() - began
     verdict = judge(study.bands, result.measured)
-    return Record(study, result, verdict, quick, seed, torch.get_num_threads(), date, seconds)
+    again = found_again(result.kept, now)
+    date, threads = now.date().isoformat(), torch.get_num_threads()
+    return Record(study, result, verdict, quick, seed, threads, date, seconds, again)
+
+
+def found_again(kept: Sequence[Path], since: datetime) -> str:
+    """How many of the runs in these files are older, of when and which versions; "" for none."""
+    ended = {
+        path: datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in kept if path.is_file()
+    }
+    there = {path: end.date().isoformat() for path, end in ended.items() if end < since}
+    if not there:
+        return ""
+    days = " to ".join(sorted({min(there.values()), max(there.values())}))
+    versions = sorted({json.loads(path.read_text("utf-8"))["crosshead"] for path in there})
+    return (
+        f"{len(there)} of {counted(len(kept), 'run')}, trained on {days} by crosshead "
+        f"{' and '.join(versions)}"
+    )
 
 
 def findings(record: Record) -> Table:

@@ -15,6 +15,7 @@ from crosshead.evaluation import bleu
 from crosshead.studies.captions import (
     Corpus,
     greedily,
+    kept_in,
     made_up,
     multi30k,
     outputs,
@@ -82,7 +83,8 @@ def run(quick: bool, seed: int, say: Say) -> Result:
         CROSS: average(costs, CROSSED) - average(costs, ENCODER),
     }
     tables = [quality_table(found), costs_table(whole, costs)]
-    return Result(measured, tables, partial(draw, found, costs))
+    kept = [kept_in(corpus, run_name(each.model, each.train.seed)) for each in recipes.values()]
+    return Result(measured, tables, partial(draw, found, costs), kept)
 
 
 def scores(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 Say = Callable[[str], None]
@@ -56,6 +57,10 @@ class Result:
     tables: Sequence[Table]
     draw: Callable[[Any], None]
     """Draws the picture into a figure of matplotlib."""
+
+    kept: Sequence[Path] = ()
+    """The files, a run each, that it rests on and that stay to be found again: JSON, with the
+    version that computed it as `crosshead`."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,12 @@
 import math
-from functools import partial
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from crosshead import __version__
 from crosshead.studies import bottleneck
 from crosshead.studies.bottleneck import (
     ADDED,
@@ -18,15 +21,19 @@ from crosshead.studies.bottleneck import (
     SINKS,
     STAYS,
     TRANSFORMER,
+    Learning,
     Scored,
     Spelled,
     by_length,
     captions_measured,
+    on_captions,
+    on_words,
     shapes,
     spelling,
     words_measured,
 )
-from crosshead.studies.captions import transformer
+from crosshead.studies.captions import kept_in, made_up, transformer
+from crosshead.studies.conduct import found_again
 from crosshead.studies.equal import WITHIN, weights
 
 
@@ -67,9 +74,32 @@ def test_quantities_are_ratios_and_differences_of_means() -> None:
 
 def test_what_was_learned_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = bottleneck._recurrent("none", 0.0, 16)
-    learned = partial(spelling, shape, 1e-3, QUICK, kept=tmp_path)
-    first = learned(seed=1)
+    run = Learning(shape, 1e-3, QUICK, 1)
+    first = spelling(run, tmp_path)
+    [kept] = tmp_path.iterdir()
+    assert kept == run.place(tmp_path)
+    assert found_again([kept], datetime.now(UTC) + timedelta(1)).endswith(f" {__version__}")
     monkeypatch.setattr(bottleneck, "learn", None)
-    assert learned(seed=1) == first
+    assert spelling(run, tmp_path) == first
     with pytest.raises(TypeError):
-        learned(seed=2)  # another run, which has yet to learn
+        spelling(run._replace(seed=2), tmp_path)  # another run, which has yet to learn
+    monkeypatch.setattr(bottleneck, "__version__", "another")
+    with pytest.raises(TypeError):
+        spelling(run, tmp_path)  # what another version has learned is not this one's
+
+
+def test_a_result_names_the_files_that_its_runs_are_kept_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = on_words(True, [1], tmp_path / "words", lambda line: None)
+    assert sorted(found.kept) == sorted((tmp_path / "words").iterdir())
+    corpus, jobs = made_up(tmp_path / "text", 1), {}
+
+    def untrained(given: dict[str, Any], quick: bool) -> Iterator[tuple[str, list[str]]]:
+        jobs.update(given)
+        yield from ((name, corpus.test()[1]) for name in given)
+
+    monkeypatch.setattr(bottleneck, "side_by_side", untrained)
+    scored = on_captions(corpus, [1, 2], lambda line: None)
+    trains = {kept_in(corpus, name) for _, name, _ in (job.args for job in jobs.values())}
+    assert set(scored.kept) == trains and len(scored.kept) == 10

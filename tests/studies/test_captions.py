@@ -1,4 +1,5 @@
 import shutil
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -6,10 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from crosshead.bundle import CHECKPOINTS, CONFIG, WEIGHTS
+from crosshead import __version__
+from crosshead.bundle import CHECKPOINTS, WEIGHTS
 from crosshead.errors import ConfigError
+from crosshead.pipelines import Translator
 from crosshead.studies import captions
 from crosshead.studies.captions import (
+    kept_in,
     made_up,
     multi30k,
     outputs,
@@ -18,6 +22,7 @@ from crosshead.studies.captions import (
     trained,
     transformer,
 )
+from crosshead.studies.conduct import found_again
 
 SHAPE = transformer(quick=True)
 
@@ -29,23 +34,33 @@ def test_a_run_is_trained_once_and_gone_on_with_where_it_ended(
     recipe = corpus.recipe(SHAPE, 1)
 
     def watched(*arguments: Any, **named: Any) -> None:
-        calls.append(named["resume"])
+        calls.append("gone on with" if named["resume"] else "begun")
         train(*arguments, **named)
 
-    train = captions.train
+    def heard(translator: Translator, source: list[str]) -> list[str]:
+        calls.append("translated")
+        return greedily(translator, source)
+
+    train, greedily = captions.train, captions.greedily
     monkeypatch.setattr(captions, "train", watched)
+    monkeypatch.setattr(captions, "greedily", heard)
     lines = outputs(corpus, "a", recipe)
-    assert len(lines) == len(corpus.test()[0]) and calls == [False]
+    assert len(lines) == len(corpus.test()[0]) and calls == ["begun", "translated"]
+    assert [place.name for place in corpus.runs.iterdir()] == ["a"]
     weights = (corpus.runs / "a" / WEIGHTS).read_bytes()
-    assert outputs(corpus, "a", recipe) == lines and calls == [False]
-    (corpus.runs / "a" / CONFIG).unlink()  # as if it had been cut off: checkpoints are there
-    assert outputs(corpus, "a", recipe) == lines and calls == [False, True]
+    calls.clear()
+    assert outputs(corpus, "a", recipe) == lines and calls == []
+    kept_in(corpus, "a").unlink()  # as if it had been cut off: checkpoints are there
+    assert outputs(corpus, "a", recipe) == lines and calls == ["gone on with", "translated"]
     assert (corpus.runs / "a" / WEIGHTS).read_bytes() == weights
-    (corpus.runs / "a" / CONFIG).unlink()
+    kept_in(corpus, "a").unlink()
     shutil.rmtree(corpus.runs / "a" / CHECKPOINTS)  # as if before the first: it begins again
-    trained(corpus, "a", recipe)
-    assert calls == [False, True, False]
+    calls.clear()
+    assert outputs(corpus, "a", recipe) == lines and calls == ["begun", "translated"]
     assert (corpus.runs / "a" / WEIGHTS).read_bytes() == weights
+    assert found_again([kept_in(corpus, "a")], datetime.now(UTC) + timedelta(1)).endswith(
+        f" by crosshead {__version__}"
+    )
     with pytest.raises(ConfigError, match=r"train\.seed is 2"):
         trained(corpus, "a", corpus.recipe(SHAPE, 2))
 

@@ -1,10 +1,15 @@
+import dataclasses
 import json
+import os
 import sys
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import torch
 
+from crosshead import __version__
 from crosshead.errors import UserError
 from crosshead.studies.conduct import Record, as_json, as_markdown, conduct, write
 from crosshead.studies.study import Band, Result, Say, Study, Table
@@ -81,6 +86,35 @@ def test_where_nothing_can_be_written_one_line_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be made a directory"):
         write(record(), tmp_path / "file", print)
+
+
+def test_a_page_says_which_runs_were_found_again_and_from_when(tmp_path: Path) -> None:
+    old, older, new = (tmp_path / name for name in ("old", "older", "new"))
+    for path, version, days in ((old, "0.1.0", 3), (older, "0.0.9", 5)):
+        path.write_text(json.dumps({"crosshead": version}))
+        then = datetime(2026, 3, 10, 12, tzinfo=UTC) - timedelta(days)
+        os.utime(path, (then.timestamp(),) * 2)
+
+    def trains(quick: bool, seed: int, say: Say) -> Result:
+        new.write_text(json.dumps({"crosshead": __version__}))
+        os.utime(new, (time.time() + 60,) * 2)  # some file systems count in seconds
+        return dataclasses.replace(run(quick, seed, say), kept=kept)
+
+    study = dataclasses.replace(STUDY, run=trains)
+    kept: list[Path] = []
+    for files, said in (
+        ([old, new], "1 of 2 runs, trained on 2026-03-07 by crosshead 0.1.0"),
+        (
+            [old, new, older],
+            "2 of 3 runs, trained on 2026-03-05 to 2026-03-07 by crosshead 0.0.9 and 0.1.0",
+        ),
+        ([new, tmp_path / "gone"], ""),
+    ):
+        kept[:] = files
+        found = conduct(study, quick=True, seed=3, say=lambda line: None)
+        page = as_markdown(found, with_picture=False)
+        assert (f"\n- found again: {said}\n" in page) == bool(said)
+        assert json.loads(as_json(found)).get("found again", "") == said
 
 
 def test_a_page_ends_with_the_circumstances() -> None:
