@@ -97,7 +97,7 @@ def marian_of(ours: Transformer, attention: str) -> MarianMTModel:
 def positions_of(config: TransformerConfig) -> Tensor:
     """The table of the model's fixed positions, as long as the peers' tables."""
     halves = config.positions == "sinusoidal-halves"
-    return sinusoidal(POSITIONS, config.d_model, layout="halves" if halves else "interleaved")
+    return sinusoidal(POSITIONS, config.d_model, pairing="halves" if halves else "interleaved")
 
 
 def _fill_attention(theirs: nn.Module, ours: MultiHeadAttention) -> None:

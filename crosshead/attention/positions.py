@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Layout = Literal["interleaved", "halves"]
+Pairing = Literal["interleaved", "halves"]
 """Two numbers that belong together stand side by side, or all the first before all the second."""
 
 Rate = Literal["paper", "tensor2tensor"]
@@ -29,18 +29,18 @@ def angles(length: int, d_model: int, rate: Rate = "paper") -> Float[Tensor, "T 
 
 
 def sinusoidal(
-    length: int, d_model: int, *, layout: Layout = "interleaved", rate: Rate = "paper"
+    length: int, d_model: int, *, pairing: Pairing = "interleaved", rate: Rate = "paper"
 ) -> Float[Tensor, "T D"]:
     """Sinusoids of geometrically growing wavelength for positions 0 to `length - 1`.
 
     PE(pos, 2i) = sin(angle_i), PE(pos, 2i+1) = cos(angle_i), where angle_i is
-    pos / 10000^(2i/d_model) (Vaswani et al. 2017, section 3.5) or what `rate` says. `layout` puts
+    pos / 10000^(2i/d_model) (Vaswani et al. 2017, section 3.5) or what `rate` says. `pairing` puts
     sines and cosines side by side as the paper does, or all sines before all cosines as
     Tensor2Tensor, Marian and Hugging Face do; an odd `d_model` has one sine more.
     """
     angle = angles(length, d_model, rate)
     sine, cosine = angle.sin(), angle.cos()[:, : d_model // 2]
-    if layout == "halves":
+    if pairing == "halves":
         return torch.cat((sine, cosine), dim=1).float()
     table = torch.empty(length, d_model, dtype=torch.float64)
     table[:, 0::2], table[:, 1::2] = sine, cosine
@@ -48,7 +48,7 @@ def sinusoidal(
 
 
 def shift(
-    k: int, d_model: int, *, layout: Layout = "interleaved", rate: Rate = "paper"
+    k: int, d_model: int, *, pairing: Pairing = "interleaved", rate: Rate = "paper"
 ) -> Float[Tensor, "D D"]:
     """The matrix M_k with PE(pos + k) = M_k PE(pos) at every position, in float64.
 
@@ -59,7 +59,7 @@ def shift(
     if d_model % 2:
         raise ValueError(f"d_model {d_model} is odd: the last sine has no cosine to mix with")
     angle = k * angles(2, d_model, rate)[1]
-    sine, cosine = _pairs(torch.arange(d_model), layout)
+    sine, cosine = _pairs(torch.arange(d_model), pairing)
     matrix = torch.zeros(d_model, d_model, dtype=torch.float64)
     matrix[sine, sine] = matrix[cosine, cosine] = angle.cos()
     matrix[sine, cosine], matrix[cosine, sine] = angle.sin(), -angle.sin()
@@ -69,9 +69,9 @@ def shift(
 class SinusoidalPositions(nn.Module):
     """The fixed sinusoids of Vaswani et al. 2017, section 3.5, for any length."""
 
-    def __init__(self, d_model: int, layout: Layout, rate: Rate = "paper") -> None:
+    def __init__(self, d_model: int, pairing: Pairing, rate: Rate = "paper") -> None:
         super().__init__()
-        self.d_model, self.layout, self.rate = d_model, layout, rate
+        self.d_model, self.pairing, self.rate = d_model, pairing, rate
         # Computed as far as it is looked up, and so in a model that was built without memory too.
         table = torch.empty(0, d_model, device="cpu")
         self.register_buffer("table", table, persistent=False)
@@ -82,7 +82,9 @@ class SinusoidalPositions(nn.Module):
         end = start + length
         table = self.table
         if end > table.shape[0]:  # another thread may be doing the same
-            table = sinusoidal(2 * end, self.d_model, layout=self.layout, rate=self.rate).to(table)
+            table = sinusoidal(2 * end, self.d_model, pairing=self.pairing, rate=self.rate).to(
+                table
+            )
             self.table = table
         return table[start:end]
 
@@ -97,11 +99,11 @@ class Rotary(nn.Module):
     columns of W^Q and W^K in another order. It is a `Rotate` of `multihead`.
     """
 
-    def __init__(self, d_key: int, pairing: Layout = "halves") -> None:
+    def __init__(self, d_key: int, pairing: Pairing = "halves") -> None:
         super().__init__()
         if d_key % 2:
             raise ValueError(f"d_key {d_key} is odd: rotary positions turn pairs of numbers")
-        self.pairing: Layout = pairing
+        self.pairing: Pairing = pairing
         self.sinusoids = SinusoidalPositions(d_key, "halves")
 
     def forward(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
@@ -114,9 +116,9 @@ class Rotary(nn.Module):
         return torch.stack(turned, dim=-1).flatten(-2)
 
 
-def _pairs(x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+def _pairs(x: Tensor, pairing: Pairing) -> tuple[Tensor, Tensor]:
     """The first and the second numbers of the pairs that lie along the last axis."""
-    if layout == "interleaved":
+    if pairing == "interleaved":
         return x[..., 0::2], x[..., 1::2]
     first, second = x.chunk(2, dim=-1)
     return first, second

@@ -11,7 +11,7 @@ from transformers.models.llama import modeling_llama
 from transformers.models.marian import modeling_marian
 
 from crosshead.attention.positions import (
-    Layout,
+    Pairing,
     Rate,
     Rotary,
     shift,
@@ -41,7 +41,7 @@ def test_interleaved_is_the_formula_of_the_paper(length: int, d_model: int, star
 @pytest.mark.parametrize("d_model", [1, 2, 7, 16])
 def test_halves_are_the_same_columns_in_another_order(d_model: int) -> None:
     columns = [*range(0, d_model, 2), *range(1, d_model, 2)]
-    halves = sinusoidal(20, d_model, layout="halves")
+    halves = sinusoidal(20, d_model, pairing="halves")
     assert torch.equal(halves, sinusoidal(20, d_model)[:, columns])
 
 
@@ -49,7 +49,7 @@ def test_halves_are_the_same_columns_in_another_order(d_model: int) -> None:
 def test_halves_are_those_of_marian_in_hugging_face(d_model: int) -> None:
     config = MarianConfig(d_model=d_model, max_position_embeddings=50)
     theirs = modeling_marian.MarianSinusoidalPositionalEmbedding(50, config.d_model)
-    torch.testing.assert_close(sinusoidal(50, d_model, layout="halves"), theirs.create_weight())
+    torch.testing.assert_close(sinusoidal(50, d_model, pairing="halves"), theirs.create_weight())
 
 
 @pytest.mark.parametrize("d_model", [4, 16, 512])
@@ -61,28 +61,28 @@ def test_the_rate_of_marian_and_tensor2tensor(d_model: int) -> None:
         for i in range(half):
             angle = position * math.exp(-i * math.log(10000) / (half - 1))
             expected[position, i], expected[position, half + i] = math.sin(angle), math.cos(angle)
-    found = sinusoidal(40, d_model, layout="halves", rate="tensor2tensor")
+    found = sinusoidal(40, d_model, pairing="halves", rate="tensor2tensor")
     torch.testing.assert_close(found, expected.float())
-    assert (found - sinusoidal(40, d_model, layout="halves")).abs().max() > 0.01
+    assert (found - sinusoidal(40, d_model, pairing="halves")).abs().max() > 0.01
 
 
 EVERY = [
-    (layout, rate) for layout in ("interleaved", "halves") for rate in ("paper", "tensor2tensor")
+    (pairing, rate) for pairing in ("interleaved", "halves") for rate in ("paper", "tensor2tensor")
 ]
 
 
-@pytest.mark.parametrize(("layout", "rate"), EVERY)
+@pytest.mark.parametrize(("pairing", "rate"), EVERY)
 @pytest.mark.parametrize("k", [1, 37, -5])
 def test_a_later_position_is_a_linear_map_of_an_earlier_one(
-    layout: Layout, rate: Rate, k: int
+    pairing: Pairing, rate: Rate, k: int
 ) -> None:
     """One matrix for all positions, which is a rotation: the paper's reason for sinusoids."""
-    table = sinusoidal(200, 8, layout=layout, rate=rate).double()
-    matrix = shift(k, 8, layout=layout, rate=rate)
+    table = sinusoidal(200, 8, pairing=pairing, rate=rate).double()
+    matrix = shift(k, 8, pairing=pairing, rate=rate)
     earlier, later = (table[:-k], table[k:]) if k > 0 else (table[-k:], table[:k])
     torch.testing.assert_close(later, earlier @ matrix.T, rtol=0, atol=1e-6)
     torch.testing.assert_close(matrix @ matrix.T, torch.eye(8, dtype=torch.float64))
-    two, back = (shift(n, 8, layout=layout, rate=rate) for n in (2 * k, -k))
+    two, back = (shift(n, 8, pairing=pairing, rate=rate) for n in (2 * k, -k))
     torch.testing.assert_close(matrix @ matrix, two)
     torch.testing.assert_close(two @ back, matrix)
 
@@ -134,7 +134,7 @@ def test_the_pairings_are_the_same_columns_in_another_order() -> None:
 
 
 @pytest.mark.parametrize("pairing", ["halves", "interleaved"])
-def test_products_depend_on_the_distance_alone(pairing: Layout) -> None:
+def test_products_depend_on_the_distance_alone(pairing: Pairing) -> None:
     """Su et al. 2021, Eq. 11; and turning changes no length."""
     rotary = Rotary(8, pairing).double()
     query, key = heads(1, 8), heads(1, 8).flip(1)

@@ -178,7 +178,7 @@ def test_transformer_xl_takes_the_sinusoids_of_the_paper() -> None:
     """The row of a distance ahead is that of the distance with its sines turned round."""
     module = TransformerXLScore(1, 1, 8)
     rows = module._sinusoids(3, 2, Grid())
-    table = sinusoidal(4, 8, layout="halves")
+    table = sinusoidal(4, 8, pairing="halves")
     assert torch.equal(rows[:3], table[:3].flip(0))
     torch.testing.assert_close(rows[3], torch.cat((-table[1, :4], table[1, 4:])))
 

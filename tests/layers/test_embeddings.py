@@ -65,7 +65,7 @@ def test_initial_variance(weight: nn.Parameter) -> None:
 def test_sinusoids_have_no_end() -> None:
     positions = SinusoidalPositions(16, "halves")
     for start, length in [(0, 10), (60, 10), (1000, 3), (0, 5)]:
-        expected = sinusoidal(start + length, 16, layout="halves")[start:]
+        expected = sinusoidal(start + length, 16, pairing="halves")[start:]
         torch.testing.assert_close(positions(start, length), expected)
 
 
