@@ -94,26 +94,22 @@ class Rotary(nn.Module):
 
     Su et al. 2021, "RoFormer", section 3.2.2, Eq. 15, computed as in section 3.4.2, Eq. 34: the
     product of a query and a key then depends on their distance alone. Of the numbers of a vector
-    i and i + d/2 are a pair (`halves`), as in GPT-NeoX and in Llama as Hugging Face has it, or
-    2i and 2i + 1 (`interleaved`), as in the paper, GPT-J and Meta's Llama. One is the other with
-    columns of W^Q and W^K in another order. It is a `Rotate` of `multihead`.
+    i and i + d/2 are a pair, as in GPT-NeoX and in Llama as Hugging Face has it. The paper pairs
+    2i and 2i + 1: one is the other with columns of W^Q and W^K in another order. It is a `Rotate`
+    of `multihead`.
     """
 
-    def __init__(self, d_key: int, pairing: Pairing = "halves") -> None:
+    def __init__(self, d_key: int) -> None:
         super().__init__()
         if d_key % 2:
             raise ValueError(f"d_key {d_key} is odd: rotary positions turn pairs of numbers")
-        self.pairing: Pairing = pairing
         self.sinusoids = SinusoidalPositions(d_key, "halves")
 
     def forward(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
         """Queries or keys, turned; the first of them stands at position `start`."""
         sine, cosine = self.sinusoids(start, x.shape[2]).chunk(2, dim=-1)
-        first, second = _pairs(x, self.pairing)
-        turned = first * cosine - second * sine, first * sine + second * cosine
-        if self.pairing == "halves":
-            return torch.cat(turned, dim=-1)
-        return torch.stack(turned, dim=-1).flatten(-2)
+        first, second = _pairs(x, "halves")
+        return torch.cat((first * cosine - second * sine, first * sine + second * cosine), dim=-1)
 
 
 def _pairs(x: Tensor, pairing: Pairing) -> tuple[Tensor, Tensor]:

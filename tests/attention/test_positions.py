@@ -4,9 +4,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import GPTJConfig, LlamaConfig, MarianConfig
+from transformers import LlamaConfig, MarianConfig
 from transformers.models.gpt_neox import modeling_gpt_neox
-from transformers.models.gptj import modeling_gptj
 from transformers.models.llama import modeling_llama
 from transformers.models.marian import modeling_marian
 
@@ -119,24 +118,9 @@ def test_halves_turn_as_in_llama_and_gpt_neox() -> None:
         torch.testing.assert_close(rotary(key, 0), turned[1])
 
 
-def test_interleaved_turn_as_in_gpt_j() -> None:
-    x = heads(9, 8, torch.float32)
-    table = modeling_gptj.create_sinusoidal_positions(GPTJConfig().n_positions, 8)[None, :9]
-    sine, cosine = table.chunk(2, dim=-1)
-    turned = modeling_gptj.apply_rotary_pos_emb(x.transpose(1, 2), sine, cosine).transpose(1, 2)
-    torch.testing.assert_close(Rotary(8, "interleaved")(x, 0), turned)
-
-
-def test_the_pairings_are_the_same_columns_in_another_order() -> None:
-    x, order = heads(5, 8), torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])
-    interleaved, halves = Rotary(8, "interleaved").double(), Rotary(8).double()
-    torch.testing.assert_close(interleaved(x, 3)[..., order], halves(x[..., order], 3))
-
-
-@pytest.mark.parametrize("pairing", ["halves", "interleaved"])
-def test_products_depend_on_the_distance_alone(pairing: Pairing) -> None:
+def test_products_depend_on_the_distance_alone() -> None:
     """Su et al. 2021, Eq. 11; and turning changes no length."""
-    rotary = Rotary(8, pairing).double()
+    rotary = Rotary(8).double()
     query, key = heads(1, 8), heads(1, 8).flip(1)
     here = (rotary(query, 12) * rotary(key, 7)).sum(-1)
     there = (rotary(query, 112) * rotary(key, 107)).sum(-1)
