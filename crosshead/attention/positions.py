@@ -29,7 +29,12 @@ def angles(length: int, d_model: int, rate: Rate = "paper") -> Float[Tensor, "T 
 
 
 def sinusoidal(
-    length: int, d_model: int, *, pairing: Pairing = "interleaved", rate: Rate = "paper"
+    length: int,
+    d_model: int,
+    *,
+    pairing: Pairing = "interleaved",
+    rate: Rate = "paper",
+    dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "T D"]:
     """Sinusoids of geometrically growing wavelength for positions 0 to `length - 1`.
 
@@ -41,10 +46,10 @@ def sinusoidal(
     angle = angles(length, d_model, rate)
     sine, cosine = angle.sin(), angle.cos()[:, : d_model // 2]
     if pairing == "halves":
-        return torch.cat((sine, cosine), dim=1).float()
+        return torch.cat((sine, cosine), dim=1).to(dtype)
     table = torch.empty(length, d_model, dtype=torch.float64)
     table[:, 0::2], table[:, 1::2] = sine, cosine
-    return table.float()
+    return table.to(dtype)
 
 
 def shift(
@@ -72,21 +77,27 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, d_model: int, pairing: Pairing, rate: Rate = "paper") -> None:
         super().__init__()
         self.d_model, self.pairing, self.rate = d_model, pairing, rate
-        # Computed as far as it is looked up, and so in a model that was built without memory too.
-        table = torch.empty(0, d_model, device="cpu")
-        self.register_buffer("table", table, persistent=False)
-        self.table: Tensor
+        # Goes where the model goes and tells its type; a model built without memory has it too.
+        self.register_buffer("like", torch.empty(0, device="cpu"), persistent=False)
+        self.like: Tensor
+        # No buffer: what was rounded to bfloat16 with the model would stay so in float32.
+        self._table = torch.empty(0, d_model, device="cpu")
 
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
-        """The vectors of positions `start` to `start + length - 1`."""
-        end = start + length
-        table = self.table
-        if end > table.shape[0]:  # another thread may be doing the same
-            table = sinusoidal(2 * end, self.d_model, pairing=self.pairing, rate=self.rate).to(
-                table
-            )
-            self.table = table
-        return table[start:end]
+        """The vectors of positions `start` to `start + length - 1`, in the model's type."""
+        dtype = torch.promote_types(self.like.dtype, torch.float32)
+        table = self._table
+        known = table.shape[0] if (table.device, table.dtype) == (self.like.device, dtype) else 0
+        if start + length > known:  # another thread may be doing the same
+            table = self._table = self._computed(2 * (start + length), dtype)
+        return table[start : start + length].to(self.like.dtype)
+
+    def _computed(self, length: int, dtype: torch.dtype) -> Float[Tensor, "T D"]:
+        """As far as it is looked up, and further; for training too where inference asks first."""
+        with torch.inference_mode(False):
+            return sinusoidal(
+                length, self.d_model, pairing=self.pairing, rate=self.rate, dtype=dtype
+            ).to(self.like.device)
 
 
 class Rotary(nn.Module):

@@ -13,6 +13,7 @@ from crosshead.attention.positions import (
     Pairing,
     Rate,
     Rotary,
+    SinusoidalPositions,
     shift,
     sinusoidal,
 )
@@ -124,7 +125,7 @@ def test_products_depend_on_the_distance_alone() -> None:
     query, key = heads(1, 8), heads(1, 8).flip(1)
     here = (rotary(query, 12) * rotary(key, 7)).sum(-1)
     there = (rotary(query, 112) * rotary(key, 107)).sum(-1)
-    torch.testing.assert_close(here, there, rtol=0, atol=1e-5)
+    torch.testing.assert_close(here, there, rtol=0, atol=1e-12)
     assert (here - (rotary(query, 13) * rotary(key, 7)).sum(-1)).abs().min() > 1e-3
     torch.testing.assert_close(rotary(query, 12).norm(dim=-1), query.norm(dim=-1))
 
@@ -133,6 +134,27 @@ def test_turned_in_parts_is_turned_at_once() -> None:
     x, rotary = heads(9, 6), Rotary(6).double()
     parts = torch.cat((rotary(x[:, :, :4], 0), rotary(x[:, :, 4:], 4)), dim=2)
     torch.testing.assert_close(parts, rotary(x, 0))
+
+
+def test_a_table_that_grew_in_inference_serves_training() -> None:
+    x, rotary, fresh = heads(40, 6), Rotary(6).double(), Rotary(6).double()
+    with torch.inference_mode():
+        rotary(x, 0)
+    gradients = []
+    for module in (rotary, fresh):
+        leaf = x.clone().requires_grad_()
+        module(leaf, 0).square().mul(x).sum().backward()
+        gradients.append(leaf.grad)
+    assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_a_table_keeps_no_rounding_of_a_former_type(dtype: torch.dtype) -> None:
+    positions, fresh = SinusoidalPositions(8, "halves"), SinusoidalPositions(8, "halves").double()
+    assert torch.equal(positions.to(dtype)(3, 20), fresh(3, 20).float().to(dtype))
+    assert positions(3, 20).dtype == dtype
+    assert torch.equal(positions.float()(3, 20), fresh(3, 20).float())
+    assert torch.equal(positions.double()(3, 20), fresh(3, 20))
 
 
 def test_pairs_need_an_even_width() -> None:
