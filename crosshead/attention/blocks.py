@@ -9,9 +9,8 @@ blocks, hold zeros.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -79,7 +78,7 @@ class Blocks(Layout):
     @property
     def grid(self) -> Grid:
         """Queries begin `before` members behind the keys."""
-        return _OfBlock(self.before, self.step)
+        return Grid(self.before, self.step, whole=False)
 
     def fitted(self, length: int) -> "Blocks":
         """With a block that is no longer than a class."""
@@ -171,7 +170,7 @@ class Summaries(Layout):
     @property
     def grid(self) -> Grid:
         """These keys do not follow each other at equal steps."""
-        return _Scattered()
+        return Grid(None, whole=False)
 
     def fitted(self, length: int) -> "Summaries":
         """It fits any length."""
@@ -203,34 +202,6 @@ class Summaries(Layout):
     def unfold(self, x: Shaped[Tensor, "BN H b X"], length: int) -> Shaped[Tensor, "B H T X"]:
         """They are in order."""
         return x
-
-
-class _OfBlock(Grid):
-    """Where the queries and keys of a block stand: its keys are some of all."""
-
-    __slots__ = ()
-
-    @property
-    def whole(self) -> bool:
-        """They are not."""
-        return False
-
-
-class _Scattered(_OfBlock):
-    """Where keys stand that no offset and step describe: whoever asks is refused."""
-
-    __slots__ = ()
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("offset", "step"):
-            raise ValueError(
-                "this score or combination looks at distances, but the summary columns of a fixed "
-                "sparse pattern have no regular ones; give the mask as `dense`, or another score"
-            )
-        return super().__getattribute__(name)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter((self.offset, self.step))
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ def distances(
     The pair (i, j) has the one at `queries - 1 - i + j`. There is one more than pairs have (the
     last), which lets `along_diagonals` be a view.
     """
-    places = torch.arange(queries + keys, device=device)
-    return grid.step * (grid.offset + queries - 1 - places)
+    first, _ = grid.span(queries, keys)
+    return grid.step * (first - torch.arange(queries + keys, device=device))
 
 
 def along_diagonals(by_distance: Float[Tensor, "B H Q N"]) -> Float[Tensor, "B H Q K"]:
@@ -168,7 +168,7 @@ class _Clipped(nn.Module):
         """
         queries = by_vector.shape[-2]
         # In steps of the grid; distances go down.
-        first, last = grid.offset + queries - 1, grid.offset - keys
+        first, last = grid.span(queries, keys)
         within = self.furthest // grid.step
         before = min(max(first - within, 0), queries + keys)
         after = min(max(-within - last, 0), queries + keys)
@@ -267,7 +267,7 @@ class TransformerXLScore(nn.Module):
     def _sinusoids(self, queries: int, keys: int, grid: Grid) -> Float[Tensor, "N D"]:
         """R_d of every distance: the sine of a negative one is the negative sine."""
         distance = distances(queries, keys, grid, self.u.device)
-        furthest = grid.step * max(abs(grid.offset + queries - 1), abs(grid.offset - keys))
+        furthest = grid.step * max(map(abs, grid.span(queries, keys)))
         table = self.sinusoids(0, furthest + 1)[distance.abs()]
         sine, cosine = table.tensor_split([(table.shape[1] + 1) // 2], dim=1)
         return torch.cat((sine * distance.sign()[:, None], cosine), dim=1)

@@ -8,7 +8,6 @@ while products hold `B H Q K`: the tanh is taken of every pair.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -16,20 +15,31 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-class Grid(NamedTuple):
+@dataclass(frozen=True)
+class Grid:
     """Where queries stand relative to keys: query i comes `step * (i + offset - j)` after key j.
 
     For all of a sequence at once that is `i - j`; behind a past of `P` positions, which are keys
-    already, the offset is `P`. Kernels that attend in blocks have other offsets and steps.
+    already, the offset is `P`. Kernels that attend in blocks have other offsets and steps, and no
+    offset (None) where keys do not follow each other at equal steps. The keys are `whole` where
+    they are all there are: a block's are some, whose indices mean nothing.
     """
 
-    offset: int = 0
+    offset: int | None = 0
     step: int = 1
+    whole: bool = True
 
-    @property
-    def whole(self) -> bool:
-        """Whether the keys are all there are: a block's are some, whose indices mean nothing."""
-        return True
+    def span(self, queries: int, keys: int) -> tuple[int, int]:
+        """How many steps the last query comes after the first key, and the first after the end.
+
+        Whoever looks at distances asks here: raises `ValueError` where there are none.
+        """
+        if self.offset is None:
+            raise ValueError(
+                "this score or combination looks at distances, but the summary columns of a fixed "
+                "sparse pattern have no regular ones; give the mask as `dense`, or another score"
+            )
+        return self.offset + queries - 1, self.offset - keys
 
 
 Score = Callable[[Tensor, Tensor, Grid], Tensor]
@@ -60,7 +70,7 @@ class ScaledDot:
         self,
         query: Float[Tensor, "B H Q E"],
         key: Float[Tensor, "#B #H K E"],
-        grid: Grid = Grid(),  # noqa: B008 - immutable
+        grid: Grid = Grid(),
     ) -> Float[Tensor, "B H Q K"]:
         """Every query's score with every key."""
         scale = 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
@@ -90,7 +100,7 @@ class Cosine(nn.Module):
         self,
         query: Float[Tensor, "B H Q E"],
         key: Float[Tensor, "#B #H K E"],
-        grid: Grid = Grid(),  # noqa: B008 - immutable
+        grid: Grid = Grid(),
     ) -> Float[Tensor, "B H Q K"]:
         """Every query's score with every key."""
         return products(F.normalize(query, dim=-1) * self.scale, F.normalize(key, dim=-1))
@@ -110,7 +120,7 @@ class General(nn.Module):
         self,
         query: Float[Tensor, "B H Q Eq"],
         key: Float[Tensor, "#B #H K Ek"],
-        grid: Grid = Grid(),  # noqa: B008 - immutable
+        grid: Grid = Grid(),
     ) -> Float[Tensor, "B H Q K"]:
         """Every query's score with every key."""
         return products(_per_head(query, self.weight), key)
@@ -133,7 +143,7 @@ class Additive(nn.Module):
         self,
         query: Float[Tensor, "B H Q Eq"],
         key: Float[Tensor, "#B #H K Ek"],
-        grid: Grid = Grid(),  # noqa: B008 - immutable
+        grid: Grid = Grid(),
     ) -> Float[Tensor, "B H Q K"]:
         """Every query's score with every key."""
         return _hidden_sums(
@@ -156,7 +166,7 @@ class ProjectedAdditive(nn.Module):
         self,
         query: Float[Tensor, "B H Q A"],
         key: Float[Tensor, "#B #H K A"],
-        grid: Grid = Grid(),  # noqa: B008 - immutable
+        grid: Grid = Grid(),
     ) -> Float[Tensor, "B H Q K"]:
         """Every query's score with every key."""
         return _hidden_sums(query, key, self.v)
@@ -179,7 +189,7 @@ class Concat(nn.Module):
         self,
         query: Float[Tensor, "B H Q Eq"],
         key: Float[Tensor, "#B #H K Ek"],
-        grid: Grid = Grid(),  # noqa: B008 - immutable
+        grid: Grid = Grid(),
     ) -> Float[Tensor, "B H Q K"]:
         """Every query's score with every key."""
         of_query, of_key = self.weight[:, : self.d_query], self.weight[:, self.d_query :]
@@ -201,7 +211,7 @@ class Location(nn.Module):
         self,
         query: Float[Tensor, "B H Q Eq"],
         key: Float[Tensor, "#B #H K Ek"],
-        grid: Grid = Grid(),  # noqa: B008 - immutable
+        grid: Grid = Grid(),
     ) -> Float[Tensor, "B H Q K"]:
         """Every query's score with every place that has a key.
 

@@ -119,16 +119,20 @@ def test_observed_weights_are_the_dense_ones(name: str) -> None:
     assert (seen[1].sum(-1)[:, :, :2] == 0).all()
 
 
+def distances_of_pairs(queries: int, keys: int, grid: Grid) -> Tensor:
+    last, _ = grid.span(queries, keys)
+    query, key = torch.arange(queries)[:, None], torch.arange(keys)
+    return grid.step * (last - (queries - 1) + query - key)
+
+
 def biased(query: Tensor, key: Tensor, grid: Grid) -> Tensor:
     """A score that falls with distance, and knows its sign."""
-    queries = torch.arange(query.shape[2])[:, None]
-    distance = grid.step * (queries + grid.offset - torch.arange(key.shape[2]))
+    distance = distances_of_pairs(query.shape[2], key.shape[2], grid)
     return ScaledDot()(query, key, grid) - 0.1 * distance - 0.3 * distance.abs()
 
 
 def weighted_by_distance(weights: Tensor, value: Tensor, grid: Grid) -> Tensor:
-    queries = torch.arange(weights.shape[2])[:, None]
-    distance = grid.step * (queries + grid.offset - torch.arange(value.shape[2]))
+    distance = distances_of_pairs(weights.shape[2], value.shape[2], grid)
     return (weights * distance.cos()) @ value
 
 
@@ -144,13 +148,30 @@ def test_scores_and_combinations_know_distances_in_blocks(name: str) -> None:
         torch.testing.assert_close(outputs[1], outputs[0], rtol=1e-10, atol=1e-10)
 
 
-def test_distances_that_do_not_exist_are_refused() -> None:
+WITHOUT_DISTANCES = {
+    "score": biased,
+    "combine": weighted_by_distance,
+    "shaw's keys": ShawKeys(4, furthest=3).double(),
+    "shaw's values": ShawValues(4, furthest=3).double(),
+    "t5": Biased(ScaledDot(), T5Buckets(1, causal=True, buckets=8, furthest=20)),
+    "alibi": Biased(ScaledDot(), ALiBi(1)),
+    "transformer-xl": TransformerXLScore(1, 4, 8).double(),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_DISTANCES)
+def test_distances_that_do_not_exist_are_refused(name: str) -> None:
     x = normal(0, 1, 1, 12, 4)
-    mask = fixed(4, 1).blocked(12)
+    place = "combine" if name in ("combine", "shaw's values") else "score"
     with pytest.raises(ValueError, match="looks at distances, but the summary columns"):
-        attend(x, x, x, mask=mask, score=biased)
-    with pytest.raises(ValueError, match="looks at distances, but the summary columns"):
-        attend(x, x, x, mask=mask, combine=weighted_by_distance)
+        attend(x, x, x, mask=fixed(4, 1).blocked(12), **{place: WITHOUT_DISTANCES[name]})
+
+
+def test_there_is_no_offset_to_take_for_a_distance_where_there_is_none() -> None:
+    grid = summaries(4, 1).blocked(12).parts[0].layout.grid
+    assert grid.offset is None
+    with pytest.raises(ValueError, match="no regular ones"):
+        grid.span(12, 3)
 
 
 def test_a_score_can_tell_that_it_sees_a_block() -> None:
