@@ -8,7 +8,7 @@ which kernel computes it (`backend`). Axes: `B` batch, `H` heads, `Q` queries, `
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from crosshead.attention.blocks import BlockedMask
+from crosshead.attention.blocks import BlockedMask, Fold, Whole
 from crosshead.attention.dropout import dropout as thinned
 from crosshead.attention.scores import Grid, ScaledDot, Score
 
@@ -44,7 +44,10 @@ def weighted_sum(
 
 @runtime_checkable
 class Backend(Protocol):
-    """A kernel. No row of its mask is empty: `attend` sees to that."""
+    """A kernel. No row of its mask is empty: `attend` sees to that.
+
+    `grid` is that of all queries and keys; a mask in blocks has grids of its own.
+    """
 
     def __call__(
         self,
@@ -53,7 +56,7 @@ class Backend(Protocol):
         value: Tensor,
         *,
         score: Score,
-        mask: Tensor | None,
+        mask: Tensor | BlockedMask | None,
         combine: Combine,
         grid: Grid,
         dropout: float,
@@ -69,23 +72,35 @@ def explicit(
     value: Tensor,
     *,
     score: Score,
-    mask: Tensor | None,
+    mask: Tensor | BlockedMask | None,
     combine: Combine,
     grid: Grid,
     dropout: float,
     observe: Observe | None,
 ) -> Tensor:
-    """Attention written out: every score, mask and combination, and the weights can be seen."""
-    scores = score(query, key, grid)
-    if mask is not None:
-        # Added, not filled in: an addition is vectorised and has no work to do backwards. Infinite,
-        # so that no score of an allowed key is lower, in float16 either; no row is all infinite.
-        addend = torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -math.inf)
-        scores = scores + addend
-    weights = _softmax(scores).to(value.dtype)
+    """Attention written out: every score, mask and combination, and the weights can be seen.
+
+    All pairs are one block; of a mask in blocks, one softmax goes over what all of them score.
+    """
+    length = query.shape[2]
+    if isinstance(mask, BlockedMask):
+        parts: Sequence[tuple[Fold, Tensor | None]] = mask.parts
+        key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
+    else:
+        # Infinite, so that no score of an allowed key is lower, in float16 either.
+        parts = [(Whole(grid), None if mask is None else torch.where(mask, 0.0, -math.inf))]
+    scores = [
+        _plus(score(fold.fold(query), fold.fold_keys(key), fold.grid), addend)
+        for fold, addend in parts
+    ]
+    weights = [each.to(value.dtype) for each in _shares(scores, parts, length)]
     if observe is not None:
-        observe(weights)
-    return combine(thinned(weights, dropout), value, grid)
+        observe(mask.spread(weights) if isinstance(mask, BlockedMask) else weights[0])
+    outputs = [
+        fold.unfold(combine(thinned(each, dropout), fold.fold_keys(value), fold.grid), length)
+        for (fold, _), each in zip(parts, weights, strict=True)
+    ]
+    return sum(outputs[1:], start=outputs[0])
 
 
 def sdpa(
@@ -94,13 +109,15 @@ def sdpa(
     value: Tensor,
     *,
     score: Score,
-    mask: Tensor | None,
+    mask: Tensor | BlockedMask | None,
     combine: Combine,
     grid: Grid,
     dropout: float,
     observe: Observe | None,
 ) -> Tensor:
     """PyTorch's fused kernel: scaled dot products only, and nobody sees the weights."""
+    if isinstance(mask, BlockedMask):
+        raise ValueError("blocks are computed by backend=explicit alone; give that, or none")
     if not _is_fusable(score, combine, observe):
         raise ValueError(
             "the sdpa backend computes scaled dot products and plain sums and shows no weights; "
@@ -141,79 +158,34 @@ def attend(
     distances, for those that blocks cannot tell (`Grid`).
     """
     if isinstance(mask, BlockedMask):
-        _check_blocks(mask, query, key, offset, backend)
-        return _by_blocks(
-            query, key, value,
-            score=score, mask=mask, combine=combine, dropout=dropout, observe=observe,
-        )  # fmt: skip
+        _check_blocks(mask, query, key, offset)
     if backend is None:
         fused = query.device.type != "cpu" and _is_fusable(score, combine, observe)
-        backend = sdpa if fused else explicit
-    grid = Grid(offset)
-    if mask is None:
-        return backend(
-            query, key, value,
-            score=score, mask=None, combine=combine, grid=grid, dropout=dropout, observe=observe,
-        )  # fmt: skip
-    reachable = mask.any(dim=-1, keepdim=True)
-    if observe is not None:
+        backend = sdpa if fused and not isinstance(mask, BlockedMask) else explicit
+    reachable = None
+    if isinstance(mask, BlockedMask):
+        reachable = mask.reachable
+    elif mask is not None:
+        reachable = mask.any(dim=-1, keepdim=True)
+        mask = mask | ~reachable
+    if observe is not None and reachable is not None:
         observe = _only(reachable, observe)
     output = backend(
         query, key, value,
-        score=score, mask=mask | ~reachable, combine=combine, grid=grid, dropout=dropout,
+        score=score, mask=mask, combine=combine, grid=Grid(offset), dropout=dropout,
         observe=observe,
     )  # fmt: skip
-    return output * reachable.to(output.dtype)
+    return output if reachable is None else output * reachable.to(output.dtype)
 
 
-def _by_blocks(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    score: Score,
-    mask: BlockedMask,
-    combine: Combine,
-    dropout: float,
-    observe: Observe | None,
-) -> Tensor:
-    """Attention written out in the blocks of a mask, one softmax over what all of them score."""
-    batch, length = query.shape[0], query.shape[2]
-    key, value = key.expand(batch, -1, -1, -1), value.expand(batch, -1, -1, -1)
-    layouts = [part.layout for part in mask.parts]
-    scores = []
-    for layout, part in zip(layouts, mask.parts, strict=True):
-        found = score(layout.fold(query), layout.fold_keys(key), layout.grid)
-        found = found.unflatten(0, (batch, -1)) + part.addend.to(found.dtype)
-        scores.append(found.flatten(0, 1))
-    if len(layouts) == 1:
-        weights = [_softmax(scores[0])]
-    else:
-        rows = [layout.unfold(each, length) for layout, each in zip(layouts, scores, strict=True)]
-        shares = _softmax(torch.cat(rows, dim=-1)).split([row.shape[-1] for row in rows], dim=-1)
-        weights = [layout.fold(share) for layout, share in zip(layouts, shares, strict=True)]
-    weights = [each.to(value.dtype) for each in weights]
-    if observe is not None:
-        observe(mask.spread(weights))
-    outputs = [
-        layout.unfold(combine(thinned(each, dropout), layout.fold_keys(value), layout.grid), length)
-        for layout, each in zip(layouts, weights, strict=True)
-    ]
-    return sum(outputs[1:], start=outputs[0]) * mask.reachable.to(value.dtype)
-
-
-def _check_blocks(
-    mask: BlockedMask, query: Tensor, key: Tensor, offset: int, backend: Backend | None
-) -> None:
-    """Raise `ValueError` for what a mask in blocks does not fit."""
+def _check_blocks(mask: BlockedMask, query: Tensor, key: Tensor, offset: int) -> None:
+    """Raise `ValueError` where other queries or keys are given than the blocks are of."""
     queries, keys = query.shape[2], key.shape[2]
     if not queries == keys == mask.length or offset:
         raise ValueError(
             f"the blocks of this mask are of {mask.length} positions that attend to themselves; "
             f"found {queries} queries behind {offset} of {keys} keys: evaluate the mask as `dense`"
         )
-    if backend not in (None, explicit):
-        raise ValueError("blocks are computed by backend=explicit alone; give that, or none")
 
 
 class Attention(nn.Module):
@@ -225,6 +197,29 @@ class Attention(nn.Module):
 
     observe: Observe | None = None
     backend: Backend | None = None
+
+
+def _plus(scores: Float[Tensor, "BN H Q K"], addend: Tensor | None) -> Float[Tensor, "BN H Q K"]:
+    """Scores and what a mask adds to them, `#B #H #Q #K`, or `#B N #H b k` in blocks."""
+    if addend is None:
+        return scores
+    if addend.dtype != scores.dtype:
+        addend = addend.to(scores.dtype)
+    # Added, not filled in: an addition is vectorised and has no work to do backwards.
+    if addend.dim() == scores.dim():
+        return scores + addend
+    return (scores.unflatten(0, (-1, addend.shape[1])) + addend).flatten(0, 1)
+
+
+def _shares(
+    scores: Sequence[Tensor], parts: Sequence[tuple[Fold, Tensor | None]], length: int
+) -> Sequence[Tensor]:
+    """One softmax over what a query is scored in all blocks that it is in, each one's share."""
+    if len(scores) == 1:
+        return [_softmax(scores[0])]
+    rows = [fold.unfold(each, length) for (fold, _), each in zip(parts, scores, strict=True)]
+    shares = _softmax(torch.cat(rows, dim=-1)).split([row.shape[-1] for row in rows], dim=-1)
+    return [fold.fold(share) for (fold, _), share in zip(parts, shares, strict=True)]
 
 
 def _softmax(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:

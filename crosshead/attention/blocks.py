@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -20,13 +21,53 @@ from torch.nn import functional as F
 from crosshead.attention.scores import Grid
 
 
-class Layout(ABC):
-    """Blocks of queries and of keys that together hold all pairs which a mask may allow."""
+class Fold(ABC):
+    """How sequences are laid into blocks of queries and of keys."""
 
     @property
     @abstractmethod
     def grid(self) -> Grid:
         """Where the queries of a block stand relative to its keys: the same in all blocks."""
+
+    @abstractmethod
+    def fold(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H b E"]:
+        """Queries, block by block."""
+
+    @abstractmethod
+    def fold_keys(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H k E"]:
+        """Keys or values, block by block; those that several blocks see are repeated."""
+
+    @abstractmethod
+    def unfold(self, x: Shaped[Tensor, "BN H b X"], length: int) -> Shaped[Tensor, "B H T X"]:
+        """What was found for queries, in the order of the sequence."""
+
+
+class Whole(Fold):
+    """All queries and all keys as one block."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+
+    @property
+    def grid(self) -> Grid:
+        """As it was given."""
+        return self._grid
+
+    def fold(self, x: Shaped[Tensor, "B H Q E"]) -> Shaped[Tensor, "B H Q E"]:
+        """As they are."""
+        return x
+
+    def fold_keys(self, x: Shaped[Tensor, "B H K E"]) -> Shaped[Tensor, "B H K E"]:
+        """As they are."""
+        return x
+
+    def unfold(self, x: Shaped[Tensor, "B H Q X"], length: int) -> Shaped[Tensor, "B H Q X"]:
+        """As it is."""
+        return x
+
+
+class Layout(Fold):
+    """Blocks that together hold all pairs of a sequence with itself which a mask may allow."""
 
     @abstractmethod
     def fitted(self, length: int) -> "Layout":
@@ -43,18 +84,6 @@ class Layout(ABC):
     @abstractmethod
     def holds(self, query: Tensor, key: Tensor) -> Tensor:
         """Whether a block holds the pair, for positions that broadcast together."""
-
-    @abstractmethod
-    def fold(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H b E"]:
-        """Queries, block by block."""
-
-    @abstractmethod
-    def fold_keys(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H k E"]:
-        """Keys or values, block by block; those that several blocks see are repeated."""
-
-    @abstractmethod
-    def unfold(self, x: Shaped[Tensor, "BN H b X"], length: int) -> Shaped[Tensor, "B H T X"]:
-        """What was found for queries, in the order of the sequence."""
 
     def trimmed(self, there: Bool[Tensor, "#B N #H b k"]) -> tuple["Layout", Tensor]:
         """Without keys at the ends of all blocks that nobody may see, and `there` without them."""
@@ -204,11 +233,10 @@ class Summaries(Layout):
         return x
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A layout, and 0 where a pair of its blocks is allowed, -inf where not.
 
-    Added to scores, as the explicit kernel does, and so made once for all layers.
+    Made once for all layers.
     """
 
     layout: Layout
@@ -228,7 +256,10 @@ class BlockedMask:
     reachable: Bool[Tensor, "#B #H T 1"]
 
     def spread(self, weights: Sequence[Tensor]) -> Float[Tensor, "B H T T"]:
-        """The weights `(B N) H b k` of all parts as one matrix: `T` times `T` numbers a head."""
+        """The weights `(B N) H b k` of all parts as one matrix: `T` times `T` numbers a head.
+
+        Of a query that may attend to nothing they are those of the keys that it is open to.
+        """
         batch = weights[0].shape[0] // self.parts[0].addend.shape[1]
         heads, length = weights[0].shape[1], self.length
         dense = weights[0].new_zeros(batch, heads, length, length)
@@ -239,7 +270,7 @@ class BlockedMask:
             blocks = found.unflatten(0, (batch, -1)).transpose(1, 2)  # B H N b k
             index = (slice(None), slice(None), query[inside], key[inside])
             dense[index] += blocks[:, :, inside]
-        return dense * self.reachable.to(dense.dtype)
+        return dense
 
 
 def evaluated(
