@@ -147,7 +147,7 @@ def draw_mask(mask: Mask, queries: int, keys: int, path: Path | str | None = Non
     a `path` (PNG, SVG or PDF) it is drawn as a picture too. Raises what `plot_cross_attention`
     raises, for sides of more than `MOST_DRAWN` positions as for more pieces.
     """
-    allowed = mask.dense(queries, keys).expand(1, 1, queries, keys)[0, 0]
+    allowed = mask.dense(queries, keys)[0, 0].expand(queries, keys)
     if path is not None:
         _plot_mask(Path(path), allowed)
     lines = ["".join(MAY if pair else MAY_NOT for pair in row) for row in allowed.tolist()]

@@ -227,6 +227,11 @@ def test_a_mask_is_drawn_as_text(name: str) -> None:
     assert legend == "■ the query (line) may attend to the key (column)  · it may not"
 
 
+def test_of_a_mask_of_sentences_the_first_is_drawn() -> None:
+    valid = torch.tensor([[True, True, False], [True, False, False]])
+    assert draw_mask(present(valid), 2, 3).startswith("■■·\n■■·\n")
+
+
 @pytest.mark.parametrize(
     ("name", "magic"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")]
 )

@@ -20,16 +20,29 @@ EvaluatedMask = Bool[Tensor, "_ _ _ _"] | BlockedMask
 """A mask as `attend` takes it: a tensor that broadcasts to `B H Q K`, or blocks of one."""
 
 
-class Mask:
-    """A predicate over batch, head, query and key positions, and its reach where that is limited.
+Reach = tuple[Layout, ...]
+"""Layouts whose blocks together hold every pair that a mask may allow."""
 
-    `reach` is layouts whose blocks together hold every pair that may be allowed; none at all stands
-    for anywhere.
+
+class Mask:
+    """A predicate over batch, head, query and key positions, and what is known of it.
+
+    `reaches` are the mask's reaches, each of which holds for itself: of these the one that scores
+    the fewest keys at a length is taken. None at all stands for anywhere. `batch` and `heads` are
+    how many sentences and heads the predicate has an answer for, None where it looks at none.
     """
 
-    def __init__(self, predicate: Predicate, reach: tuple[Layout, ...] = ()) -> None:
+    def __init__(
+        self,
+        predicate: Predicate,
+        reaches: Sequence[Reach] = (),
+        *,
+        batch: int | None = None,
+        heads: int | None = None,
+    ) -> None:
         self.predicate = predicate
-        self.reach = reach
+        self.reaches = tuple(reaches)
+        self.batch, self.heads = batch, heads
 
     def __call__(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Whether `query` may attend to `key`, for index tensors that broadcast together."""
@@ -37,31 +50,43 @@ class Mask:
 
     def __and__(self, other: "Mask") -> "Mask":
         # What both allow is within the reach of either.
-        reach = self.reach or other.reach
-        return Mask(lambda b, h, q, k: self(b, h, q, k) & other(b, h, q, k), reach)
+        reaches = self.reaches + other.reaches
+        return self._with(other, lambda b, h, q, k: self(b, h, q, k) & other(b, h, q, k), reaches)
 
     def __or__(self, other: "Mask") -> "Mask":
-        reach = self.reach + other.reach if self.reach and other.reach else ()
-        return Mask(lambda b, h, q, k: self(b, h, q, k) | other(b, h, q, k), reach)
+        reaches = [one + another for one in self.reaches for another in other.reaches]
+        return self._with(other, lambda b, h, q, k: self(b, h, q, k) | other(b, h, q, k), reaches)
+
+    def _with(self, other: "Mask", predicate: Predicate, reaches: Sequence[Reach]) -> "Mask":
+        """The mask of a combined predicate; raises `ValueError` for two sizes of batch or heads."""
+        return Mask(
+            predicate,
+            reaches,
+            batch=_size("sentences", self.batch, other.batch),
+            heads=_size("heads", self.heads, other.heads),
+        )
 
     def __invert__(self) -> "Mask":
-        return Mask(lambda b, h, q, k: ~self(b, h, q, k))
+        return Mask(lambda b, h, q, k: ~self(b, h, q, k), batch=self.batch, heads=self.heads)
 
     def dense(
         self,
         queries: int,
         keys: int,
         *,
-        batch: int = 1,
-        heads: int = 1,
+        batch: int | None = None,
+        heads: int | None = None,
         offset: int = 0,
         device: torch.device | None = None,
     ) -> Bool[Tensor, "#B #H #Q #K"]:
         """The predicate as a tensor that broadcasts to `B H Q K`.
 
-        Axes that the predicate does not look at stay of size 1. `offset` is the position of the
-        first query: keys that came before it are in the cache.
+        Axes that the predicate does not look at stay of size 1. `batch` and `heads` are the mask's
+        own where it knows them, and 1 where nobody says more. `offset` is the position of the first
+        query: keys that came before it are in the cache. Raises `ValueError` where another number
+        of sentences or heads is given than the mask is of.
         """
+        batch, heads = self._sizes(batch, heads)
         b = torch.arange(batch, device=device).view(-1, 1, 1, 1)
         h = torch.arange(heads, device=device).view(1, -1, 1, 1)
         q = torch.arange(offset, offset + queries, device=device).view(1, 1, -1, 1)
@@ -72,20 +97,21 @@ class Mask:
         self,
         length: int,
         *,
-        batch: int = 1,
-        heads: int = 1,
+        batch: int | None = None,
+        heads: int | None = None,
         device: torch.device | None = None,
     ) -> BlockedMask:
         """The predicate over a sequence and itself, evaluated within its reach alone.
 
-        Raises `ValueError` for a mask that may be true anywhere.
+        Raises `ValueError` for a mask that may be true anywhere, and as `dense` does.
         """
-        if not self.reach:
+        if not self.reaches:
             raise ValueError(
                 "this mask may allow any pair and has no blocks; evaluate it as `dense`, or narrow "
                 "it with `&` and a pattern of limited reach (window, dilated, strided, fixed)"
             )
-        return evaluated(self.predicate, self.reach, length, batch, heads, device)
+        batch, heads = self._sizes(batch, heads)
+        return evaluated(self.predicate, self._reach(length), length, batch, heads, device)
 
     def scored(self, length: int) -> int:
         """The number of keys that a query is scored against, once evaluated over a sequence.
@@ -99,8 +125,8 @@ class Mask:
         queries: int,
         keys: int,
         *,
-        batch: int = 1,
-        heads: int = 1,
+        batch: int | None = None,
+        heads: int | None = None,
         offset: int = 0,
         device: torch.device | None = None,
     ) -> EvaluatedMask:
@@ -109,13 +135,37 @@ class Mask:
             return self.blocked(keys, batch=batch, heads=heads, device=device)
         return self.dense(queries, keys, batch=batch, heads=heads, offset=offset, device=device)
 
+    def _sizes(self, batch: int | None, heads: int | None) -> tuple[int, int]:
+        """The numbers of sentences and heads to evaluate the predicate for."""
+        batch, heads = _size("sentences", self.batch, batch), _size("heads", self.heads, heads)
+        return 1 if batch is None else batch, 1 if heads is None else heads
+
+    def _reach(self, length: int) -> Reach:
+        """The reach that holds the fewest keys for a query of such a sequence."""
+        return min(self.reaches, key=lambda reach: _keys_of(reach, length))
+
     def _seen(self, length: int) -> int:
         """The number of keys that the blocks of a query hold."""
-        return sum(layout.keys_each(length) for layout in self.reach)
+        return _keys_of(self._reach(length), length)
 
     def _in_blocks(self, length: int) -> bool:
         """Whether a sequence is long enough for blocks to be less work."""
-        return bool(self.reach) and self._seen(length) * WORTH <= length
+        return bool(self.reaches) and self._seen(length) * WORTH <= length
+
+
+def _keys_of(reach: Reach, length: int) -> int:
+    return sum(layout.keys_each(length) for layout in reach)
+
+
+def _size(of: str, known: int | None, given: int | None) -> int | None:
+    """The size that is known, of two that may be; raises `ValueError` where they differ."""
+    if known is None or given is None:
+        return given if known is None else known
+    if known != given:
+        raise ValueError(
+            f"a mask of {known} {of} meets {given}; make it of as many {of} as it is used for"
+        )
+    return known
 
 
 WORTH = 2
@@ -127,7 +177,7 @@ causal = Mask(lambda b, h, q, k: k <= q)
 
 def present(valid: Bool[Tensor, "B K"]) -> Mask:
     """Only the keys that are there, as told per sentence: padding is not."""
-    return Mask(lambda b, h, q, k: valid[b, k])
+    return Mask(lambda b, h, q, k: valid[b, k], batch=len(valid))
 
 
 def allowed(table: Bool[Tensor, "Q K"]) -> Mask:
@@ -142,12 +192,12 @@ def prefix(length: int | Int[Tensor, " B"]) -> Mask:
     """
     if isinstance(length, int):
         return Mask(lambda b, h, q, k: k < length)
-    return Mask(lambda b, h, q, k: k < length[b])
+    return Mask(lambda b, h, q, k: k < length[b], batch=len(length))
 
 
 def documents(ids: Int[Tensor, "B T"]) -> Mask:
     """Positions of the same document alone, of several that stand in one sequence."""
-    return Mask(lambda b, h, q, k: ids[b, q] == ids[b, k])
+    return Mask(lambda b, h, q, k: ids[b, q] == ids[b, k], batch=len(ids))
 
 
 def global_tokens(positions: Sequence[int]) -> Mask:
@@ -170,13 +220,13 @@ def dilated(radius: int, dilation: int) -> Mask:
     # Measured on a CPU: smaller blocks make small products, larger ones score what nobody sees.
     return Mask(
         lambda b, h, q, k: ((q - k).abs() <= radius * dilation) & ((q - k) % dilation == 0),
-        (Blocks(dilation, min(max(radius, 32), 64), radius, radius),),
+        [(Blocks(dilation, min(max(radius, 32), 64), radius, radius),)],
     )
 
 
 def same_column(stride: int) -> Mask:
     """Positions a multiple of `stride` away: A^(2) of strided attention (Child et al. 2019)."""
-    return Mask(lambda b, h, q, k: (q - k) % stride == 0, (Blocks(stride),))
+    return Mask(lambda b, h, q, k: (q - k) % stride == 0, [(Blocks(stride),)])
 
 
 def strided(stride: int) -> Mask:
@@ -188,12 +238,12 @@ def strided(stride: int) -> Mask:
 
 def same_block(length: int) -> Mask:
     """Positions of the same block of `length`: A^(1) of fixed attention (Child et al. 2019)."""
-    return Mask(lambda b, h, q, k: q // length == k // length, (Blocks(1, length),))
+    return Mask(lambda b, h, q, k: q // length == k // length, [(Blocks(1, length),)])
 
 
 def summaries(length: int, columns: int) -> Mask:
     """The last `columns` positions of every block, which all see: A^(2) of fixed attention."""
-    return Mask(lambda b, h, q, k: k % length >= length - columns, (Summaries(length, columns),))
+    return Mask(lambda b, h, q, k: k % length >= length - columns, [(Summaries(length, columns),)])
 
 
 def fixed(length: int, columns: int) -> Mask:

@@ -49,10 +49,11 @@ PATTERNS: dict[str, Callable[[], Mask]] = {
     "three": lambda: dilated(2, 4) | strided(6) | fixed(7, 1),
     "both": lambda: window(4) & dilated(3, 2),
     "small blocks": lambda: Mask(
-        lambda b, h, q, k: (q - k <= 7) & (k - q <= 3), (Blocks(1, 4, 7, 3),)
+        lambda b, h, q, k: (q - k <= 7) & (k - q <= 3), [(Blocks(1, 4, 7, 3),)]
     ),
     "small blocks of classes": lambda: Mask(
-        lambda b, h, q, k: ((q - k) % 3 == 0) & (q - k <= 3) & (k - q <= 21), (Blocks(3, 2, 1, 7),)
+        lambda b, h, q, k: ((q - k) % 3 == 0) & (q - k <= 3) & (k - q <= 21),
+        [(Blocks(3, 2, 1, 7),)],
     ),
 }
 
@@ -233,6 +234,40 @@ def test_masks_without_limits_have_no_blocks() -> None:
     for mask in (causal, prefix(3), documents(ids), ~window(2), causal | window(2)):
         with pytest.raises(ValueError, match="may allow any pair and has no blocks"):
             mask.blocked(9)
+
+
+def test_both_of_two_patterns_are_computed_in_the_blocks_of_the_smaller() -> None:
+    """Whichever comes first; and distances exist where the smaller has them."""
+    x = normal(0, 1, 2, 128, 4)
+    alibi = Biased(ScaledDot(), ALiBi(2))
+    near, far = window(8), fixed(64, 4)
+    for mask in (near & far, far & near):
+        assert mask.scored(128) == near.scored(128) < far.scored(128)
+        found = attend(x, x, x, mask=mask.blocked(128), score=alibi)
+        expected = attend(x, x, x, mask=mask.dense(128, 128), score=alibi)
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    for mask in (strided(64) & near, near & strided(64)):
+        assert mask.scored(512) == near.scored(512)
+
+
+def test_which_pattern_is_the_smaller_is_told_by_the_length() -> None:
+    """Every 8th position of a short sequence is few, and of a long one more than are near."""
+    near, columns = window(8), same_column(8)
+    for mask in (near & columns, columns & near):
+        assert mask.scored(128) == columns.scored(128) == 16
+        assert mask.scored(4096) == near.scored(4096) == 48
+        for length in (128, 4096):
+            assert mask.blocked(length).parts[0].addend.shape[-1] <= mask.scored(length)
+
+
+def test_either_of_two_pairs_of_patterns_is_within_reach_of_one_of_each() -> None:
+    mask = (window(3) & dilated(2, 3)) | (fixed(5, 2) & window(6))
+    assert torch.equal(
+        mask.blocked(40).spread([
+            (part.addend == 0).double().flatten(0, 1) for part in mask.blocked(40).parts
+        ])[0, 0].bool(),
+        mask.dense(40, 40)[0, 0],
+    )  # fmt: skip
 
 
 def test_blocks_are_chosen_where_they_are_less_work() -> None:

@@ -1,10 +1,11 @@
 from collections.abc import Callable
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosshead.attention.masks import Mask, causal, present, window
+from crosshead.attention.masks import Mask, causal, documents, prefix, present, window
 
 SIZES = {"queries": 4, "keys": 5, "batch": 3, "heads": 2}
 
@@ -70,6 +71,49 @@ def test_dense_stays_as_small_as_what_the_predicate_looks_at() -> None:
     assert (causal & present(valid)).dense(**SIZES).shape == (3, 1, 4, 5)
     assert (~causal).dense(**SIZES).shape == (1, 1, 4, 5)
     assert Mask(lambda b, h, q, k: h == 0).dense(**SIZES).shape == (1, 2, 1, 1)
+
+
+IDS = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1]])
+BY_SENTENCE = {
+    "documents": lambda: documents(IDS),
+    "present": lambda: present(IDS == 0),
+    "prefix": lambda: prefix(torch.tensor([1, 2, 3])),
+}
+
+
+@pytest.mark.parametrize("name", BY_SENTENCE)
+def test_a_mask_of_sentences_knows_how_many(name: str) -> None:
+    """Nobody gets the first sentence's mask for another's."""
+    mask = BY_SENTENCE[name]()
+    masks = (mask, causal & mask, mask | causal, ~mask, mask & window(1), window(1) & mask)
+    for each in masks:
+        assert torch.equal(each.dense(4, 4), each.dense(4, 4, batch=3))
+        assert each.dense(4, 4).shape[0] == 3
+        for batch in (1, 2, 4):
+            with pytest.raises(ValueError, match=f"mask of 3 sentences meets {batch}; make it of"):
+                each.dense(4, 4, batch=batch)
+            with pytest.raises(ValueError, match=f"mask of 3 sentences meets {batch}"):
+                each.evaluate(4, 4, batch=batch)
+    for each in masks[4:]:
+        reachable = each.dense(4, 4).any(-1, keepdim=True)
+        assert torch.equal(each.blocked(4).reachable, reachable)
+        with pytest.raises(ValueError, match="mask of 3 sentences meets 1"):
+            each.blocked(4, batch=1)
+    for combined in (lambda: mask & present(IDS[:2] == 0), lambda: mask | present(IDS[:2] == 0)):
+        with pytest.raises(ValueError, match="mask of 3 sentences meets 2"):
+            combined()
+
+
+def test_a_mask_that_is_told_its_heads_has_all_of_them() -> None:
+    table = torch.tensor([[1, 0, 0], [0, 1, 1]], dtype=torch.bool)
+    mask = causal & Mask(lambda b, h, q, k: table[h, k], heads=2)
+    assert torch.equal(mask.dense(1, 3, offset=2)[0, :, 0], table)
+    with pytest.raises(ValueError, match="mask of 2 heads meets 4; make it of as many heads"):
+        mask.dense(3, 3, heads=4)
+
+
+def test_no_sentences_are_no_sentences() -> None:
+    assert present(torch.ones(0, 5, dtype=torch.bool)).dense(1, 5).shape == (0, 1, 1, 5)
 
 
 def test_a_predicate_can_be_asked_about_single_pairs() -> None:
