@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -140,21 +141,37 @@ def test_additive_scores_keep_one_tensor_of_all_pairs_for_backwards() -> None:
     assert len(large) == 1
 
 
-@pytest.mark.parametrize("name", ["scaled-dot", "general", "additive", "concat", "location"])
-def test_random_vectors_are_scored_with_unit_variance(name: str) -> None:
-    """Footnote 4 of Vaswani et al. 2017: without the scale it would be the width of 256."""
+def squared_tanh(variance: float) -> float:
+    """E[tanh(z)^2] of a normal z, by a sum over a fine grid."""
+    z = torch.linspace(-10, 10, 20_001, dtype=torch.float64)
+    weights = torch.exp(-z.square() / 2)
+    return ((variance**0.5 * z).tanh().square() * weights).sum().item() / weights.sum().item()
+
+
+VARIANCES: dict[str, tuple[Callable[[], Score], float]] = {
+    "scaled-dot": (ScaledDot, 1.0),
+    "dot": (Dot, 256.0),
+    "general": (lambda: General(4, 256, 256), 1.0),
+    "location": (lambda: Location(4, 256, 64), 1.0),
+    "additive": (lambda: Additive(4, 256, 256, 1024), squared_tanh(1.0)),
+    "concat": (lambda: Concat(4, 256, 256, 1024), squared_tanh(1.0)),
+    "projected additive": (lambda: ProjectedAdditive(4, 256), squared_tanh(2.0)),
+    "cosine": (lambda: Cosine(3.0), 9 / 256),
+}
+
+
+@pytest.mark.parametrize("name", VARIANCES)
+def test_random_vectors_are_scored_with_the_variance_that_is_stated(name: str) -> None:
+    """Footnote 4 of Vaswani et al. 2017: without the scale it is the width of 256."""
     torch.manual_seed(0)
-    score: Score = {
-        "scaled-dot": ScaledDot(),
-        "general": General(4, 256, 256),
-        "additive": Additive(4, 256, 256, 64),
-        "concat": Concat(4, 256, 256, 64),
-        "location": Location(4, 256, 64),
-    }[name]
-    scores = score(torch.randn(1, 4, 64, 256), torch.randn(1, 4, 64, 256))
-    # A tanh takes some away.
-    lowest = 0.3 if name in ("additive", "concat") else 0.85
-    assert lowest < scores.var() < 1.15
+    build, expected = VARIANCES[name]
+    scores = build()(torch.randn(4, 4, 32, 256), torch.randn(4, 4, 32, 256))
+    assert 0.85 * expected < scores.var() < 1.15 * expected
+
+
+def test_what_a_tanh_leaves_of_the_variance() -> None:
+    assert round(squared_tanh(1.0), 2) == 0.39
+    assert round(squared_tanh(2.0), 2) == 0.52
 
 
 def test_scores_are_dot_products_over_the_root_of_the_width() -> None:
