@@ -105,6 +105,6 @@ class MultiHeadAttention(Attention):
         return x if self.rotate is None else self.rotate(x, start)
 
     def _for_each_head(self, x: Float[Tensor, "B G K E"]) -> Float[Tensor, "B H K E"]:
-        """Keys or values, those that heads share repeated for each of them."""
+        """Keys or values, those that heads share repeated for each; of one for all, a view."""
         shared = self.heads // self.kv_heads
-        return x if shared == 1 else x.repeat_interleave(shared, dim=1)
+        return x.unsqueeze(2).expand(-1, -1, shared, -1, -1).flatten(1, 2) if shared > 1 else x

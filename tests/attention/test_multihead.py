@@ -96,6 +96,93 @@ def test_heads_of_any_width_are_concatenated() -> None:
     torch.testing.assert_close(ours(x, projected), expected)
 
 
+def grouped_and_plain(heads: int, kv_heads: int) -> tuple[MultiHeadAttention, MultiHeadAttention]:
+    """Attention whose neighbouring heads share keys and values, and the same with all copied."""
+    torch.manual_seed(kv_heads)
+    grouped = MultiHeadAttention(8, heads, d_key=3, d_value=5, kv_heads=kv_heads).double()
+    plain = MultiHeadAttention(8, heads, d_key=3, d_value=5).double()
+    randomise(grouped)
+    for name, parameter in plain.named_parameters():
+        shared = grouped.get_parameter(name).detach()
+        if name.startswith("key_value"):
+            shared = for_every_head(shared, kv_heads, heads // kv_heads)
+        parameter.data.copy_(shared)
+    return grouped, plain
+
+
+def for_every_head(packed: Tensor, kv_heads: int, shared: int) -> Tensor:
+    """W_K of each group for each of its heads, one after the other, then W_V."""
+    keys, values = packed[: 3 * kv_heads], packed[3 * kv_heads :]
+    of_heads = [keys[3 * (h // shared) :][:3] for h in range(kv_heads * shared)]
+    return torch.cat([*of_heads, *(values[5 * (h // shared) :][:5] for h in range(len(of_heads)))])
+
+
+@pytest.mark.parametrize("backend", [explicit, sdpa])
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 2), (4, 1), (6, 2)])
+def test_heads_of_a_group_share_keys_and_values(
+    heads: int, kv_heads: int, backend: Callable
+) -> None:
+    """Ainslie et al. 2023, section 2.2: neighbours are a group. Gradients of a group add up."""
+    grouped, plain = grouped_and_plain(heads, kv_heads)
+    grouped.backend = plain.backend = backend
+    x = torch.randn(3, 6, 8, dtype=torch.float64)
+    weighting = torch.randn(3, 6, 8, dtype=torch.float64)
+    mask = (causal & present(VALID)).dense(6, 6)
+    outputs = [module(x, module.project(x), mask) for module in (grouped, plain)]
+    torch.testing.assert_close(*outputs, rtol=1e-12, atol=1e-12)
+    one_by_one = [
+        grouped(x[:, 5:], grouped.project(x), mask[:, :, 5:], offset=5),
+        outputs[1][:, 5:],
+    ]
+    torch.testing.assert_close(*one_by_one, rtol=1e-12, atol=1e-12)
+    for output in outputs:
+        (output * weighting).sum().backward()
+    for name, parameter in grouped.named_parameters():
+        shared = plain.get_parameter(name)
+        if not name.startswith("key_value"):
+            torch.testing.assert_close(parameter.grad, shared.grad)
+            continue
+        # What copying adds up: the gradient of a sum over the heads of each group.
+        leaf = parameter.detach().clone().requires_grad_()
+        copied = for_every_head(leaf, kv_heads, heads // kv_heads)
+        (expected,) = torch.autograd.grad(copied, leaf, shared.grad)
+        torch.testing.assert_close(parameter.grad, expected)
+
+
+def test_keys_that_all_heads_share_are_not_copied() -> None:
+    shared = MultiHeadAttention(8, 4, d_key=2, d_value=2, kv_heads=1)
+    keys = shared.project(torch.randn(2, 5, 8)).keys
+    assert shared._for_each_head(keys).data_ptr() == keys.data_ptr()
+
+
+def test_groups_of_unequal_size_are_refused() -> None:
+    with pytest.raises(ValueError, match="4 heads cannot share 3 keys and values evenly"):
+        MultiHeadAttention(8, 4, d_key=2, d_value=2, kv_heads=3)
+
+
+@pytest.mark.parametrize("kv_heads", [None, 1])
+def test_a_sequence_attends_to_one_of_another_length_and_width(kv_heads: int | None) -> None:
+    """Memory of width 11, projected by hand to what attention of width 8 is given."""
+    ours = MultiHeadAttention(8, 2, d_key=3, d_value=5, d_memory=11, kv_heads=kv_heads).double()
+    randomise(ours)
+    x, memory = torch.randn(3, 4, 8).double(), torch.randn(3, 6, 11).double().requires_grad_()
+    projected = memory @ ours.key_value.weight.T + ours.key_value.bias
+    groups = kv_heads or 2
+    contexts = []
+    for h in range(2):
+        group = h if groups == 2 else 0
+        query = x @ ours.query.weight[3 * h :][:3].T + ours.query.bias[3 * h :][:3]
+        key = projected[..., 3 * group :][..., :3]
+        value = projected[..., 3 * groups + 5 * group :][..., :5]
+        scores = (query @ key.mT / 3**0.5).masked_fill(~VALID[:, None], -torch.inf)
+        contexts.append(scores.softmax(-1) @ value)
+    expected = ours.output(torch.cat(contexts, dim=-1))
+    found = ours(x, ours.project(memory), present(VALID).dense(1, 6))
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad(y.square().sum(), memory)[0] for y in (found, expected)]
+    torch.testing.assert_close(*gradients)
+
+
 def test_each_matrix_is_glorot_uniform_by_its_own_fans() -> None:
     torch.manual_seed(0)
     ours = MultiHeadAttention(96, 4, d_key=16, d_value=48)
