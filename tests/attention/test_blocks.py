@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from crosshead.attention.attend import attend, explicit, sdpa
@@ -34,7 +34,16 @@ from crosshead.attention.relative import (
     T5Buckets,
     TransformerXLScore,
 )
-from crosshead.attention.scores import Additive, Grid, Location, ScaledDot
+from crosshead.attention.scores import (
+    Additive,
+    Concat,
+    Cosine,
+    Dot,
+    General,
+    Grid,
+    Location,
+    ScaledDot,
+)
 
 PATTERNS: dict[str, Callable[[], Mask]] = {
     "window": lambda: window(3),
@@ -273,7 +282,9 @@ def test_either_of_two_pairs_of_patterns_is_within_reach_of_one_of_each() -> Non
 def test_blocks_are_chosen_where_they_are_less_work() -> None:
     mask = causal & window(8)
     assert isinstance(mask.evaluate(512, 512), BlockedMask)
-    assert isinstance(mask.evaluate(20, 20), Tensor)
+    assert mask.scored(96) == 32 + 2 * 8
+    assert isinstance(mask.evaluate(96, 96), BlockedMask)
+    assert isinstance(mask.evaluate(95, 95), Tensor)
     assert isinstance(mask.evaluate(512, 1024), Tensor)
     assert isinstance(mask.evaluate(1, 512, offset=511), Tensor)
     assert isinstance(causal.evaluate(512, 512), Tensor)
@@ -311,6 +322,9 @@ POSITIONS: dict[str, Callable[[], Any]] = {
     "alibi": lambda: Biased(ScaledDot(), ALiBi(2)),
     "transformer-xl": lambda: TransformerXLScore(2, 4, 8),
     "additive": lambda: Additive(2, 4, 4, 5),
+    "concat": lambda: Concat(2, 4, 4, 5),
+    "general": lambda: General(2, 4, 4),
+    "cosine": lambda: Cosine(nn.Parameter(torch.rand(2, 1, 1))),
 }
 
 
@@ -320,17 +334,37 @@ def test_scores_with_parameters_learn_the_same_in_blocks(name: str, pattern: str
     torch.manual_seed(0)
     score, combine = POSITIONS[name]().double(), ShawValues(4, furthest=3).double()
     mask = causal & PATTERNS[pattern]()
-    query, key, value = (normal(n, 2, 2, 45, 4) for n in range(3))
     results = []
     for kind in (mask.dense(45, 45), mask.blocked(45)):
-        score.zero_grad()
-        combine.zero_grad()
-        output = attend(query, key, value, mask=kind, score=score, combine=combine)
-        (output * normal(4, *output.shape)).sum().backward()
-        gradients = [p.grad for each in (score, combine) for p in each.parameters()]
-        results.append([output.detach(), *gradients])
+        leaves = [normal(n, 2, 2, 45, 4).requires_grad_() for n in range(3)]
+        learned = [p for each in (score, combine) for p in each.parameters()]
+        output = attend(*leaves, mask=kind, score=score, combine=combine)
+        weighted = (output * normal(4, *output.shape)).sum()
+        results.append([output.detach(), *torch.autograd.grad(weighted, leaves + learned)])
     for expected, found in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+SUMMARISED = {
+    "dot": Dot(),
+    "general": General(2, 4, 4).double(),
+    "additive": Additive(2, 4, 4, 5).double(),
+    "concat": Concat(2, 4, 4, 5).double(),
+    "cosine": Cosine(3.0),
+}
+
+
+@pytest.mark.parametrize("name", SUMMARISED)
+def test_scores_that_know_no_distances_are_computed_in_summaries_too(name: str) -> None:
+    results = []
+    mask = causal & fixed(8, 2)
+    for kind in (mask.dense(45, 45), mask.blocked(45)):
+        leaves = [normal(n, 2, 2, 45, 4).requires_grad_() for n in range(3)]
+        output = attend(*leaves, mask=kind, score=SUMMARISED[name])
+        weighted = (output * normal(4, *output.shape)).sum()
+        results.append([output.detach(), *torch.autograd.grad(weighted, leaves)])
+    for expected, found in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_scores_by_place_are_refused_in_blocks() -> None:

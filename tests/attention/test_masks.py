@@ -5,7 +5,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosshead.attention.masks import Mask, causal, documents, prefix, present, window
+from crosshead.attention.attend import Backend, attend, explicit, sdpa
+from crosshead.attention.masks import (
+    Mask,
+    allowed,
+    causal,
+    documents,
+    global_tokens,
+    prefix,
+    present,
+    window,
+)
 
 SIZES = {"queries": 4, "keys": 5, "batch": 3, "heads": 2}
 
@@ -120,3 +130,48 @@ def test_a_predicate_can_be_asked_about_single_pairs() -> None:
     zero, two, three = torch.tensor(0), torch.tensor(2), torch.tensor(3)
     assert bool(causal(zero, zero, three, two))
     assert not bool(causal(zero, zero, two, three))
+
+
+LENGTH = 6
+TABLE = torch.rand(LENGTH, LENGTH, generator=torch.Generator().manual_seed(3)) < 0.4
+STORIES = torch.tensor([[0, 0, 0, 1, 1, 1], [0, 1, 1, 2, 2, 3]])
+
+WRITTEN: dict[str, tuple[Callable[[], Mask], Callable[[int, int, int], bool]]] = {
+    "prefix": (lambda: causal | prefix(3), lambda b, q, k: k <= q or k < 3),
+    "prefix of each": (
+        lambda: causal | prefix(torch.tensor([2, 4])),
+        lambda b, q, k: k <= q or k < (2, 4)[b],
+    ),
+    "documents": (
+        lambda: causal & documents(STORIES),
+        lambda b, q, k: k <= q and STORIES[b].tolist()[q] == STORIES[b].tolist()[k],
+    ),
+    "global": (
+        lambda: window(1) | global_tokens([0, 4]),
+        lambda b, q, k: abs(q - k) <= 1 or q in (0, 4) or k in (0, 4),
+    ),
+    "any matrix": (lambda: allowed(TABLE), lambda b, q, k: bool(TABLE[q, k])),
+}
+"""A mask, and what its name says of a sentence, a query and a key."""
+
+
+@pytest.mark.parametrize("backend", [explicit, sdpa])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_attention_under_a_mask_is_a_softmax_over_the_keys_that_it_allows(
+    name: str, backend: Backend
+) -> None:
+    build, may = WRITTEN[name]
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (
+        torch.randn(2, 2, LENGTH, 3, generator=generator, dtype=torch.float64) for _ in range(3)
+    )
+    found = attend(query, key, value, mask=build().dense(LENGTH, LENGTH), backend=backend)
+    for b in range(2):
+        for q in range(LENGTH):
+            keys = [k for k in range(LENGTH) if may(b, q, k)]
+            for h in range(2):
+                expected = torch.zeros(3, dtype=torch.float64)
+                weights = [(query[b, h, q] @ key[b, h, k] / 3**0.5).exp() for k in keys]
+                for weight, k in zip(weights, keys, strict=True):
+                    expected += weight / sum(weights) * value[b, h, k]
+                torch.testing.assert_close(found[b, h, q], expected, rtol=1e-12, atol=1e-12)
