@@ -147,6 +147,7 @@ def presets() -> dict[tuple[type[ModelConfig], str], Tables]:
     data = {
         "translation": {"source": "absent/en", "target": "absent/de"},
         "language": {"text": "absent/en"},
+        "masked": {"text": "absent/en"},
     }
     return {
         (model, name): compose(
