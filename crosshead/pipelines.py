@@ -141,7 +141,7 @@ class Translator:
     def reach(self) -> int:
         """Source tokens, without the end of the sentence, that are translated in one piece."""
         reach = int(MARGIN * self.bundle.config.longest_source)
-        positions = self._positions()
+        positions = self.bundle.config.model.most_source
         return reach if positions is None else min(reach, positions - 1)
 
     @overload
@@ -231,8 +231,8 @@ class Translator:
         """The tokens of sources and their targets, as far as the model can take a pair at once.
 
         Raises `TypeError` for what are not lines of text, `DataError` where the lists differ in
-        length, and where a side has more than `LONGEST_SCORED` tokens or than a model with learned
-        positions has; it counts the pairs from 1, after the `first` that went before these.
+        length, and where a side has more than `LONGEST_SCORED` tokens or than the model has
+        positions for; it counts the pairs from 1, after the `first` that went before these.
         """
         sources, targets = _checked_lines(sources), _checked_lines(targets)
         if len(sources) != len(targets):
@@ -247,19 +247,19 @@ class Translator:
                 strict=True,
             )
         )
-        most = min(LONGEST_SCORED, self._positions() or LONGEST_SCORED)
+        model = self.bundle.config.model
+        bounds = [
+            min(LONGEST_SCORED, positions or LONGEST_SCORED)
+            for positions in (model.most_source, model.most_positions)
+        ]
         for number, lengths in enumerate(example_lengths(examples).tolist(), first + 1):
-            for side, length in zip(("source", "target"), lengths, strict=True):
+            for side, length, most in zip(("source", "target"), lengths, bounds, strict=True):
                 if length > most:
                     raise DataError(
                         f"pair {number}: its {side} has {length:,} tokens, and the model takes "
                         f"{most:,} at once; split both sides of the pair into sentences"
                     )
         return examples
-
-    def _positions(self) -> int | None:
-        """The number of positions that a sequence may have, if there is an end."""
-        return self.bundle.config.model.most_positions
 
     def _parts(self, line: str, number: int) -> list[str]:
         """What a line is translated in: itself, or its sentences; nothing where it is blank."""
@@ -296,7 +296,7 @@ class Translator:
             decode,
             n_best,
             numbers=numbers,
-            most=self._positions(),
+            most=self.bundle.config.model.most_positions,
             progress=progress,
         )
 

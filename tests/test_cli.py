@@ -426,6 +426,20 @@ def test_presets_have_the_sizes_of_the_paper(capfd: pytest.CaptureFixture[str]) 
     assert {model for model, _ in rows} == set(MODELS)
 
 
+@pytest.mark.parametrize("attention", ["luong-location", "luong-local"])
+def test_attention_with_settings_of_its_own_trains_by_its_name(
+    attention: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With its own defaults."""
+    source, target = write_corpus(tmp_path)
+    out, files = tmp_path / "run", ["--source", source, "--target", target]
+    small = ["--set", "model.d_model=16", "--set", "tokenizer.kind=characters", "--threads", 1]
+    flags = [*files, "--out", out, "--model", "recurrent", "--set", f"attention={attention}"]
+    report = output_of(["train", *flags, *small, "--set", "metric=loss", "--max-updates", 2], capfd)
+    assert "max_updates 2 is reached" in report
+    assert load_bundle(out).config.model.attention == attention
+
+
 def test_the_precision_of_a_run_is_a_flag(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,8 @@ from crosshead.bundle import Bundle, BundleConfig, build_model
 from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import BundleError, ConfigError, DataError
+from crosshead.models.recurrent import RecurrentConfig
+from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines import Translator, load
 
@@ -40,12 +42,23 @@ def translator() -> Translator:
 @pytest.fixture(scope="module")
 def random_translator() -> Translator:
     """An untrained model that has learned positions and says anything."""
+    return untrained(
+        TransformerConfig(
+            encoder_layers=1,
+            decoder_layers=1,
+            d_model=8,
+            d_ff=8,
+            heads=2,
+            positions="learned",
+            max_length=24,
+        )
+    )
+
+
+def untrained(shape: AnyConfig) -> Translator:
+    """One of bytes that says anything."""
     torch.manual_seed(1)
     tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
-    shape = TransformerConfig(
-        encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2,
-        positions="learned", max_length=24,
-    )  # fmt: skip
     size = tokenizer.vocab_size
     config = BundleConfig(
         model=shape, joint_tokenizer=True, source_vocabulary=size, target_vocabulary=size,
@@ -191,6 +204,22 @@ def test_learned_positions_are_never_run_past(random_translator: Translator) -> 
     lines = ["a" * 22, "a" * 23, "a" * 24, "word " * 30, "é" * 50]
     found = random_translator.translate(lines)
     assert [each[0].was_split for each in found] == [False, False, True, True, True]
+
+
+def test_what_bounds_the_source_alone_does_not_bound_what_is_written() -> None:
+    """The places that location-based attention knows are places of the source."""
+    shape = RecurrentConfig(
+        encoder_layers=1, decoder_layers=1, d_model=8, attention="luong-location", max_length=12
+    )
+    translator = untrained(shape)
+    assert translator.reach == 11
+    decode = DecodeConfig(beam=1, max_extra=30)
+    [[cut], [whole]] = translator.translate(["a" * 20, "a"], decode=decode)
+    assert cut.was_split and not whole.was_split
+    assert len(whole.pieces) > 12
+    translator.score(["a"], ["a" * 40])
+    with pytest.raises(DataError, match="pair 1: its source has 21 tokens, and the model takes 12"):
+        translator.score(["a" * 20], ["a"])
 
 
 @settings(max_examples=15, deadline=None)

@@ -59,8 +59,30 @@ class ModelConfig(Config, ABC):
 
     @property
     def most_positions(self) -> int | None:
-        """The number of positions that a sequence may have; None where there is no end."""
+        """The number of positions that what is written may have; None where there is no end."""
         return None
+
+    @property
+    def most_source(self) -> int | None:
+        """The number of positions that a source may have; None where there is no end."""
+        return self.most_positions
+
+    @property
+    def bound(self) -> str:
+        """What there are only so many of where positions have an end, for messages."""
+        return "learned positions of model.max_length"
+
+    def refuse_idle(self, key: str, option: str, user: str, former: int) -> None:
+        """Raise `ValueError` where `key` is given and `option` is not its only `user`.
+
+        Not for its `former` default: every bundle says that which was written when it had one.
+        """
+        given, found = getattr(self, key), getattr(self, option)
+        if found != user and given not in (None, former):
+            raise ValueError(
+                f"{key} {given} has no meaning for {option} {found!r}, only for {user!r}; leave it "
+                "out"
+            )
 
     @abstractmethod
     def shape(self) -> str:

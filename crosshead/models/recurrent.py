@@ -43,6 +43,13 @@ Kind = Literal[
 ]
 
 
+RADIUS, PLACES = 10, 1024
+"""Of luong-local and of luong-location where a configuration does not say: bundles rely on them."""
+
+FORMER_PLACES = 256
+"""What bundles say that were written when this was the default."""
+
+
 class RecurrentConfig(ModelConfig):
     """The shape of a recurrent encoder-decoder; all layers and embeddings are `d_model` wide."""
 
@@ -57,10 +64,11 @@ class RecurrentConfig(ModelConfig):
     attention: Kind = "luong-general"
     # Each step also reads what the step before said (Luong 2015, section 3.3).
     input_feeding: bool = False
-    # Positions to either side of the one predicted at which luong-local looks.
-    radius: int = Field(10, ge=1)
-    # The number of source positions that luong-location knows; the others have no end.
-    max_length: int = Field(256, ge=1)
+    # Positions to either side of the one predicted at which luong-local looks: by default 10.
+    radius: int | None = Field(None, ge=1)
+    # The number of source positions that luong-location knows, by default 1024; for the others
+    # sources have no end, and what is written has none for any.
+    max_length: int | None = Field(None, ge=1)
     # The source is read from its end (Sutskever 2014, section 3.3).
     reverse_source: bool = False
     # Which of source embedding, target embedding and output projection are one matrix: all, the
@@ -69,6 +77,8 @@ class RecurrentConfig(ModelConfig):
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
+        self.refuse_idle("radius", "attention", "luong-local", RADIUS)
+        self.refuse_idle("max_length", "attention", "luong-location", FORMER_PLACES)
         if self.bidirectional and self.d_model % 2:
             raise ValueError(
                 f"d_model {self.d_model} is odd, and half of a bidirectional encoder's units read "
@@ -92,9 +102,14 @@ class RecurrentConfig(ModelConfig):
         return self.attention.startswith("luong") or (self.attention, self.cell) == ("none", "lstm")
 
     @property
-    def most_positions(self) -> int | None:
+    def most_source(self) -> int | None:
         """The number of positions that luong-location knows; None for the others."""
-        return self.max_length if self.attention == "luong-location" else None
+        return (self.max_length or PLACES) if self.attention == "luong-location" else None
+
+    @property
+    def bound(self) -> str:
+        """What there are only so many of, for messages."""
+        return "source positions that luong-location knows (model.max_length)"
 
     def shape(self) -> str:
         """Its layers and widths, in a clause."""
@@ -174,7 +189,7 @@ class Recurrent(SequenceModel):
         The memory stands in the order of the source, in whichever it was read. An empty source is
         read as one token of padding.
         """
-        most = self.config.most_positions
+        most = self.config.most_source
         if most is not None and source.shape[1] > most:
             raise UserError(
                 f"a source of {source.shape[1]} tokens is longer than the {most} positions that "
@@ -258,10 +273,10 @@ def _attention(config: RecurrentConfig) -> SourceAttention:
         case "luong-general":  # h^T W_a k, of which W_a^T h is computed: decoding projects no keys
             return SourceAttention(glorot(width, width, bias=False), same, ScaledDot(1.0))
         case "luong-local":  # with the score that Luong et al. found best for it (Table 4)
-            window = LocalWindow(width, config.radius)
+            window = LocalWindow(width, config.radius or RADIUS)
             return SourceAttention(glorot(width, width, bias=False), same, ScaledDot(1.0), window)
         case "luong-location":
-            return SourceAttention(same, same, Location(1, width, config.max_length))
+            return SourceAttention(same, same, Location(1, width, config.most_source or PLACES))
         case _:
             return SourceAttention(
                 glorot(width, width, bias=False),

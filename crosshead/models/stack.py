@@ -33,6 +33,10 @@ Positions = Literal[
 """How a stack of attention layers may know where its tokens stand."""
 
 
+LEARNED = 1024
+"""Learned positions where a configuration does not say: bundles rely on it."""
+
+
 class StackConfig(ModelConfig):
     """The shape of attention layers; the defaults are `base` of Vaswani et al. 2017, Table 3."""
 
@@ -55,8 +59,8 @@ class StackConfig(ModelConfig):
     # Face's Marian ("halves") or of Marian itself; the others act in self-attention, each layer
     # with parameters of its own.
     positions: Positions = "sinusoidal"
-    # The number of learned positions; the others have no end.
-    max_length: int = Field(1024, ge=1)
+    # The number of learned positions, by default 1024; the others have no end, and take none.
+    max_length: int | None = Field(None, ge=1)
     # Whom a position may attend to in self-attention, the same for all heads: everyone, `radius`
     # neighbours on each side, `dilation` apart, or as in Child et al. 2019, their strided or fixed
     # attention with both parts merged (section 5.1), l = `stride` and c = `columns`.
@@ -82,6 +86,7 @@ class StackConfig(ModelConfig):
 
     @model_validator(mode="after")
     def _check_positions(self) -> Self:
+        self.refuse_idle("max_length", "positions", "learned", LEARNED)
         scores = _SCORES_OF_POSITIONS.get(self.positions, (self.score,))
         if self.score not in scores:
             raise ValueError(
@@ -154,7 +159,7 @@ class StackConfig(ModelConfig):
     @property
     def most_positions(self) -> int | None:
         """The number of learned positions; None for the others."""
-        return self.max_length if self.positions == "learned" else None
+        return (self.max_length or LEARNED) if self.positions == "learned" else None
 
     def inner_vectors(self) -> int:
         """How many of width `d_ff` the feed-forward network keeps for the way back."""
@@ -219,7 +224,7 @@ _ADDED: dict[str, Callable[[StackConfig], SinusoidalPositions | LearnedPositions
     "sinusoidal-marian": lambda config: SinusoidalPositions(
         config.d_model, "halves", "tensor2tensor"
     ),
-    "learned": lambda config: LearnedPositions(config.d_model, config.max_length),
+    "learned": lambda config: LearnedPositions(config.d_model, config.most_positions or LEARNED),
 }
 
 

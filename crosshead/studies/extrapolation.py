@@ -95,7 +95,8 @@ def run(quick: bool, seed: int, say: Say) -> Result:
 def build(kind: Positions, length: int) -> TransformerLanguageModel:
     """Two decoder-only layers."""
     shape = {"layers": 2, "d_model": 64, "d_ff": 128, "heads": 8, "dropout": 0.0}
-    config = LanguageConfig.model_validate({**shape, "positions": kind, "max_length": length})
+    most = {"max_length": length} if kind == "learned" else {}
+    config = LanguageConfig.model_validate({**shape, "positions": kind, **most})
     return TransformerLanguageModel(config, FIRST + KEYS * VALUES)
 
 

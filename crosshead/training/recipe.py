@@ -199,12 +199,12 @@ class Recipe(Config):
                 f"data.max_length {self.data.max_length} (and the end token) does not fit into "
                 f"train.batch_tokens {self.train.batch_tokens}; lower the first or raise the second"
             )
-        most = self.model.most_positions
-        if most is not None and self.data.max_length + 1 > most:
-            raise ValueError(
-                f"data.max_length {self.data.max_length} (and the end token) is more than the "
-                f"{most} learned positions of model.max_length"
-            )
+        for most in (self.model.most_source, self.model.most_positions):
+            if most is not None and self.data.max_length + 1 > most:
+                raise ValueError(
+                    f"data.max_length {self.data.max_length} (and the end token) is more than the "
+                    f"{most} {self.model.bound}; lower the first or raise the second"
+                )
         if getattr(self.model, "tie", "none") == "three-way" and not self.tokenizer.joint:
             raise ValueError(
                 "model.tie three-way needs one vocabulary for both sides: set tokenizer.joint = "

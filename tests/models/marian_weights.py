@@ -8,6 +8,9 @@ from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.vocabulary import EOS, PAD
 
+POSITIONS = 64
+"""As far as theirs tabulates its sinusoids; ours have no end."""
+
 
 def marian_config(config: TransformerConfig, vocabulary: int) -> MarianConfig:
     """The configuration of a Marian of the same shape, with our special ids and nothing forced."""
@@ -24,7 +27,7 @@ def marian_config(config: TransformerConfig, vocabulary: int) -> MarianConfig:
         dropout=config.dropout,
         attention_dropout=config.attention_dropout,
         activation_dropout=config.activation_dropout,
-        max_position_embeddings=config.max_length,
+        max_position_embeddings=POSITIONS,
         scale_embedding=True,
         pad_token_id=PAD,
         eos_token_id=EOS,

@@ -32,7 +32,12 @@ EVERY = pytest.mark.parametrize("name", KINDS)
         ({"attention": "none", "decoder_layers": 3}, "'none' .* 2 encoder_layers and 3"),
         ({"attention": "luong"}, "attention: expected .*'luong-dot'"),
         ({"cell": "rnn"}, "cell: expected 'lstm' or 'gru'"),
-        ({"radius": 0}, "radius: .*1 or more"),
+        ({"attention": "luong-local", "radius": 0}, "radius: .*1 or more"),
+        ({"radius": 3}, "radius 3 has no meaning for attention 'luong-general', only for 'luong-l"),
+        (
+            {"attention": "luong-local", "max_length": 9},
+            "max_length 9 .* only for 'luong-location'",
+        ),
         ({"dropout": 0.001}, "dropout: .*cannot be drawn"),
     ],
 )
@@ -46,6 +51,15 @@ def test_an_odd_width_reads_one_way() -> None:
     assert model(tokens(1, 4), tokens(1, 3)).shape == (1, 3, VOCABULARY)
 
 
+def test_what_bundles_said_when_it_had_a_default_is_read() -> None:
+    """Every one of that time says both, whatever its attention."""
+    for kind in ("none", "luong-general", "luong-location", "luong-local"):
+        stored = {"attention": kind, "radius": 10, "max_length": 256}
+        config = validate(RecurrentConfig, stored)
+        assert config.most_source == (256 if kind == "luong-location" else None)
+    assert validate(RecurrentConfig, {"attention": "luong-location"}).most_source == 1024
+
+
 def test_its_shape_in_words() -> None:
     assert TINY.shape() == (
         "2+2 LSTM layers, bidirectional encoder, d_model 12, luong-general attention"
@@ -57,8 +71,8 @@ def test_its_shape_in_words() -> None:
 
 def test_location_attention_ends_with_an_error_that_names_both_lengths() -> None:
     model = model_of(KINDS["location"])
-    assert model.config.most_positions == 9
-    assert TINY.most_positions is None
+    assert (model.config.most_source, model.config.most_positions) == (9, None)
+    assert (TINY.most_source, TINY.most_positions) == (None, None)
     model(tokens(1, 9), tokens(1, 3))
     with pytest.raises(UserError, match=r"10 tokens .* 9 positions"):
         model(tokens(1, 10), tokens(1, 3))
@@ -184,7 +198,9 @@ def test_it_trains_in_bfloat16(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in KINDS if "one way" not in name])
 def test_what_is_counted_is_about_what_autograd_keeps(name: str) -> None:
-    config = KINDS[name].model_copy(update={"d_model": 128, "dropout": 0.2, "max_length": 48})
+    config = KINDS[name].model_copy(update={"d_model": 128, "dropout": 0.2})
+    if config.attention == "luong-location":
+        config = config.model_copy(update={"max_length": 48})
     model, shape = Recurrent(config, VOCABULARY, VOCABULARY), Shape(16, 48, 32)
     weights = {each.untyped_storage().data_ptr() for each in model.parameters()}
     kept: dict[int, Tensor] = {}

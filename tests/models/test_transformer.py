@@ -31,7 +31,7 @@ def parameter_count(config: TransformerConfig, vocabulary: int) -> int:
     norm = 2 * d
     encoder_layer = attention + feedforward + 2 * norm
     decoder_layer = 2 * attention + feedforward + 3 * norm
-    positions = 2 * config.max_length * d if config.positions == "learned" else 0
+    positions = 2 * (config.most_positions or 0) * d
     return (
         vocabulary * d
         + config.encoder_layers * encoder_layer
@@ -127,6 +127,10 @@ def test_row_a_keeps_the_size_of_base() -> None:
         ({"encoder_layers": 0}, "encoder_layers: .*1 or more"),
         ({"norm": "sandwich"}, "norm: .*'post' or 'pre'"),
         ({"positions": "absolute"}, "positions: .*'sinusoidal'"),
+        (
+            {"max_length": 9},
+            "max_length 9 has no meaning for positions 'sinusoidal', only for 'learned'; leave it",
+        ),
         ({"dmodel": 8}, "unknown key 'dmodel'; did you mean 'd_model'"),
     ],
 )

@@ -101,7 +101,6 @@ def shape(activation: str) -> TransformerConfig:
     return TransformerConfig(
         encoder_layers=2, decoder_layers=3, d_model=32, d_ff=48, heads=4, dropout=0.0,
         positions="sinusoidal-halves", start="pad", output_bias=True, activation=activation,
-        max_length=64,
     )  # fmt: skip
 
 

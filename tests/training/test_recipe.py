@@ -157,6 +157,11 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
     assert "learning_rate" in refusal("train.schedule=inverse-sqrt", preset="base")
     assert "sample" in refusal("decode.sample=true", "decode.beam=4")
     assert "learned" in refusal("model.positions=learned", "model.max_length=100")
+    places = refusal(
+        "model.attention=luong-location", "model.max_length=100",
+        recipe={"model": {"architecture": "recurrent"}},
+    )  # fmt: skip
+    assert "the 100 source positions that luong-location knows (model.max_length)" in places
 
 
 def test_a_memory_that_training_would_never_see_is_refused() -> None:

@@ -171,7 +171,7 @@ def bundle_sections() -> Sections:
 @pytest.mark.parametrize(
     "assignment",
     ["model.d_ff=32", "model.encoder_layers=2", "model.norm=post", "model.norm_eps=1e-6",
-     "model.max_length=9", "model.start=pad", "tokenizer.kind=unigram", "tokenizer.vocab_size=9",
+     "model.start=pad", "tokenizer.kind=unigram", "tokenizer.vocab_size=9",
      "tokenizer.special=['<x>']"],
 )  # fmt: skip
 def test_fine_tuning_refuses_another_model_or_tokenizer(assignment: str) -> None:
