@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from crosshead.attention.attend import Attention, Combine, attend, weighted_sum
+from crosshead.attention.attend import Attention, Combine, Observe, attend, weighted_sum
 from crosshead.attention.cache import KeyValues
 from crosshead.attention.masks import EvaluatedMask
 from crosshead.attention.scores import Grid, Score
@@ -22,6 +22,8 @@ class LocalWindow(nn.Module):
     A query `h` looks at the positions from p - `radius` to p + `radius`, among which the softmax is
     taken, and those near p count more: sigma is half the radius. Positions are counted from 0, and
     S is the sentence's own length. The window itself has no gradient; p has one by the Gaussian.
+    Places are computed in float32 at least, whatever the type of the queries: 16 bits do not tell
+    neighbours of a long sentence.
     """
 
     def __init__(self, d_query: int, radius: int) -> None:
@@ -33,18 +35,30 @@ class LocalWindow(nn.Module):
             nn.init.xavier_uniform_(layer.weight)
 
     def forward(
-        self, query: Float[Tensor, "B Q D"], mask: Bool[Tensor, "B 1 1 S"]
+        self,
+        query: Float[Tensor, "B Q D"],
+        mask: Bool[Tensor, "B 1 1 S"],
+        observe: Observe | None = None,
     ) -> tuple[Bool[Tensor, "B 1 Q S"], Combine]:
-        """Where each query may look, and how its weights meet the values there."""
+        """Where each query may look, and how its weights meet the values there.
+
+        `observe` is shown a(s): what meets the values, of which no more than 1 comes together.
+        """
         length = mask.sum(dim=-1, keepdim=True)
-        centre = length * self.outer(torch.tanh(self.inner(query))).sigmoid().unsqueeze(1)
+        predicted = self.outer(torch.tanh(self.inner(query))).unsqueeze(1)
+        wide = torch.promote_types(predicted.dtype, torch.float32)
+        centre = length * predicted.to(wide).sigmoid()
         distance = torch.arange(mask.shape[-1], device=mask.device) - centre
         nearness = torch.exp(-2 * (distance / self.radius).square())  # 1/(2 sigma^2) = 2/radius^2
+        allowed = mask & (distance.abs() <= self.radius)
 
         def combine(weights: Tensor, value: Tensor, grid: Grid) -> Tensor:
-            return weighted_sum(weights * nearness.to(weights.dtype), value, grid)
+            weights = weights * nearness.to(weights.dtype)
+            if observe is not None:
+                observe(weights * allowed)  # of an empty source no weight is one
+            return weighted_sum(weights, value, grid)
 
-        return mask & (distance.abs() <= self.radius), combine
+        return allowed, combine
 
 
 class SourceAttention(Attention):
@@ -76,8 +90,10 @@ class SourceAttention(Attention):
         vectors = x.reshape(mask.shape[0], -1, x.shape[-1])
         combine: Combine = weighted_sum
         allowed: EvaluatedMask = mask
+        observe = self.observe
         if self.window is not None:
-            allowed, combine = self.window(vectors, mask)
+            allowed, combine = self.window(vectors, mask, observe)
+            observe = None  # the weights before the Gaussian are not what is used
         contexts = attend(
             self.query(vectors).unsqueeze(1),
             memory.keys,
@@ -85,7 +101,7 @@ class SourceAttention(Attention):
             mask=allowed,
             score=self.score,
             combine=combine,
-            observe=self.observe,
+            observe=observe,
             backend=self.backend,
         )
         return contexts.reshape(x.shape)
