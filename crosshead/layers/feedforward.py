@@ -1,6 +1,7 @@
 """The position-wise feed-forward network."""
 
 from collections.abc import Callable
+from functools import partial
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from crosshead.layers.dropout import Dropout
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu_,  # in place: nothing else needs what came in
     "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),  # of Hendrycks and Gimpel 2016, in GPT-2
     "swish": F.silu,
 }
 

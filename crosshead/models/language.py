@@ -51,8 +51,9 @@ class LanguageState:
 class TransformerLanguageModel(LanguageModel):
     """The decoder of Vaswani et al. 2017 without a source: Liu et al. 2018, section 4.2.3.
 
-    With learned positions, pre-norm and GELU it is GPT-2 (Radford et al. 2019, section 2.3), whose
-    embeddings are not scaled by sqrt(d_model): divided by that they are the (untied) ones here.
+    With learned positions, pre-norm and activation "gelu-tanh" it is GPT-2 (Radford et al. 2019,
+    section 2.3), whose embeddings are not scaled by sqrt(d_model): divided by that they are the
+    (untied) ones here.
     """
 
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:

@@ -33,6 +33,9 @@ Positions = Literal[
 """How a stack of attention layers may know where its tokens stand."""
 
 
+Activation = Literal["relu", "gelu", "gelu-tanh", "swish"]
+"""Of the feed-forward network; "gelu-tanh" is an approximation of "gelu"."""
+
 LEARNED = 1024
 """Learned positions where a configuration does not say: bundles rely on it."""
 
@@ -52,7 +55,7 @@ class StackConfig(ModelConfig):
     activation_dropout: float = Field(0.0, ge=0, lt=1)
     norm: Literal["post", "pre"] = "post"
     norm_eps: float = Field(1e-5, gt=0)
-    activation: Literal["relu", "gelu", "swish"] = "relu"
+    activation: Activation = "relu"
     # How a query is scored against a key, in all attention.
     score: Literal["scaled-dot", "dot", "additive", "concat", "general", "cosine"] = "scaled-dot"
     # Sinusoids and learned vectors are added to embeddings, in the order of the paper, of Hugging

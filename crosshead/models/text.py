@@ -11,6 +11,7 @@ from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.models.base import Model, Numbers, Shape, Task
 from crosshead.models.stack import (
+    Activation,
     StackConfig,
     add_norm,
     added_positions,
@@ -28,7 +29,7 @@ class TextStackConfig(StackConfig):
 
     layers: int = Field(6, ge=1)
     norm: Literal["post", "pre"] = "pre"
-    activation: Literal["relu", "gelu", "swish"] = "gelu"
+    activation: Activation = "gelu"
     # Whether the embeddings and the output projection are one matrix: that saves weights where the
     # vocabulary is large, but begins with the expectation that every token is written twice.
     tie: bool = False

@@ -16,7 +16,13 @@ def test_it_is_equation_2_at_every_position() -> None:
 
 
 @pytest.mark.parametrize(
-    ("activation", "theirs"), [("relu", nn.ReLU()), ("gelu", nn.GELU()), ("swish", nn.SiLU())]
+    ("activation", "theirs"),
+    [
+        ("relu", nn.ReLU()),
+        ("gelu", nn.GELU()),
+        ("gelu-tanh", nn.GELU(approximate="tanh")),
+        ("swish", nn.SiLU()),
+    ],
 )
 def test_activations(activation: str, theirs: nn.Module) -> None:
     layer, x = FeedForward(4, 6, activation=activation), torch.randn(2, 3, 4)

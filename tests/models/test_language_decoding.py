@@ -6,6 +6,7 @@ from torch import Tensor
 
 from crosshead.inspection import record_attention
 from crosshead.models.base import Shape
+from crosshead.models.encoder import EncoderConfig
 from crosshead.models.language import LanguageConfig
 from crosshead.models.registry import MODELS
 from crosshead.models.transformer_xl import TransformerXLConfig
@@ -111,13 +112,22 @@ def test_its_attention_can_be_recorded(name: str) -> None:
     [
         LanguageConfig(layers=2, d_model=64, d_ff=256, heads=4),
         LanguageConfig(layers=1, d_model=64, d_ff=256, heads=4, norm="post", positions="learned"),
+        LanguageConfig(layers=1, d_model=64, d_ff=256, heads=4, activation="gelu-tanh"),
+        EncoderConfig(layers=2, d_model=64, d_ff=256, heads=4),
         TransformerXLConfig(layers=2, d_model=64, d_ff=256, heads=4, segment=20, memory=30),
         TransformerXLConfig(layers=1, d_model=64, d_ff=256, heads=4, segment=48, memory=9),
     ],
-    ids=["language", "language, post-norm", "transformer-xl", "transformer-xl, one segment"],
+    ids=[
+        "language",
+        "language, post-norm",
+        "language, gelu-tanh",
+        "encoder",
+        "transformer-xl",
+        "transformer-xl, one segment",
+    ],
 )
 def test_what_is_counted_of_memory_is_what_autograd_keeps(
-    config: LanguageConfig | TransformerXLConfig, dropout: float
+    config: EncoderConfig | LanguageConfig | TransformerXLConfig, dropout: float
 ) -> None:
     config = config.model_copy(update={"dropout": dropout})
     model = MODELS[config.architecture](config, VOCABULARY)

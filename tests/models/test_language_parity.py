@@ -11,20 +11,21 @@ from tests.attention.torch_weights import check_gradients, copy_same, randomise
 
 VOCABULARY, LENGTH = 31, 12
 CONFIG = LanguageConfig(
-    layers=3, d_model=32, d_ff=48, heads=4, dropout=0.0, positions="learned", max_length=LENGTH
-)
+    layers=3, d_model=32, d_ff=48, heads=4, dropout=0.0, positions="learned", max_length=LENGTH,
+    activation="gelu-tanh",
+)  # fmt: skip
 
 
 @pytest.fixture
 def theirs() -> GPT2LMHeadModel:
-    """A random one with the exact GELU, as ours, whose output is not tied to its input.
+    """A random one with the activation that is GPT-2's, whose output is not tied to its input.
 
     Ours multiplies embeddings by sqrt(d_model), so that the copied ones are not the projection.
     """
     torch.manual_seed(0)
     config = GPT2Config(
         vocab_size=VOCABULARY, n_positions=LENGTH, n_embd=32, n_inner=48, n_layer=3, n_head=4,
-        activation_function="gelu", resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
         initializer_range=0.3, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
     model = GPT2LMHeadModel(config).double()
