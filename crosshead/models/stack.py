@@ -184,12 +184,12 @@ def self_attention(config: StackConfig, gain: float, *, causal: bool) -> MultiHe
 
     `causal` says whether no position attends to later ones.
     """
-    return _attention(config, gain, _position_aware(config, causal))
+    return attention_of(config, gain, _position_aware(config, causal))
 
 
 def cross_attention(config: StackConfig, gain: float) -> MultiHeadAttention:
     """Attention to another sequence: there are no distances between the two."""
-    return _attention(config, gain, _Parts(_SCORES[config.score](config)))
+    return attention_of(config, gain, Parts(_SCORES[config.score](config)))
 
 
 def feedforward(config: StackConfig, gain: float) -> FeedForward:
@@ -231,7 +231,7 @@ _ADDED: dict[str, Callable[[StackConfig], SinusoidalPositions | LearnedPositions
 }
 
 
-class _Parts(NamedTuple):
+class Parts(NamedTuple):
     """What attention is made of besides its projections."""
 
     score: Score
@@ -239,20 +239,20 @@ class _Parts(NamedTuple):
     rotate: Rotate | None = None
 
 
-def _position_aware(config: StackConfig, causal: bool) -> _Parts:
+def _position_aware(config: StackConfig, causal: bool) -> Parts:
     """The parts of self-attention: positions act in it unless they are added to embeddings."""
     score = _SCORES[config.score](config)
     match config.positions:
         case "rotary":
-            return _Parts(score, rotate=Rotary(config.key_width))
+            return Parts(score, rotate=Rotary(config.key_width))
         case "shaw":
             keys = ShawKeys(config.key_width, scale=1.0 if config.score == "dot" else None)
-            return _Parts(keys, combine=ShawValues(config.value_width))
+            return Parts(keys, combine=ShawValues(config.value_width))
         case "t5":
-            return _Parts(Biased(score, T5Buckets(config.heads, causal=causal)))
+            return Parts(Biased(score, T5Buckets(config.heads, causal=causal)))
         case "alibi":
-            return _Parts(Biased(score, ALiBi(config.heads)))
-    return _Parts(score)
+            return Parts(Biased(score, ALiBi(config.heads)))
+    return Parts(score)
 
 
 _SCORES_OF_POSITIONS = {
@@ -276,7 +276,8 @@ _SCORES: dict[str, Callable[[StackConfig], Score]] = {
 }
 
 
-def _attention(config: StackConfig, gain: float, parts: _Parts) -> MultiHeadAttention:
+def attention_of(config: StackConfig, gain: float, parts: Parts) -> MultiHeadAttention:
+    """Attention of the widths that are configured, made of these parts."""
     return MultiHeadAttention(
         config.d_model,
         config.heads,

@@ -13,7 +13,7 @@ from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import TransformerXLScore
 from crosshead.models.base import Numbers, RememberingModel, Shape
 from crosshead.models.language import LanguageModel, select
-from crosshead.models.stack import branch_gain
+from crosshead.models.stack import Parts, attention_of, branch_gain
 from crosshead.models.text import TextStackConfig
 
 
@@ -97,7 +97,11 @@ class TransformerXL(LanguageModel, RememberingModel):
     config: TransformerXLConfig
 
     def __init__(self, config: TransformerXLConfig, vocabulary: int) -> None:
-        super().__init__(config, vocabulary, lambda: _attention(config))
+        def attention() -> MultiHeadAttention:
+            score = TransformerXLScore(config.heads, config.key_width, config.d_model)
+            return attention_of(config, branch_gain(config.layers), Parts(score))
+
+        super().__init__(config, vocabulary, attention)
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """What the last layer says at every position, segment after segment.
@@ -147,18 +151,3 @@ class TransformerXL(LanguageModel, RememberingModel):
         """
         features, state = self.read(state, tokens)
         return features[:, -1], state
-
-
-def _attention(config: TransformerXLConfig) -> MultiHeadAttention:
-    """Attention whose scores know distances."""
-    d_key = config.d_key or config.d_model // config.heads
-    return MultiHeadAttention(
-        config.d_model,
-        config.heads,
-        d_key=d_key,
-        d_value=config.d_value or config.d_model // config.heads,
-        kv_heads=config.kv_heads,
-        score=TransformerXLScore(config.heads, d_key, config.d_model),
-        dropout=config.attention_dropout,
-        output_gain=branch_gain(config.layers),
-    )
