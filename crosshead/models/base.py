@@ -144,7 +144,7 @@ class SequenceModel(Model):
     def step(self, state: Any, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N D"], Any]:
         """Feed each row its next tokens; what `logits` makes the token after them of, and a state.
 
-        `state` is used up: what it holds is extended in place.
+        `state` is used up: what it holds may be extended in place, and then no gradient passes.
         """
 
     def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -71,12 +72,14 @@ class TransformerLanguageModel(LanguageModel):
         """The state before the first token; the source of a model of text by itself is empty."""
         return LanguageState([Cache() for _ in range(self.config.layers)])
 
+    @torch.no_grad()
     def step(
         self, state: LanguageState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N D"], LanguageState]:
         """Feed each row its next tokens; what the last layer says after them, and the state then.
 
         `state` is used up: its caches are extended in place, and the state after is the same one.
+        No gradient passes.
         """
         return self.after(state.caches, tokens)[:, -1], state
 

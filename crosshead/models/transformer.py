@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
@@ -171,12 +172,14 @@ class Transformer(SequenceModel):
         caches = [Cache() for _ in range(self.config.decoder_layers)]
         return TransformerState(SentenceMemory(self.decoder.project_memory(memory), mask), caches)
 
+    @torch.no_grad()
     def step(
         self, state: TransformerState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N D"], TransformerState]:
         """Feed each row its next tokens; what the last layer says after them, and the state then.
 
         `state` is used up: its caches are extended in place, and the state after is the same one.
+        No gradient passes.
         """
         before, new = state.caches[0].length, tokens.shape[1]
         features = self.decoder(

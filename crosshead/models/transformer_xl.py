@@ -123,6 +123,7 @@ class TransformerXL(LanguageModel, RememberingModel):
         caches = [Cache() for _ in range(self.config.layers)]
         return TransformerXLState(caches, self.config.memory if memory is None else memory)
 
+    @torch.no_grad()
     def read(
         self, state: TransformerXLState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N T D"], TransformerXLState]:
@@ -147,7 +148,8 @@ class TransformerXL(LanguageModel, RememberingModel):
     ) -> tuple[Float[Tensor, "N D"], TransformerXLState]:
         """Feed each row its next tokens; what the last layer says after them, and the state then.
 
-        `state` is used up: it is extended in place, and the state after is the same one.
+        `state` is used up: it is extended in place, and the state after is the same one. No
+        gradient passes.
         """
         features, state = self.read(state, tokens)
         return features[:, -1], state

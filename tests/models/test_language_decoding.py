@@ -89,6 +89,15 @@ def test_a_selected_state_leaves_the_first_as_it_was(name: str) -> None:
 
 
 @ALL
+def test_no_gradient_passes_a_step(name: str) -> None:
+    """A past that is extended in place could not be gone back through."""
+    model = model_of(VARIANTS[name]).requires_grad_()
+    features, _ = model.step(model.start(nothing(2)), tokens(2, 3))
+    assert not features.requires_grad
+    assert model(tokens(2, 3)).requires_grad
+
+
+@ALL
 def test_a_state_keeps_at_least_one_row(name: str) -> None:
     with pytest.raises(ValueError, match="at least one row"):
         model_of(VARIANTS[name]).start(nothing(2)).select(torch.empty(0, dtype=torch.long))

@@ -6,7 +6,7 @@ import torch
 from crosshead.models.recurrent import Recurrent
 from tests.models.decodable import SOURCES, DecodableTests
 from tests.models.small_recurrents import KINDS, model_of
-from tests.models.small_transformers import padded
+from tests.models.small_transformers import padded, tokens
 
 
 class TestRecurrent(DecodableTests):
@@ -20,3 +20,22 @@ def test_the_memory_of_a_sentence_is_shared_by_its_rows(name: str) -> None:
     state = model_of(KINDS[name]).start(padded(SOURCES))
     expanded = state.select(torch.tensor([0, 0, 1, 1, 2, 2]))
     assert expanded.memory.layers is state.memory.layers
+
+
+@pytest.mark.parametrize("name", ["bahdanau, gru", "local, fed"])
+def test_gradients_pass_through_steps_as_through_the_forward(name: str) -> None:
+    model = model_of(KINDS[name]).requires_grad_()
+    source, target = tokens(2, 5), tokens(2, 4, seed=1)
+    state, said = model.start(source), []
+    for t in range(4):
+        features, state = model.step(state, target[:, t : t + 1])
+        said.append(features)
+    weights = list(model.parameters())
+    both = (torch.stack(said, dim=1), model.features(source, target))
+    found, expected = (
+        torch.autograd.grad(each.sin().sum(), weights, allow_unused=True) for each in both
+    )
+    for ours, right in zip(found, expected, strict=True):
+        assert (ours is None) == (right is None)
+        if ours is not None:
+            torch.testing.assert_close(ours, right)

@@ -30,6 +30,13 @@ def test_the_memory_of_a_sentence_is_shared_by_its_rows() -> None:
     assert fewer.memory.mask.shape[0] == 2
 
 
+def test_no_gradient_passes_a_step() -> None:
+    """A past that is extended in place could not be gone back through."""
+    model = model_of(TINY).requires_grad_()
+    features, _ = model.step(model.start(tokens(2, 4)), tokens(2, 3))
+    assert not features.requires_grad
+
+
 def test_one_token_needs_no_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Greedy and beam search step by single tokens; a mask a step would be thrown away."""
     model = model_of(TINY)
