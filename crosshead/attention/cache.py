@@ -33,6 +33,11 @@ class Past(Protocol):
         """The number of positions that come before those that are given next."""
         ...
 
+    @property
+    def seen(self) -> int:
+        """How many of these, the last ones, can still be attended to."""
+        ...
+
     def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
         """Remember the positions `x`, and return all that can be attended to, them included.
 
@@ -44,7 +49,7 @@ class Past(Protocol):
 class NoPast:
     """Nothing came before and nothing is remembered: training, where all positions are given."""
 
-    length = 0
+    length = seen = 0
 
     def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
         """The keys and values of `x` alone."""
@@ -67,6 +72,11 @@ class Memory:
         """The number of positions that are remembered."""
         return 0 if self._vectors is None else self._vectors.shape[1]
 
+    @property
+    def seen(self) -> int:
+        """All of them."""
+        return self.length
+
     def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
         """The keys and values of what is remembered and of `x`; positions count from the oldest."""
         seen = x if self._vectors is None else torch.cat((self._vectors, x), dim=1)
@@ -85,49 +95,63 @@ class Cache:
 
     Buffers are laid out time first (`K N H E`): a new position is one contiguous write, reordering
     rows copies whole vectors, and the products of attention read the buffers in place. Spare room
-    doubles, so that extending costs constant time a position.
+    doubles, so that extending costs constant time a position. With a `reach` no later position sees
+    further back than that, and what is further is dropped where room is made for more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reach: int | None = None) -> None:
         self.length = 0
+        self.reach = reach
+        self._held = 0  # the last positions, which the buffers begin with
         self._buffers: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def seen(self) -> int:
+        """How many positions those that are given next may attend to."""
+        return self.length if self.reach is None else min(self.length, self.reach)
 
     def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
         """Append positions in place; a cache continues one way only."""
         keys, values = (part.permute(2, 0, 1, 3) for part in project(x, self.length))
-        end = self.length + keys.shape[0]
-        if self._buffers is None or end > self._buffers[0].shape[0]:
-            self._grow(keys, values, max(2 * self.length, end, 16))
+        seen, new = self.seen, keys.shape[0]
+        if self._buffers is None or self._held + new > self._buffers[0].shape[0]:
+            self._make_room(keys, values, max(2 * seen, seen + new, 16))
         assert self._buffers is not None
         for buffer, part in zip(self._buffers, (keys, values), strict=True):
-            buffer[self.length : end] = part
-        self.length = end
-        return KeyValues(*(buffer[:end].permute(1, 2, 0, 3) for buffer in self._buffers))
+            buffer[self._held : self._held + new] = part
+        self.length += new
+        self._held += new
+        begin = self._held - seen - new
+        return KeyValues(
+            *(buffer[begin : self._held].permute(1, 2, 0, 3) for buffer in self._buffers)
+        )
 
     def select(self, rows: Int[Tensor, " M"]) -> "Cache":
         """A cache whose row i continues row `rows[i]` of this one."""
-        chosen = Cache()
-        chosen.length = self.length
+        chosen = Cache(self.reach)
+        chosen.length, chosen._held = self.length, self._held
         if self._buffers is not None:
-            chosen._buffers = tuple(_select(part, rows, self.length) for part in self._buffers)  # type: ignore[assignment]
+            chosen._buffers = tuple(_select(part, rows, self._held) for part in self._buffers)  # type: ignore[assignment]
         return chosen
 
     def last(self, positions: int) -> "Cache":
         """A cache of the last so many positions; keys stay turned as they were, by all before."""
-        kept, start = Cache(), max(0, self.length - positions)
-        kept.length = self.length - start
+        kept = Cache(self.reach)
+        kept.length = kept._held = min(positions, self.seen)
         if self._buffers is not None:
-            kept._buffers = tuple(part[start : self.length].clone() for part in self._buffers)  # type: ignore[assignment]
+            begin = self._held - kept._held
+            kept._buffers = tuple(part[begin : self._held].clone() for part in self._buffers)  # type: ignore[assignment]
         return kept
 
-    def _grow(self, keys: Tensor, values: Tensor, room: int) -> None:
-        grown = []
+    def _make_room(self, keys: Tensor, values: Tensor, room: int) -> None:
+        """Larger buffers, or as large ones, that begin with what can still be seen."""
+        made, seen = [], self.seen
         for index, part in enumerate((keys, values)):
             buffer = part.new_empty((room, *part.shape[1:]))
             if self._buffers is not None:
-                buffer[: self.length] = self._buffers[index][: self.length]
-            grown.append(buffer)
-        self._buffers = (grown[0], grown[1])
+                buffer[:seen] = self._buffers[index][self._held - seen : self._held]
+            made.append(buffer)
+        self._buffers, self._held = (made[0], made[1]), seen
 
 
 def _select(buffer: Tensor, rows: Tensor, length: int) -> Tensor:

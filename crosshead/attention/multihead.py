@@ -77,15 +77,17 @@ class MultiHeadAttention(Attention):
         memory: KeyValues,
         mask: EvaluatedMask | None = None,
         offset: int = 0,
+        start: int | None = None,
     ) -> Float[Tensor, "B Q D"]:
         """Let every position of `x` attend to projected memory; `mask` is True where it may.
 
         `offset` is the number of positions by which `x` begins behind the memory: those before it,
-        in self-attention with a past.
+        in self-attention with a past. Where the memory has lost its beginning, `x` stands at
+        another position, `start`.
         """
         query = self.query(x).unflatten(-1, (self.heads, self.d_key)).transpose(1, 2)
         heads = attend(
-            self._turned(query, offset),
+            self._turned(query, offset if start is None else start),
             self._for_each_head(memory.keys),
             self._for_each_head(memory.values),
             mask=mask,

@@ -42,9 +42,9 @@ class DecoderLayer(nn.Module):
         together.
         """
         y = self.add_norm_self.before(x)
+        start, offset = past.length, past.seen
         written = past.extend(y, self.self_attention.project)
-        offset = written.length - y.shape[1]
-        x = self.add_norm_self.after(x, self.self_attention(y, written, mask, offset))
+        x = self.add_norm_self.after(x, self.self_attention(y, written, mask, offset, start))
 
         y = self.add_norm_cross.before(x)
         queries = y.reshape(memory.keys.shape[0], -1, y.shape[-1])

@@ -35,8 +35,9 @@ class EncoderLayer(nn.Module):
         `past` adds the positions before these, where the stack reads what it has written itself.
         """
         y = self.add_norm_attention.before(x)
+        start, offset = past.length, past.seen
         seen = past.extend(y, self.attention.project)
-        y = self.attention(y, seen, mask, offset=seen.length - y.shape[1])
+        y = self.attention(y, seen, mask, offset, start)
         x = self.add_norm_attention.after(x, y)
 
         y = self.add_norm_feedforward.before(x)

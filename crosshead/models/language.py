@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crosshead.attention.cache import Cache, NoPast, Past
 from crosshead.models.base import SequenceModel
-from crosshead.models.stack import Positions, branch_gain, causal_mask, self_attention
+from crosshead.models.stack import Positions, branch_gain, causal_mask, reach_back, self_attention
 from crosshead.models.text import TextStack, TextStackConfig
 
 
@@ -30,9 +30,8 @@ class LanguageModel(TextStack, SequenceModel):
 
         No token sees a later one, so that padding at the end of a row changes nothing before it.
         """
-        before = pasts[0].length
-        mask = causal_mask(self.config, tokens.shape[1], before, tokens.device)
-        return self.stack(self.embeddings(tokens, start=before), mask, pasts)
+        mask = causal_mask(self.config, tokens.shape[1], pasts[0].seen, tokens.device)
+        return self.stack(self.embeddings(tokens, start=pasts[0].length), mask, pasts)
 
 
 @dataclass
@@ -70,7 +69,8 @@ class TransformerLanguageModel(LanguageModel):
 
     def start(self, source: Int[Tensor, "B 0"]) -> LanguageState:
         """The state before the first token; the source of a model of text by itself is empty."""
-        return LanguageState([Cache() for _ in range(self.config.layers)])
+        reach = reach_back(self.config)
+        return LanguageState([Cache(reach) for _ in range(self.config.layers)])
 
     @torch.no_grad()
     def step(

@@ -305,12 +305,24 @@ def causal_mask(
 ) -> EvaluatedMask | None:
     """The self-attention of `new` positions behind `before` others, where none sees a later one.
 
-    None where they may attend to all there are: a single one, without a pattern.
+    None where they may attend to all there are: a single one, without a pattern or whose window
+    they are. Those before may lack the first ones, of which no more than `reach_back` are seen.
     """
-    if new == 1 and config.pattern == "full":
+    all_near = config.pattern == "window" and before <= (config.radius or 0)
+    if new == 1 and (config.pattern == "full" or all_near):
         return None
     mask = self_mask(config, causal)
     return mask.evaluate(new, before + new, offset=before, device=device)
+
+
+def reach_back(config: StackConfig) -> int | None:
+    """How far back a position sees in self-attention; None where there is no end to it.
+
+    A pattern that has one is of distances alone, whatever the positions: see `Cache`.
+    """
+    if config.radius is None:
+        return None
+    return config.radius * (config.dilation or 1)
 
 
 def scored_keys(config: StackConfig, length: int) -> int:

@@ -26,6 +26,7 @@ from crosshead.models.stack import (
     cross_attention,
     feedforward,
     final_norm,
+    reach_back,
     scored_keys,
     self_attention,
     self_mask,
@@ -169,7 +170,8 @@ class Transformer(SequenceModel):
     def start(self, source: Int[Tensor, "B S"]) -> TransformerState:
         """The state before the first token: one row a sentence."""
         memory, mask = self.encode(source)
-        caches = [Cache() for _ in range(self.config.decoder_layers)]
+        reach = reach_back(self.config)
+        caches = [Cache(reach) for _ in range(self.config.decoder_layers)]
         return TransformerState(SentenceMemory(self.decoder.project_memory(memory), mask), caches)
 
     @torch.no_grad()
@@ -181,12 +183,12 @@ class Transformer(SequenceModel):
         `state` is used up: its caches are extended in place, and the state after is the same one.
         No gradient passes.
         """
-        before, new = state.caches[0].length, tokens.shape[1]
+        past, new = state.caches[0], tokens.shape[1]
         features = self.decoder(
-            self.target_embeddings(tokens, start=before),
+            self.target_embeddings(tokens, start=past.length),
             state.caches,
             state.memory.layers,
-            causal_mask(self.config, new, before, tokens.device),
+            causal_mask(self.config, new, past.seen, tokens.device),
             state.memory.mask,
         )
         return features[:, -1], state

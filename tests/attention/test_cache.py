@@ -1,3 +1,4 @@
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,6 +70,23 @@ def test_one_long_prefix_fits() -> None:
     cache.extend(*projected(prefix))
     held = cache.extend(*projected(last))
     check(held, torch.cat((prefix.keys, last.keys), 2), torch.cat((prefix.values, last.values), 2))
+
+
+@pytest.mark.parametrize("reach", [1, 3, 20])
+def test_what_is_beyond_reach_is_dropped(reach: int) -> None:
+    """The new ones see `reach` positions before the first of them, and room is made for no more."""
+    generator = torch.Generator().manual_seed(0)
+    cache, keys, values = Cache(reach), torch.zeros(2, 2, 0, 3), torch.zeros(2, 2, 0, 4)
+    for length in (2, 1, 50, *[1] * 60, 7, 1, 1):
+        before, new = keys.shape[2], random_pair(2, length, generator)
+        keys, values = torch.cat((keys, new.keys), 2), torch.cat((values, new.values), 2)
+        assert cache.seen == min(before, reach)
+        begin = before - cache.seen
+        check(cache.extend(*projected(new)), keys[:, :, begin:], values[:, :, begin:])
+        assert cache.length == keys.shape[2]
+        assert all(part.shape[0] <= max(2 * reach, reach + 50, 16) for part in cache._buffers)
+        cache = cache.select(torch.tensor([0, 1]))
+    assert all(part.shape[0] <= max(2 * reach, 16) for part in cache._buffers)
 
 
 def test_a_selection_goes_its_own_way() -> None:

@@ -17,6 +17,7 @@ VARIANTS: dict[str, LanguageConfig | TransformerXLConfig] = {
         **SHAPE, positions="sinusoidal", norm="post", kv_heads=1
     ),
     "transformer-xl": TransformerXLConfig(**SHAPE, segment=4, memory=6),
+    "language, window": LanguageConfig(**SHAPE, pattern="window", radius=3),
     "language, strided": LanguageConfig(**SHAPE, pattern="strided", stride=3),
     "language, fixed, rotary": LanguageConfig(
         **SHAPE, positions="rotary", pattern="fixed", stride=3, columns=1

@@ -12,8 +12,11 @@ from crosshead.attention.masks import causal
 from crosshead.config import validate
 from crosshead.errors import ConfigError
 from crosshead.inspection import record_attention
+from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import self_mask
 from crosshead.models.transformer import Transformer, TransformerConfig
+from tests.models.small_language_models import model_of as language_model_of
+from tests.models.small_language_models import nothing
 from tests.models.small_transformers import TINY, model_of, padded, shifted, tokens
 
 LENGTH = 16
@@ -172,6 +175,43 @@ def test_decoding_with_a_cache_sees_what_training_sees(name: str) -> None:
     for t in range(43, 60):
         found, state = model.step(state, target[:, t : t + 1])
         torch.testing.assert_close(found, expected[:, t], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["window", "dilated"])
+@pytest.mark.parametrize(
+    "positions", ["sinusoidal", "learned", "rotary", "shaw", "t5", "alibi", "none"]
+)
+def test_a_cache_keeps_what_can_still_be_seen_and_no_more(name: str, positions: str) -> None:
+    """Far past its reach, in pieces and with rows that go on in another order."""
+    shape = {"layers": 2, "d_model": 16, "d_ff": 24, "heads": 4, "dropout": 0.0}
+    config = LanguageConfig(**shape, positions=positions, pattern=name, **PATTERNS[name])
+    model = language_model_of(config)
+    reach = {"window": 2, "dilated": 6}[name]
+    text, order = tokens(2, 200), torch.tensor([1, 0])
+    expected = model(text)
+    state, end = model.start(nothing(2)), 0
+    for length in (1, 1, 5, 1, 40, 2, *[1] * 40, 3, *[1] * 107):
+        features, state = model.step(state, text[:, end : end + length])
+        end += length
+        found = model.logits(features)
+        torch.testing.assert_close(found, expected[:, end - 1], rtol=1e-10, atol=1e-10)
+        if length == 3:
+            state, text, expected = state.select(order), text[order], expected[order]
+    assert end == 200
+    for cache in state.caches:
+        assert cache.length == 200
+        assert cache.seen == reach
+        assert all(buffer.shape[0] <= 16 for buffer in cache._buffers)
+
+
+def test_the_cache_of_a_translation_is_bounded_by_the_window() -> None:
+    model = model_of(with_pattern("window"))
+    source, target = tokens(2, 7), shifted(model.config, tokens(2, 80))
+    expected, state = model.features(source, target), model.start(source)
+    for t in range(80):
+        found, state = model.step(state, target[:, t : t + 1])
+        torch.testing.assert_close(found, expected[:, t], rtol=1e-10, atol=1e-10)
+    assert all(buffer.shape[0] == 16 for cache in state.caches for buffer in cache._buffers)
 
 
 @pytest.mark.usefixtures("always_in_blocks")
