@@ -1,6 +1,7 @@
 """Patterns of self-attention in models: what they see, that they learn it, and what is refused."""
 
 import itertools
+from typing import get_args
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from tests.models.small_language_models import nothing
 from tests.models.small_transformers import TINY, model_of, padded, shifted, tokens
 
 LENGTH = 16
+SCORES = get_args(TransformerConfig.model_fields["score"].annotation)
 PATTERNS = {
     "window": {"radius": 2},
     "dilated": {"radius": 2, "dilation": 3},
@@ -107,7 +109,11 @@ RELATIVE = ("rotary", "shaw", "t5")
 )
 @pytest.mark.usefixtures("always_in_blocks")
 def test_patterns_learn_with_every_norm_and_position(name: str, norm: str, positions: str) -> None:
-    """But for what cannot: ALiBi takes both neighbours for one; distances do not tell blocks."""
+    """But for what cannot: ALiBi takes both neighbours for one; distances do not tell blocks.
+
+    Scores are not multiplied in: a pattern takes pairs away after they are scored, whichever way,
+    and every score gives the numbers in blocks that it gives with dense masks (below).
+    """
     config = with_pattern(name, LEARNER).model_copy(update={"norm": norm, "positions": positions})
     assert learned(config, furthest(name), updates=1000) == (1.0, 1.0)
 
@@ -148,7 +154,20 @@ def test_a_model_in_blocks_is_the_model_with_dense_masks(
     name: str, positions: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sentences of different lengths, padded, and longer than the pattern reaches."""
-    config = with_pattern(name).model_copy(update={"positions": positions})
+    check_blocks(with_pattern(name).model_copy(update={"positions": positions}), monkeypatch)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.usefixtures("always_in_blocks")
+def test_every_score_is_the_same_in_blocks(
+    name: str, score: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_blocks(with_pattern(name).model_copy(update={"score": score}), monkeypatch)
+
+
+def check_blocks(config: TransformerConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features are the same in blocks and with dense masks, together and alone."""
     model = model_of(config)
     source = padded([tokens(150), tokens(97, seed=1)])
     target = shifted(model.config, padded([tokens(131), tokens(140, seed=1)]))
