@@ -136,7 +136,8 @@ class Bahdanau(RecurrentDecoder):
         s_i = f(s_{i-1}, y_{i-1}, c_i)      c_i = sum_j softmax_j(a(s_{i-1}, h_j)) h_j
 
     The first layer reads the context c_i beside the token, and the last one's output before is what
-    looks; layers begin with tanh(W_s h), of the encoder's last state backwards (`d_final` wide).
+    looks; layers begin with tanh(W_s h), of the encoder's last state in its last direction
+    (`d_final` wide), which is backwards in one that reads both ways.
     The readout reads s_i, on which Eq. 4 says that the next token depends, where A.2.2 has s_{i-1}.
     """
 
@@ -155,7 +156,11 @@ class Bahdanau(RecurrentDecoder):
         self.readout = Maxout(3, d_model)
 
     def begin(self, encoded: Encoded) -> Written:
-        """Of the state that has read the source backwards, up to its first token."""
+        """Of the state that has read from the last token to the first, where one has.
+
+        The other way round where the source was given in reverse; of an encoder that reads one way,
+        the state that its reading ends with.
+        """
         return Written(self.first(encoded.final[0][-1][:, -self.d_final :]))
 
     def look(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
