@@ -19,9 +19,6 @@ from crosshead.vocabulary import EOS, MASK, PAD, UNK
 MARK = "[MASK]"
 """What stands in a text for a token that is hidden."""
 
-SCORED_LOGITS = 2**25
-"""Logits that scoring holds at once: 128 MiB of float32."""
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -128,9 +125,8 @@ class Filler:
     ) -> ScoredMasks:
         """`score` of a text that is tokenized."""
         windows = hidden_windows(text, self.context, self.tokenizer.vocab_size)
-        budget = max(self.context, SCORED_LOGITS // self.tokenizer.vocab_size)
         found: list[tuple[float, int, int]] = []
-        for rows in windows.in_order(budget):
+        for rows in windows.in_order(self.bundle.config.decode.batch_tokens):
             progress(len(found) / len(windows.lengths))
             batch = windows.collate(rows.tolist()).to(self.device)
             logits = self.model(*batch.inputs).float()

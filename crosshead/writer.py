@@ -16,9 +16,6 @@ from crosshead.errors import ConfigError
 from crosshead.models.base import RememberingModel, SequenceModel, decodable
 from crosshead.vocabulary import EOS
 
-SCORED_LOGITS = 2**25
-"""Logits that scoring holds at once: 128 MiB of float32."""
-
 _STRETCHES = 1_000_003
 """More than a text has stretches."""
 
@@ -136,7 +133,7 @@ class Writer:
         # Every token but the first is predicted: by the window that ends with its stretch.
         ends = [min(count, begin + stride) for begin in range(0, count, stride)]
         losses: list[float] = []
-        rows = max(1, SCORED_LOGITS // (self.context * self.tokenizer.vocab_size))
+        rows = max(1, self.bundle.config.decode.batch_tokens // self.context)
         for first in range(0, len(ends), rows):
             progress(first / len(ends))
             losses += self._window_losses(text.ids, ends[first : first + rows], stride)

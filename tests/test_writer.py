@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import numpy as np
@@ -133,6 +134,28 @@ def test_a_stride_gives_every_token_more_to_see(writer: Writer, stride: int) -> 
         expected.append(losses(writer, ids[begin : end + 1])[place - begin])
     assert sum(loss for loss, *_ in found.windows) == pytest.approx(sum(expected), rel=1e-6)
     assert f"stride:{stride}" in found.how
+
+
+@pytest.mark.parametrize(("budget", "rows"), [(5, 1), (2 * CONTEXT, 2), (4096, 4)])
+def test_as_many_windows_are_scored_at_once_as_the_bundle_says(
+    writer: Writer, budget: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At least one: a window is not to be split."""
+    expected = writer.score(TEXT).windows
+    decode = writer.bundle.config.decode.model_copy(update={"batch_tokens": budget})
+    config = writer.bundle.config.model_copy(update={"decode": decode})
+    other, sizes = Writer(dataclasses.replace(writer.bundle, config=config)), []
+    forward = writer.model.forward
+
+    def watched(tokens: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(tokens))
+        found: torch.Tensor = forward(tokens)
+        return found
+
+    monkeypatch.setattr(writer.model, "forward", watched)
+    found = other.score(TEXT).windows
+    assert max(sizes) == rows and sum(sizes) == len(found)
+    np.testing.assert_allclose(found, expected)
 
 
 @pytest.mark.parametrize("stride", [0, -1, CONTEXT + 1])
