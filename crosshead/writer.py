@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from crosshead.bundle import Bundle
-from crosshead.data.stream import Stream, decode_text, encode_text
+from crosshead.data.stream import RunningText, Stream, encode_text
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.decoding.search import DecodeConfig, search, stream
 from crosshead.errors import ConfigError
@@ -87,7 +87,7 @@ class Writer:
         if length < 1:
             raise ConfigError(f"expected a number of tokens to write of 1 or more, found {length}")
         prompted = [EOS, *encode_text(self.tokenizer, prompt).tolist()]
-        shown = _Shown(self.tokenizer, stop, after=self._line_so_far(prompted))
+        shown = _Shown(self.tokenizer, stop, after=prompted[1:])
         for token in self._tokens(prompted, length, decode, number):
             yield shown.add(token)
             if shown.ended:
@@ -219,41 +219,36 @@ class Writer:
             )
         yield from found[0][0].tokens
 
-    def _line_so_far(self, ids: Sequence[int]) -> list[int]:
-        """The ids of the line that a prompt ends in."""
-        last = max(place for place, index in enumerate(ids) if index == EOS)
-        return list(ids[last + 1 :])
-
 
 class _Shown:
     """Text as it can be shown while it is written: whole characters, and nothing of a `stop`."""
 
-    def __init__(self, tokenizer: Tokenizer, stop: str, after: list[int]) -> None:
-        self._tokenizer, self._stop = tokenizer, stop
-        self._ids = after
-        self._before = len(tokenizer.decode(after))
-        self._shown = 0
+    def __init__(self, tokenizer: Tokenizer, stop: str, after: Sequence[int]) -> None:
+        self._stop = stop
+        self._running = RunningText(tokenizer)
+        self._running.add(after)
+        self._prompted = len(self._running.rest())  # of the prompt, still to be settled
+        self._held = ""
         self.ended = False
 
     def add(self, token: int) -> str:
         """What can be shown once this token is there."""
-        self._ids.append(token)
-        text = decode_text(self._tokenizer, self._ids)[self._before :]
-        if self._stop and self._stop in text:
+        settled = self._running.add([token])
+        if settled:
+            self._held += settled[self._prompted :]
+            self._prompted = 0
+        if self._stop and self._stop in self._held:
             self.ended = True
-            return self._new(text[: text.index(self._stop)])
-        # A character may be spelled in several tokens, and a stop as well.
-        held = 4 if text.endswith("\ufffd") else 0
-        return self._new(text[: len(text) - max(held, len(self._stop) - 1, 0)])
+            return self._held.partition(self._stop)[0]
+        # The last characters may be the first of a stop.
+        end = max(0, len(self._held) - max(0, len(self._stop) - 1))
+        shown, self._held = self._held[:end], self._held[end:]
+        return shown
 
     def rest(self) -> str:
         """What was held back."""
-        return self._new(decode_text(self._tokenizer, self._ids)[self._before :])
-
-    def _new(self, text: str) -> str:
-        new = text[self._shown :]
-        self._shown = max(self._shown, len(text))
-        return new
+        text = self._held + self._running.rest()[self._prompted :]
+        return text.partition(self._stop)[0] if self._stop else text
 
 
 def _characters(tokenizer: Tokenizer, ids: np.ndarray, places: Sequence[int]) -> list[int]:

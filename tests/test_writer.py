@@ -99,14 +99,48 @@ def test_it_ends_before_what_it_is_to_stop_at(writer: Writer) -> None:
     assert "".join(writer.write("to", length=60, stop="\u2603")) == whole
 
 
-def test_characters_of_several_tokens_are_shown_whole() -> None:
+SNOWY = "to be \u2603 or\n\nnot \u2603 to be\n"
+
+
+def shown_of(tokenizer: Tokenizer, text: str, stop: str, prompt: str = "") -> list[str]:
+    shown = _Shown(tokenizer, stop, after=encode_text(tokenizer, prompt).tolist())
+    pieces = []
+    for index in encode_text(tokenizer, prompt + text).tolist()[
+        len(encode_text(tokenizer, prompt)) :
+    ]:
+        pieces.append(shown.add(index))
+        if shown.ended:
+            return pieces
+    return [*pieces, shown.rest()]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "bytes", "characters", "words"])
+def test_nothing_of_a_stop_is_shown_wherever_it_is(kind: str) -> None:
+    config = TokenizerConfig(kind=kind, vocab_size=275)
+    tokenizer = train_tokenizer(config, SNOWY.split("\n"))
+    for place in range(len(SNOWY)):
+        for size in range(1, 9):
+            stop = SNOWY[place : place + size]
+            pieces = shown_of(tokenizer, SNOWY, stop)
+            assert "".join(pieces) == SNOWY[: SNOWY.index(stop)]
+            assert all("\ufffd" not in piece for piece in pieces)
+    for size in range(9):
+        assert "".join(shown_of(tokenizer, SNOWY, "?" * size)) == SNOWY
+
+
+@pytest.mark.parametrize("prompt", ["to be", "to be\n", "\ufffd", "a\x1a", "\u2603"])
+def test_of_the_prompt_nothing_is_shown_again(prompt: str) -> None:
     tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
-    snowman = "\u2603"
-    shown = _Shown(tokenizer, "", after=[])
-    ids = tokenizer.encode("ab" + snowman + "c")
-    pieces = [*(shown.add(index) for index in ids), shown.rest()]
-    assert "".join(pieces) == "ab" + snowman + "c"
-    assert all("\ufffd" not in piece for piece in pieces)
+    assert "".join(shown_of(tokenizer, SNOWY, "", prompt)) == SNOWY
+    assert "".join(shown_of(tokenizer, SNOWY, "or", prompt)) == SNOWY[: SNOWY.index("or")]
+
+
+def test_what_is_shown_is_shown_as_soon_as_it_is_sure() -> None:
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
+    shown = _Shown(tokenizer, "cd", after=[])
+    pieces = [shown.add(index) for index in tokenizer.encode("ab\u2603ce")]
+    assert pieces == ["", "a", "", "", "b", "\u2603", "c"]
+    assert shown.rest() == "e"
 
 
 @pytest.mark.parametrize("kind", ["characters", "bytes", "bpe"])

@@ -12,11 +12,15 @@ import numpy as np
 import torch
 
 from crosshead.data.batching import Batch, Plan
+from crosshead.data.subwords import ESCAPE
 from crosshead.data.tokenizers import Tokenizer
-from crosshead.vocabulary import EOS, PAD
+from crosshead.vocabulary import EOS, PAD, UNK
 
 _LINES = 10_000
 """So many lines are tokenized at a time."""
+
+_UNFINISHED = ("\ufffd", ESCAPE)
+"""What text ends with where its last character may be spelled by the ids that follow as well."""
 
 
 def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
@@ -49,6 +53,40 @@ def _split(ids: Sequence[int]) -> Iterator[list[int]]:
         else:
             line.append(index)
     yield line
+
+
+class RunningText:
+    """The text of ids as they come: `decode_text` of all of them, in time that grows with them.
+
+    Text is settled, and not decoded again, wherever it ends with a whole character. What follows
+    is then decoded behind the id before it, since that may have a say in what stands between them:
+    the space between two words, and none at the beginning of a line.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._ids: list[int] = []  # of this line, those not settled and the one before
+        self._settled = 0  # characters of their text
+
+    def add(self, ids: Sequence[int]) -> str:
+        """What is settled once these ids follow: no other id changes it."""
+        *lines, last = _split(ids)
+        found = []
+        for line in lines:
+            self._ids += line
+            found.append(self.rest() + "\n")
+            self._ids, self._settled = [], 0
+        self._ids += last
+        text = self.rest()
+        if last and last[-1] >= UNK and not text.endswith(_UNFINISHED):
+            found.append(text)
+            self._ids = last[-1:]
+            self._settled = len(self._tokenizer.decode(self._ids))
+        return "".join(found)
+
+    def rest(self) -> str:
+        """What follows the settled text, as far as the ids say."""
+        return self._tokenizer.decode(self._ids)[self._settled :]
 
 
 @dataclass(frozen=True)

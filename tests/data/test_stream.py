@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosshead.data.stream import (
+    RunningText,
     Stream,
     Windows,
     decode_text,
@@ -12,11 +13,20 @@ from crosshead.data.stream import (
     epoch_windows,
     pieces_of,
 )
-from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.vocabulary import EOS, PAD
 
 BYTES = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
 IDS = np.arange(10, 33, dtype=np.int32)
+SEEN = ["to be or not", "the snow \u2603 is", "white  as snow", "\x1a"]
+ODD = st.text(st.sampled_from(" \n\x1a\ufffd\u2581012abe\u00e9\u2603\U0001f4a1"), max_size=40)
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram", "words", "characters", "bytes"])
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    size = {"bpe": 290, "unigram": 280}.get(request.param)
+    config = TokenizerConfig(kind=request.param, vocab_size=size, special=["<x>", "\u00e9e"])
+    return train_tokenizer(config, SEEN)
 
 
 @settings(max_examples=60, deadline=None)
@@ -31,6 +41,41 @@ def test_lines_keep_their_white_space_whatever_the_tokenizer(kind: str) -> None:
     config = TokenizerConfig(kind=kind, vocab_size=300)
     tokenizer = train_tokenizer(config, text.split("\n"))
     assert decode_text(tokenizer, encode_text(tokenizer, text).tolist()) == text
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_text_as_it_comes_is_what_it_is_as_a_whole(
+    tokenizer: Tokenizer, data: st.DataObject
+) -> None:
+    """Also of ids that no text has: beginnings of characters, and bytes that are no beginning."""
+    written = data.draw(ODD | st.sampled_from(["\n".join(SEEN), "<x> be<x>\n<x>"]))
+    drawn = st.lists(st.integers(0, tokenizer.vocab_size - 1), max_size=30)
+    ids = data.draw(st.just(encode_text(tokenizer, written).tolist()) | drawn)
+    running, found, begin = RunningText(tokenizer), "", 0
+    while begin < len(ids):
+        end = begin + data.draw(st.integers(1, 3))
+        found += running.add(ids[begin:end])
+        begin = end
+        whole = decode_text(tokenizer, ids[:begin])
+        assert found + running.rest() == whole
+        assert decode_text(tokenizer, ids).startswith(found)  # nothing that was settled changes
+
+
+def test_what_is_settled_is_not_decoded_again(tokenizer: Tokenizer) -> None:
+    """Of a line as long as a book as of any other."""
+    decoded: list[int] = []
+
+    class Counting:
+        def decode(self, ids: list[int]) -> str:
+            decoded.append(len(ids))
+            return tokenizer.decode(ids)
+
+    ids = tokenizer.encode("to be or \u2603 not " * 100)
+    running = RunningText(Counting())  # type: ignore[arg-type]
+    text = "".join([*(running.add([index]) for index in ids), running.rest()])
+    assert text == tokenizer.decode(ids)
+    assert max(decoded) <= 4 and sum(decoded) <= 6 * len(ids)
 
 
 def test_the_end_of_a_line_is_eos_and_only_between_lines() -> None:
