@@ -148,17 +148,24 @@ def perplexity(scored: Sequence[ScoredTranslation], tokenizer: Tokenizer) -> Cor
 def text_scores(text: ScoredText) -> list[CorpusScore]:
     """Perplexity of a token, and bits per character, of a text.
 
-    The intervals are those of the bootstrap over the windows that it was scored in. Bits per
-    character can be compared between tokenizers, perplexity between models of one. Raises
-    `DataError` where nothing was scored.
+    The intervals are those of the bootstrap over the windows that it was scored in. Perplexity can
+    be compared between models of one tokenizer; bits per character between tokenizers as well, but
+    only where nothing is unknown, as the signature says: what a tokenizer does not know costs no
+    more than to say so, a word of twenty characters as little as one. Raises `DataError` where
+    nothing was scored.
     """
     if not text.windows:
         raise DataError("no text to score: a token at the least has to follow another")
-    signature = _signature(text.how, text.tokenizer)
+    signature = _signature(f"{text.how}|unknown:{text.unknown}", text.tokenizer)
     return [
         _window_score("perplexity", text.windows, _perplexity, f"per:token|{signature}"),
         _window_score("bits per character", text.windows, _bits, f"per:character|{signature}"),
     ]
+
+
+def bits_per_character(nats: float, characters: int) -> float:
+    """The rate of a text of so many characters, from its negative log-likelihood in nats."""
+    return nats / math.log(2) / max(1, characters)
 
 
 def masked_scores(text: ScoredMasks) -> list[CorpusScore]:
@@ -197,7 +204,7 @@ def _perplexity(nats: float, tokens: int, _: int) -> float:
 
 
 def _bits(nats: float, _: int, characters: int) -> float:
-    return nats / math.log(2) / max(1, characters)
+    return bits_per_character(nats, characters)
 
 
 def _accuracy(_: float, tokens: int, hits: int) -> float:

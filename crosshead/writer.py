@@ -14,7 +14,7 @@ from crosshead.data.tokenizers import Tokenizer
 from crosshead.decoding.search import DecodeConfig, search, stream
 from crosshead.errors import ConfigError
 from crosshead.models.base import RememberingModel, SequenceModel, decodable
-from crosshead.vocabulary import EOS
+from crosshead.vocabulary import EOS, UNK
 
 _STRETCHES = 1_000_003
 """More than a text has stretches."""
@@ -28,7 +28,10 @@ class ScoredText:
     """What a model thinks of a text, window by window."""
 
     windows: list[tuple[float, int, int]]
-    """Of each its negative log-likelihood in nats, its tokens and its characters."""
+    """Of each its negative log-likelihood in nats, its tokens and its characters: those of the
+    text, also where a token stands for what the tokenizer does not know."""
+    unknown: int
+    """Tokens in them that stand for what the tokenizer does not know."""
     how: str
     """What the model saw of what stands before, as part of a signature."""
     tokenizer: Tokenizer
@@ -109,6 +112,9 @@ class Writer:
         with a memory of so many positions (`memory`, by default as in training). `progress` is
         called with the share that is done. Raises `ConfigError` for a stride that cannot be, or a
         memory that the model has not.
+
+        A character that several tokens spell counts where the first of them is. A token for what is
+        unknown costs no more than to say so, whatever it stands for.
         """
         return self.score_ids(Stream.of(self.tokenizer, text), stride, memory, progress)
 
@@ -137,10 +143,8 @@ class Writer:
         for first in range(0, len(ends), rows):
             progress(first / len(ends))
             losses += self._window_losses(text.ids, ends[first : first + rows], stride)
-        tokens = np.diff(ends, prepend=0).tolist()
-        characters = np.diff(_characters(self.tokenizer, text.ids, [0, *ends])).tolist()
         how = f"context:{self.context}|stride:{stride}"
-        return ScoredText(list(zip(losses, tokens, characters, strict=True)), how, self.tokenizer)
+        return self._scored(text, losses, [0, *ends], how)
 
     @torch.inference_mode()
     def _read(
@@ -161,11 +165,17 @@ class Writer:
             logits, following = model.logits(features[0]).float(), ids[0, begin + 1 : end + 1]
             losses.append(float(F.cross_entropy(logits, following, reduction="sum")))
             ends.append(end)
-        tokens = np.diff(ends).tolist()
-        characters = np.diff(_characters(self.tokenizer, text.ids, ends)).tolist()
         remembered = "own" if memory is None else memory
+        return self._scored(text, losses, ends, f"memory:{remembered}")
+
+    def _scored(
+        self, text: Stream, losses: Sequence[float], ends: Sequence[int], how: str
+    ) -> ScoredText:
+        """The losses of what stands between each two of `ends`, with its tokens and characters."""
+        tokens = np.diff(ends).tolist()
+        characters = np.diff(text.character_counts(self.tokenizer, ends)).tolist()
         windows = list(zip(losses, tokens, characters, strict=True))
-        return ScoredText(windows, f"memory:{remembered}", self.tokenizer)
+        return ScoredText(windows, int((text.ids[1:] == UNK).sum()), how, self.tokenizer)
 
     @torch.inference_mode()
     def _window_losses(self, ids: np.ndarray, ends: Sequence[int], stride: int) -> list[float]:
@@ -249,21 +259,3 @@ class _Shown:
         """What was held back."""
         text = self._held + self._running.rest()[self._prompted :]
         return text.partition(self._stop)[0] if self._stop else text
-
-
-def _characters(tokenizer: Tokenizer, ids: np.ndarray, places: Sequence[int]) -> list[int]:
-    """The characters of the text up to and with each of some places."""
-    ends = np.flatnonzero(ids == EOS)
-    begins = np.concatenate([[0], ends + 1])
-    whole = [
-        len(tokenizer.decode(ids[begin:end].tolist())) + 1
-        for begin, end in zip(begins, ends, strict=False)
-    ]
-    before = np.concatenate([[0], np.cumsum(whole)]).astype(np.int64)
-    counts = []
-    for place in places:
-        line = int(np.searchsorted(ends, place + 1))
-        begin = int(begins[line])
-        part = len(tokenizer.decode(ids[begin : place + 1].tolist())) if begin <= place else 0
-        counts.append(int(before[line]) + part)
-    return counts

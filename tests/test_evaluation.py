@@ -6,8 +6,16 @@ import sacrebleu
 
 from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError, DataError
-from crosshead.evaluation import compare, corpus_scores, exact_match, perplexity
+from crosshead.evaluation import (
+    bits_per_character,
+    compare,
+    corpus_scores,
+    exact_match,
+    perplexity,
+    text_scores,
+)
 from crosshead.pipelines import ScoredTranslation
+from crosshead.writer import ScoredText
 
 BYTES = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
 REFERENCES = [f"The dog number {n} runs over the green grass, quickly." for n in range(40)]
@@ -104,6 +112,33 @@ def test_the_interval_of_perplexity_is_as_wide_as_the_sentences_differ() -> None
         assert math.log(end) - math.log(found.value) == pytest.approx(expected, rel=0.15)
 
 
+def test_a_text_of_coins_has_a_bit_for_each() -> None:
+    """Windows of another length weigh as much as they are long."""
+    coins = [(length * math.log(2), length, length) for length in (8, 8, 3)]
+    rate, bits = text_scores(ScoredText(coins, 0, "context:8|stride:8", BYTES))
+    assert (rate.metric, bits.metric) == ("perplexity", "bits per character")
+    assert (rate.value, rate.low, rate.high) == pytest.approx((2, 2, 2))
+    assert (bits.value, bits.low, bits.high) == pytest.approx((1, 1, 1))
+
+
+def test_the_scores_of_a_text_are_of_its_sums() -> None:
+    """Perplexity to the power of the tokens is two to the power of the bits."""
+    windows = [(7.5, 4, 9), (2.25, 3, 3), (6.0, 4, 11)]
+    rate, bits = text_scores(ScoredText(windows, 2, "memory:own", BYTES))
+    nats, tokens, characters = (sum(column) for column in zip(*windows, strict=True))
+    assert rate.value == pytest.approx(math.exp(nats / tokens))
+    assert bits.value == pytest.approx(nats / math.log(2) / characters)
+    assert bits.value == pytest.approx(bits_per_character(nats, characters))
+    assert rate.value**tokens == pytest.approx(2 ** (bits.value * characters))
+    for score, unit in ((rate, "token"), (bits, "character")):
+        assert score.low < score.value < score.high
+        assert score.signature.startswith(
+            f"per:{unit}|bs:1000|seed:12345|memory:own|unknown:2|tok:bytes|vocab:260|version:"
+        )
+    [alone, _] = text_scores(ScoredText(windows[:1], 0, "memory:own", BYTES))
+    assert alone.low == alone.value == alone.high
+
+
 def test_exact_matches_are_exact() -> None:
     assert exact_match(["a", "b ", "C", "d"], ["a", "b", "c", "d"]) == 0.5
 
@@ -117,6 +152,8 @@ def test_what_cannot_be_scored_is_one_line() -> None:
         exact_match([], [])
     with pytest.raises(DataError, match="the test set is empty"):
         perplexity([], BYTES)
+    with pytest.raises(DataError, match="a token at the least has to follow another"):
+        text_scores(ScoredText([], 0, "memory:own", BYTES))
     with pytest.raises(ConfigError, match="two systems or more"):
         compare({"one": ["a"]}, ["a"])
     with pytest.raises(ConfigError, match="unknown metric 'blue'; did you mean 'bleu'"):

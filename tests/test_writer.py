@@ -192,6 +192,17 @@ def test_as_many_windows_are_scored_at_once_as_the_bundle_says(
     np.testing.assert_allclose(found, expected)
 
 
+@pytest.mark.parametrize(("kind", "unknown"), [("words", 2), ("characters", 6), ("bytes", 0)])
+def test_what_is_unknown_is_counted_as_it_stands(kind: str, unknown: int) -> None:
+    writer = writer_of(train_tokenizer(TokenizerConfig(kind=kind), TEXT.split("\n")))
+    text = TEXT + "to QQQQQ be\nZ"
+    found = writer.score(text)
+    assert found.unknown == unknown
+    first = 1 if kind != "words" else len("to")
+    assert sum(characters for *_, characters in found.windows) == len(text) - first
+    assert writer.score(TEXT).unknown == 0
+
+
 @pytest.mark.parametrize("stride", [0, -1, CONTEXT + 1])
 def test_a_stride_that_cannot_be_is_refused(writer: Writer, stride: int) -> None:
     with pytest.raises(ConfigError, match=f"stride from 1 to {CONTEXT}, found {stride}"):

@@ -13,6 +13,7 @@ import torch
 
 from crosshead.data.batching import Batch, Plan
 from crosshead.data.subwords import ESCAPE
+from crosshead.data.symbols import CONTROL
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, PAD, UNK
 
@@ -95,7 +96,9 @@ class Stream:
 
     ids: np.ndarray
     characters: int
-    """That the ids after the first spell, line feeds counted."""
+    """Of the text behind the first id, line feeds counted, and what is unknown as it stands."""
+    unknown: Sequence[int] = ()
+    """The characters of the text that each `UNK` stands for."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -103,9 +106,26 @@ class Stream:
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> "Stream":
         """That of a text."""
-        ids = encode_text(tokenizer, text)
-        first = len(decode_text(tokenizer, ids[:1].tolist()))
-        return cls(ids, max(0, len(text) - first))
+        ids, unknown = encode_text(tokenizer, text), []
+        if (ids == UNK).any():
+            unknown = [len(each) for line in text.split("\n") for each in tokenizer.unknown(line)]
+        [first] = cls(ids, 0, unknown).character_counts(tokenizer, [0])
+        return cls(ids, len(text) - first, unknown)
+
+    def character_counts(self, tokenizer: Tokenizer, places: Sequence[int]) -> list[int]:
+        """The characters of the text up to and with the id at each of some places, in order.
+
+        A character that several ids spell is there with the first of them.
+        """
+        running, unknown = RunningText(tokenizer), iter(self.unknown)
+        counts, count, begin = [], 0, 0
+        for place in places:
+            ids = self.ids[begin : place + 1].tolist()
+            count += len(running.add(ids))
+            count += sum(next(unknown) - len(CONTROL[UNK]) for _ in range(ids.count(UNK)))
+            counts.append(count + len(running.rest()))
+            begin = place + 1
+        return counts
 
     def sha256(self) -> str:
         """The checksum of the ids, the same whatever type they have."""

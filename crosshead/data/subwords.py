@@ -23,6 +23,7 @@ import sentencepiece
 
 from crosshead.data.symbols import (
     CONTROL,
+    SpelledInBytes,
     special_splitter,
     string_list,
     to_utf8,
@@ -63,7 +64,7 @@ class VocabularyError(ConfigError):
         self.fits = fits
 
 
-class SubwordTokenizer:
+class SubwordTokenizer(SpelledInBytes):
     """What BPE and unigram share: the pieces of a SentencePiece model and the way back to text."""
 
     kind: str

@@ -50,6 +50,10 @@ class ListedTokenizer(ABC):
         """`encode` for many lines."""
         return [self.encode(line, rng) for line in lines]
 
+    def unknown(self, text: str) -> list[str]:
+        """The symbols of a line that are `UNK`, in their order."""
+        return [symbol for symbol in self._split(text) if symbol not in self._ids]
+
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
         """The ids of a line of which symbols are missing: `gap` between each two of its parts."""
         return _with_gaps([self.encode(part) for part in parts], gap)
@@ -144,7 +148,15 @@ class CharacterTokenizer(ListedTokenizer):
         )
 
 
-class ByteTokenizer:
+class SpelledInBytes:
+    """What bytes and subwords share: there is no text that they do not know."""
+
+    def unknown(self, text: str) -> list[str]:
+        """None of the symbols of a line."""
+        return []
+
+
+class ByteTokenizer(SpelledInBytes):
     """One id a byte of UTF-8 (id 4 is byte 0), and one for each special piece; nothing to learn.
 
     Every text is given back exactly. Bytes that are not UTF-8, which only a model can put

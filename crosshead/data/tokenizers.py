@@ -138,6 +138,10 @@ class Tokenizer(Protocol):
         """`encode` for many lines, faster than one at a time."""
         ...
 
+    def unknown(self, text: str) -> list[str]:
+        """The symbols of a line that are `UNK` among its ids, in their order."""
+        ...
+
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
         """The ids of a line of which something is missing: `gap` between each two of its parts."""
         ...

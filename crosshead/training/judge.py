@@ -1,6 +1,5 @@
 """Validation: how good some weights are, by the loss and by what the model is for."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
@@ -12,7 +11,13 @@ from crosshead.bundle import Bundle, BundleConfig, BundleScore, build_model, set
 from crosshead.data.batching import Batch, collate, example_lengths, plan_in_order
 from crosshead.data.stream import Windows
 from crosshead.decoding.search import DecodeConfig
-from crosshead.evaluation import bleu, corpus_scores, masked_scores, text_scores
+from crosshead.evaluation import (
+    bits_per_character,
+    bleu,
+    corpus_scores,
+    masked_scores,
+    text_scores,
+)
 from crosshead.filler import Filler, hidden_windows
 from crosshead.models.base import RememberingModel
 from crosshead.pipelines import Translator
@@ -144,8 +149,8 @@ class TextJudge(Judge[TextCorpus]):
         windows = Windows(self.corpus.valid.ids, self.corpus.context)
         plan = windows.in_order(self.recipe.train.batch_tokens)
         loss, nll = self._losses(windows.collate(rows.tolist()) for rows in plan)
-        tokens = len(self.corpus.valid) - 1
-        bits = nll * tokens / math.log(2) / self.corpus.valid.characters
+        valid = self.corpus.valid
+        bits = bits_per_character(nll * (len(valid) - 1), valid.characters)
         return Validation(loss, nll, {"bits_per_character": bits})
 
     def scores(self, weights: dict[str, Tensor]) -> list[BundleScore]:

@@ -14,7 +14,7 @@ from crosshead.data.stream import (
     pieces_of,
 )
 from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
-from crosshead.vocabulary import EOS, PAD
+from crosshead.vocabulary import EOS, PAD, UNK
 
 BYTES = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
 IDS = np.arange(10, 33, dtype=np.int32)
@@ -76,6 +76,38 @@ def test_what_is_settled_is_not_decoded_again(tokenizer: Tokenizer) -> None:
     text = "".join([*(running.add([index]) for index in ids), running.rest()])
     assert text == tokenizer.decode(ids)
     assert max(decoded) <= 4 and sum(decoded) <= 6 * len(ids)
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=ODD, places=st.lists(st.integers(0, 50)))
+def test_characters_are_counted_as_the_text_has_them(
+    tokenizer: Tokenizer, text: str, places: list[int]
+) -> None:
+    """Up to any place they are those of the ids so far, but that the unknown counts as it is."""
+    stream = Stream.of(tokenizer, text)
+    ids = stream.ids.tolist()
+    unknown = [each for line in text.split("\n") for each in tokenizer.unknown(line)]
+    assert len(unknown) == ids.count(UNK)
+    places = sorted({min(place, len(ids) - 1) for place in places} - {-1})
+    plain = []
+    for place in places:
+        so_far = ids[: place + 1]
+        gone = len("".join(unknown[: so_far.count(UNK)])) - len("<unk>") * so_far.count(UNK)
+        plain.append(len(decode_text(tokenizer, so_far)) + gone)
+    assert stream.character_counts(tokenizer, places) == plain
+    if ids:
+        first, last = stream.character_counts(tokenizer, [0, len(ids) - 1])
+        assert last == len(text)
+        assert stream.characters == len(text) - first
+
+
+@pytest.mark.parametrize(("kind", "first"), [("words", 5), ("characters", 1)])
+def test_an_unknown_beginning_is_as_long_as_it_stands(kind: str, first: int) -> None:
+    tokenizer = train_tokenizer(TokenizerConfig(kind=kind), SEEN)
+    stream = Stream.of(tokenizer, "qqqqq be\nqq")
+    assert stream.ids[0] == UNK
+    assert list(stream.unknown) == ([5, 2] if kind == "words" else [1] * 7)
+    assert stream.characters == 11 - first
 
 
 def test_the_end_of_a_line_is_eos_and_only_between_lines() -> None:

@@ -104,6 +104,14 @@ def test_unknown_is_written_unk() -> None:
     assert characters.decode(characters.encode("A q€")) == "A <unk><unk>"
 
 
+@given(text=st.text(st.sampled_from("A dog<2e>q€ "), max_size=30))
+def test_what_is_unknown_is_what_has_no_id(tokenizer: Tokenizer, text: str) -> None:
+    unknown, ids = tokenizer.unknown(text), tokenizer.encode(text)
+    assert [UNK] * len(unknown) == [index for index in ids if index == UNK]
+    for symbol in unknown:
+        assert symbol in text and tokenizer.encode(symbol) == [UNK]
+
+
 def test_padding_begin_and_end_are_not_text(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode(LINES[0])
     assert tokenizer.decode([BOS, *ids[:3], PAD, *ids[3:], EOS, PAD]) == LINES[0]

@@ -10,11 +10,13 @@ from crosshead.data.batching import collate
 from crosshead.evaluation import bleu
 from crosshead.pipelines import Translator
 from crosshead.training.corpus import Stopped
-from crosshead.training.judge import GREEDY
+from crosshead.training.judge import GREEDY, TextJudge
 from crosshead.training.judge import TranslationJudge as Judge
 from crosshead.training.recipe import compose
 from crosshead.training.tasks import read_corpus
+from crosshead.training.text import read_text
 from crosshead.training.updater import batch_loss
+from crosshead.vocabulary import EOS, UNK
 
 CPU = torch.device("cpu")
 
@@ -35,7 +37,7 @@ def judge(tmp_path: Path) -> Judge:
     return Judge(recipe, read_corpus(recipe, None, None), 5, CPU)
 
 
-def weights(judge: Judge, seed: int) -> dict[str, torch.Tensor]:
+def weights(judge: Judge | TextJudge, seed: int) -> dict[str, torch.Tensor]:
     torch.manual_seed(seed)
     config = judge.bundle.config
     return weights_of(build_model(config.model, config.source_vocabulary, config.target_vocabulary))
@@ -91,3 +93,86 @@ def test_the_bundle_is_that_of_the_recipe(judge: Judge) -> None:
     config = bundle.config
     assert (config.longest_source, config.decode) == (5, judge.recipe.decode)
     assert config.source_vocabulary == judge.corpus.source_tokenizer.vocab_size
+
+
+CONTEXT = 16
+WRITTEN = "".join(f"{a}{b} and {b}{a}\n" for a in "abcdef" for b in "uvwxyz")
+UNSEEN = "au Zebra\u2603 and\n\nQQ ua"
+
+
+def text_judge(tmp_path: Path, valid: str, kind: str, *assignments: str) -> TextJudge:
+    (tmp_path / "text").write_text(WRITTEN)
+    (tmp_path / "valid").write_text(valid)
+    data = {"text": [str(tmp_path / "text")], "valid_text": [str(tmp_path / "valid")]}
+    recipe = compose(
+        flags={"data": {**data, "context": CONTEXT}},
+        assignments=[
+            f"tokenizer.kind={kind}", "layers=1", "d_model=16", "d_ff=16", "heads=2",
+            "model.dropout=0.5", "train.batch_tokens=32", *assignments,
+        ],
+    )  # fmt: skip
+    corpus = read_text(recipe, None, None)
+    return TextJudge(recipe, corpus, corpus.reach, CPU)
+
+
+@pytest.mark.parametrize("valid", [WRITTEN[:200], UNSEEN], ids=["seen", "unseen"])
+@pytest.mark.parametrize("kind", ["characters", "words", "bytes", "bpe"])
+def test_a_text_is_judged_on_the_way_as_at_the_end(tmp_path: Path, kind: str, valid: str) -> None:
+    """In the same windows, and by the characters that it has."""
+    more = ["tokenizer.vocab_size=290"] if kind == "bpe" else []
+    judge = text_judge(tmp_path, valid, kind, *more)
+    chosen = weights(judge, 1)
+    found, scores = judge.validate(chosen), judge.scores(chosen)
+    rate, bits = scores
+    assert [each.test_set for each in scores] == ["validation", "validation"]
+    assert (rate.metric, bits.metric) == ("perplexity", "bits per character")
+    assert math.log(rate.value) == pytest.approx(found.nll, rel=1e-5)
+    assert bits.value == pytest.approx(found.others["bits_per_character"], rel=1e-5)
+    stream = judge.corpus.valid
+    unknown = stream.ids[1:].tolist().count(UNK)
+    assert (unknown > 0) == (valid == UNSEEN and kind in ("characters", "words"))
+    assert f"|unknown:{unknown}|" in bits.signature
+    text = valid if valid.endswith("\n") else valid + "\n"
+    first = 2 if kind in ("words", "bpe") else 1  # `au` is a piece of both
+    assert stream.characters == len(text) - first
+    nats = found.nll * (len(stream) - 1)
+    assert bits.value == pytest.approx(nats / math.log(2) / (len(text) - first), rel=1e-5)
+
+
+def test_the_loss_of_a_text_is_the_mean_over_all_its_tokens(tmp_path: Path) -> None:
+    judge = text_judge(tmp_path, WRITTEN[:200], "characters")
+    chosen = weights(judge, 1)
+    found, ids = judge.validate(chosen), torch.from_numpy(judge.corpus.valid.ids).long()
+    log_probs: list[torch.Tensor] = []
+    with torch.inference_mode():
+        for begin in range(0, len(ids) - 1, CONTEXT):
+            window = ids[begin : begin + CONTEXT + 1]
+            logits = judge.bundle.model(window[None, :-1])[0]
+            log_probs += logits.log_softmax(-1)[range(len(window) - 1), window[1:]]
+    assert len(log_probs) == len(ids) - 1
+    assert EOS in ids
+    assert found.loss == found.nll == pytest.approx(-float(torch.stack(log_probs).mean()), rel=1e-5)
+    assert judge.validate(weights(judge, 2)) != found
+    assert judge.validate(chosen) == found  # no dropout, nothing of the others left
+
+
+def test_a_model_with_a_memory_is_judged_at_the_end_as_it_reads_on(tmp_path: Path) -> None:
+    memory = ("architecture=transformer-xl", "segment=8", "memory=8")
+    plain = text_judge(tmp_path, WRITTEN[:200], "characters")
+    assert plain.how() == f"windows of {CONTEXT} tokens"
+    judge = text_judge(tmp_path, WRITTEN[:200], "characters", *memory)
+    assert judge.how() == "read on, with its memory"
+    bits = judge.scores(weights(judge, 1))[1]
+    assert "|memory:own|" in bits.signature
+    assert "|stride:16|" in plain.scores(weights(plain, 1))[1].signature
+
+
+@pytest.mark.parametrize("judges", [TextJudge.validate, TextJudge.scores])
+def test_whoever_asks_for_the_end_does_not_wait_for_all_of_a_text(
+    judges: Callable[..., object], tmp_path: Path
+) -> None:
+    judge = text_judge(tmp_path, WRITTEN, "characters", "decode.batch_tokens=32")
+    looks = iter([False, True])
+    judge.should_stop = lambda: next(looks)
+    with pytest.raises(Stopped):
+        judges(judge, weights(judge, 1))
