@@ -45,14 +45,25 @@ def search_settings(
     return decode
 
 
-def sampling_settings(
-    bundle_says: DecodeConfig, greedy: bool, flags: Mapping[str, Any]
+def writing_settings(
+    bundle_says: DecodeConfig, greedy: bool, beam: int | None, flags: Mapping[str, Any]
 ) -> DecodeConfig:
-    """How to write text: drawn, unless `greedy`. Raises `ConfigError`."""
-    if not greedy:
-        return search_settings(bundle_says, True, flags, None)
-    values = {"sample": False, "beam": 1, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-    return search_settings(bundle_says.model_copy(update=values), False, flags, None)
+    """How to write text: as the bundle says, but for what is given (not None).
+
+    `flags` are those of samples: any of them has text drawn. `greedy` and a `beam` have it searched
+    for. Raises `ConfigError` for both at once.
+    """
+    given = [_flag(key) for key, value in flags.items() if value is not None]
+    searched = "--greedy" if greedy else "--beam" if beam is not None else None
+    if greedy and beam is not None:
+        raise ConfigError(f"--beam {beam} is not --greedy: leave out one of them")
+    if searched and given:
+        raise ConfigError(f"{given[0]} acts on samples only: leave out {searched}")
+    if searched:
+        drawn = {"sample": False, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+        bundle_says = bundle_says.model_copy(update=drawn)
+        flags = {"beam": 1 if greedy else beam}
+    return search_settings(bundle_says, bool(given), flags, None)
 
 
 def written(

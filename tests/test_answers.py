@@ -1,6 +1,6 @@
 import pytest
 
-from crosshead.answers import answering, search_settings
+from crosshead.answers import answering, search_settings, writing_settings
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.training.log import Silent
@@ -20,6 +20,34 @@ def test_the_search_is_the_bundles_but_for_what_is_given() -> None:
     assert bundled.seed == 7
     sampled = search_settings(says, True, {"top_k": 5}, 4)
     assert (sampled.sample, sampled.beam, sampled.top_k) == (True, 1, 5)
+
+
+SAMPLES = {"temperature": None, "top_k": None, "top_p": None, "seed": None}
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        DecodeConfig(beam=1, sample=True, temperature=0.7, top_k=9),
+        DecodeConfig(beam=4),
+        DecodeConfig(beam=1),
+    ],
+)
+def test_text_is_written_as_the_bundle_says_but_for_what_is_given(says: DecodeConfig) -> None:
+    assert writing_settings(says, False, None, SAMPLES) == says
+    for flag, value in (("temperature", 0.5), ("top_k", 3), ("top_p", 0.9), ("seed", 7)):
+        drawn = {"beam": 1, "sample": True, flag: value}
+        expected = says.model_copy(update=drawn)
+        assert writing_settings(says, False, None, {**SAMPLES, flag: value}) == expected
+        for greedy, beam, other in ((True, None, "--greedy"), (False, 4, "--beam")):
+            name = f"--{flag.replace('_', '-')}"
+            with pytest.raises(ConfigError, match=f"{name} acts on .* leave out {other}$"):
+                writing_settings(says, greedy, beam, {**SAMPLES, flag: value})
+    for size in (1, 5):
+        assert writing_settings(says, False, size, SAMPLES) == DecodeConfig(beam=size)
+    assert writing_settings(says, True, None, SAMPLES) == DecodeConfig(beam=1)
+    with pytest.raises(ConfigError, match="--beam 5 is not --greedy: leave out one"):
+        writing_settings(says, True, 5, SAMPLES)
 
 
 def test_progress_is_shown_of_a_known_number_of_lines(

@@ -1,6 +1,7 @@
 """The command line on text by itself, as a new user would run it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -79,8 +80,42 @@ def test_generate_goes_on_with_a_prompt(trained: Path, capfd: pytest.CaptureFixt
     assert two.startswith(first) and two.count("au and\nbv") >= 2
     greedy = output_of([*arguments, "--greedy"], capfd)
     assert output_of([*arguments, "--top-k", 1], capfd) == greedy
+    assert output_of([*arguments, "--beam", 1], capfd) == greedy
+    beam = output_of([*arguments, "--beam", 3], capfd)
+    assert beam.startswith("au and\nbv") and len(beam) == len(first)
     stopped = output_of([*arguments, "--stop", "\\n"], capfd)
     assert stopped == first[: first.index("\n", len("au and\nbv"))] + "\n"
+
+
+def test_generate_searches_as_the_bundle_says(
+    trained: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(trained, tmp_path / "copy")
+    config = json.loads((copy / "config.json").read_text())
+    arguments: list[object] = ["--prompt", "au and", "--length", 30]
+    sampled = output_of(["generate", trained, *arguments, "--seed", 7], capfd)
+    for beam in (1, 3):
+        searched = output_of(["generate", trained, *arguments, "--beam", beam], capfd)
+        config["decode"] |= {"sample": False, "beam": beam}
+        (copy / "config.json").write_text(json.dumps(config))
+        assert output_of(["generate", copy, *arguments], capfd) == searched
+        assert output_of(["generate", copy, *arguments, "--seed", 7], capfd) == sampled
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--greedy", "--seed", 3], "--seed acts on samples only: leave out --greedy"),
+        (["--beam", 2, "--top-k", 3], "--top-k acts on samples only: leave out --beam"),
+        (["--greedy", "--beam", 2], "leave out one of them"),
+        (["--beam", 0], "--beam"),
+        (["--temperature", 0], "--temperature"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused(
+    trained: Path, flags: list[object], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert said in refused(["generate", trained, *flags], capfd)
 
 
 def test_evaluate_a_text(trained: Path, book: Path, capfd: pytest.CaptureFixture[str]) -> None:

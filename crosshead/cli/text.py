@@ -6,6 +6,7 @@ import typer
 
 from crosshead.cli.app import app
 from crosshead.cli.options import (
+    BeamOption,
     BundleArgument,
     DeviceOption,
     JsonlOption,
@@ -38,6 +39,7 @@ def generate(
     greedy: Annotated[
         bool, typer.Option("--greedy", help="The most probable token each time.")
     ] = False,
+    beam: BeamOption = None,
     seed: Annotated[int | None, typer.Option(metavar="S", help="Of what is drawn.")] = None,
     stop: Annotated[str, typer.Option(metavar="TEXT", help="End before this.")] = "",
     device: DeviceOption = "auto",
@@ -46,8 +48,10 @@ def generate(
 ) -> None:
     """Go on with a text.
 
-    The prompt is printed, and behind it what the model writes, as it writes. The same seed writes
-    the same text. In --prompt and --stop, \\n is a line break.
+    The prompt is printed, and behind it what the model writes, as it writes; with a beam, all at
+    once. By default the search is as the bundle says, which is to draw samples as a rule; options
+    of samples draw them. The same seed writes the same text. In --prompt and --stop, \\n is a line
+    break.
     """
     from crosshead import answers
     from crosshead.pipelines import load_as
@@ -55,7 +59,7 @@ def generate(
 
     writer = load_as(Writer, bundle, device, threads, precision)
     flags = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    decode = answers.sampling_settings(writer.bundle.config.decode, greedy, flags)
+    decode = answers.writing_settings(writer.bundle.config.decode, greedy, beam, flags)
     for text in answers.written(writer, prompt, length, samples, decode, stop):
         put(text)
 
