@@ -118,6 +118,31 @@ def test_flags_that_contradict_each_other_are_refused(
     assert said in refused(["generate", trained, *flags], capfd)
 
 
+@pytest.mark.parametrize(
+    "flag",
+    [
+        ["--source", "F"], ["--reference", "F"], ["--metrics", "bleu"], ["--tokenize", "zh"],
+        ["--beam", 4], ["--length-penalty", 0.5],
+    ],
+)  # fmt: skip
+def test_evaluate_refuses_what_does_not_act_on_a_text(
+    trained: Path, book: Path, flag: list[object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(["evaluate", trained, "--text", book, *flag], capfd)
+    assert f"{flag[0]} is for translations: leave it out" in said
+
+
+@pytest.mark.parametrize("flag", ["--stride", "--memory"])
+def test_evaluate_refuses_what_acts_on_a_text_only(
+    flag: str, book: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bundle = Path(__file__).parent / "fixtures" / "bundle-format-1"
+    sides = ["--source", book, "--reference", book]
+    for given in (sides, []):
+        said = refused(["evaluate", bundle, *given, flag, 4], capfd)
+        assert f"{flag} is for texts: leave it out, or give --text" in said
+
+
 def test_evaluate_a_text(trained: Path, book: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def scores(*more: object) -> dict[str, float]:
         out = output_of(["evaluate", trained, "--text", book, "--jsonl", *more], capfd)

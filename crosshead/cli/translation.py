@@ -1,6 +1,6 @@
 """The verbs of models that translate."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -106,8 +106,11 @@ def evaluate(
         typer.Option(metavar="N", help="Positions that a model with a memory is to remember."),
     ] = None,
     metrics: Annotated[
-        str, typer.Option(metavar="LIST", help="Of bleu, chrf, ter and perplexity, by commas.")
-    ] = "bleu,chrf",
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Of bleu, chrf, ter and perplexity, by commas; else bleu,chrf."
+        ),
+    ] = None,
     tokenize: TokenizeOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
@@ -128,17 +131,36 @@ def evaluate(
     from crosshead.pipelines import Translator, load_as
 
     if text is not None:
+        of_translation = {
+            "--source": source,
+            "--reference": reference,
+            "--metrics": metrics,
+            "--tokenize": tokenize,
+            "--beam": beam,
+            "--length-penalty": length_penalty,
+        }
+        _refuse(of_translation, "is for translations: leave it out, or leave out --text")
         scores = reports.text_evaluation(bundle, text, stride, memory, device, threads)
         put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
         return
+    _refuse({"--stride": stride, "--memory": memory}, "is for texts: leave it out, or give --text")
     if source is None or reference is None:
         raise UserError("give --source and --reference, or --text for a model of text by itself")
-    names = reports.metric_names(metrics, tokenize, ["perplexity"])
+    names = reports.metric_names(
+        "bleu,chrf" if metrics is None else metrics, tokenize, ["perplexity"]
+    )
     sources, references = read_aligned(source, reference)
     translator = load_as(Translator, bundle, device, threads)
     flags = {"beam": beam, "length_penalty": length_penalty}
     scores = reports.evaluation(translator, sources, references, names, tokenize, flags)
     put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """Raise `UserError` for the first option that is given (not None)."""
+    for name, value in options.items():
+        if value is not None:
+            raise UserError(f"{name} {why}")
 
 
 @app.command(
