@@ -162,12 +162,12 @@ def split_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[s
 
 
 @contextlib.contextmanager
-def answering(total: int | None) -> Iterator[Callable[..., None]]:
+def answering(total: int | None, unit: str = "lines") -> Iterator[Callable[..., None]]:
     """What to call as lines are answered.
 
     It takes the number of lines answered before a group, that of the group, the share of it that is
     done, and what there is to say of it. Of `total` lines a progress bar shows how many are done;
-    of None or 0 nothing is shown.
+    of None or 0 nothing is shown. They may be lines or another `unit`.
     """
 
     def say(before: int, lines: int, share: float, said: Sequence[str] = ()) -> None:
@@ -185,7 +185,7 @@ def answering(total: int | None) -> Iterator[Callable[..., None]]:
             display.say(f"crosshead: {line}")
         done = before + share * lines
         speed = done / max(time.monotonic() - began, 1e-3)
-        display.advance(done / total, f"{int(done):,} of {total:,} lines, {speed:,.0f} lines/s")
+        display.advance(done / total, f"{int(done):,} of {total:,} {unit}, {speed:,.0f} {unit}/s")
 
     try:
         advance(0, 0, 0.0)

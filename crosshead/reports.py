@@ -27,12 +27,11 @@ from crosshead.evaluation import (
 )
 from crosshead.filler import Filler
 from crosshead.pipelines import Translator, load
-from crosshead.terminal import json_line, program, table
+from crosshead.terminal import at_terminal, json_line, program, table
 from crosshead.training.log import counted
 from crosshead.training.presets import PRESETS
 from crosshead.training.recipe import compose
 from crosshead.training.run import LEFT_OUT, Summary
-from crosshead.writer import Writer
 
 
 def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) -> list[str]:
@@ -92,18 +91,21 @@ def text_evaluation(
     lines = read_lines(text)
     model = load(bundle, device, threads)
     joined = "".join(f"{line}\n" for line in lines)
-    with answering(None) as advance:
-        progress = partial(advance, 0, 1)
+    if isinstance(model, Translator):
+        raise BundleError(f"{bundle}: a model that {model.does}; give --source and --reference")
+    if isinstance(model, Filler) and (stride is not None or memory is not None):
+        raise ConfigError(
+            "--stride and --memory are for models that go on with text; this one finds "
+            "what is hidden, in windows as long as those of training"
+        )
+    with answering(len(joined) if at_terminal() else None, "characters") as advance:
+        progress = partial(advance, 0, len(joined))
         if isinstance(model, Filler):
-            if stride is not None or memory is not None:
-                raise ConfigError(
-                    "--stride and --memory are for models that go on with text; this one finds "
-                    "what is hidden, in windows as long as those of training"
-                )
-            return masked_scores(model.score(joined, progress))
-        if not isinstance(model, Writer):
-            raise BundleError(f"{bundle}: a model that {model.does}; give --source and --reference")
-        return text_scores(model.score(joined, stride, memory, progress))
+            scores = masked_scores(model.score(joined, progress))
+        else:
+            scores = text_scores(model.score(joined, stride, memory, progress))
+        progress(1.0)
+    return scores
 
 
 def translated(

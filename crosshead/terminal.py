@@ -98,9 +98,12 @@ def open_output(path: Path | None) -> Iterator[Write]:
 
 def watched(output: Path | None) -> bool:
     """Whether somebody at a terminal waits while what is answered goes to a file."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return False
-    return output is not None or stat.S_ISREG(os.fstat(1).st_mode)
+    return at_terminal() and (output is not None or stat.S_ISREG(os.fstat(1).st_mode))
+
+
+def at_terminal() -> bool:
+    """Whether standard error, where messages go, is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def program() -> str:

@@ -72,9 +72,12 @@ def test_progress_is_shown_of_a_known_number_of_lines(
         (0, "0 of 4 lines"), (0.5, "2 of 4 lines"),
         (-1, "crosshead: warning: line 1"), (0.5, "2 of 4 lines"),
     ]  # fmt: skip
+    with answering(200, "characters") as advance:
+        advance(0, 200, 0.5)
+    assert shown[4:] == [(0, "0 of 200 characters"), (0.5, "100 of 200 characters")]
     assert capsys.readouterr().err == ""
     for unknown in (None, 0):
         with answering(unknown) as advance:
             advance(0, 2, 1.0, ["warning: line 1"])
     assert capsys.readouterr().err == "crosshead: warning: line 1\n" * 2
-    assert len(shown) == 4
+    assert len(shown) == 6

@@ -1,13 +1,15 @@
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from crosshead.bundle import BundleScore, load_bundle
+from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
-from crosshead.evaluation import ComparedScore, CorpusScore, perplexity
+from crosshead.evaluation import ComparedScore, CorpusScore, perplexity, text_scores
 from crosshead.pipelines import Translation, load
 from crosshead.reports import (
     bundle_facts,
@@ -17,9 +19,11 @@ from crosshead.reports import (
     run_report,
     scores_jsonl,
     scores_table,
+    text_evaluation,
 )
 from crosshead.training.checkpoint import Progress
 from crosshead.training.run import Summary
+from crosshead.writer import ScoredText
 
 BUNDLE = Path(__file__).parent / "fixtures" / "bundle-format-1"
 
@@ -76,6 +80,39 @@ def test_an_evaluation_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch)
     evaluation(translator, ["One."], ["Eins."], ["chrf"], None, {"beam": 1, "length_penalty": None})
     says = translator.bundle.config.decode
     assert searched == [says.model_copy(update={"beam": 1})]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_scoring_of_a_text_is_watched_at_a_terminal_only(
+    terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text").write_text("a\nbc")
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
+    scored, shown = ScoredText([(1.0, 4, 4)], 0, "context:8|stride:8", tokenizer), []
+
+    class Half:
+        def score(
+            self, text: str, stride: int, memory: None, progress: Callable[[float], None]
+        ) -> ScoredText:
+            assert (text, stride, memory) == ("a\nbc\n", 3, None)
+            progress(0.4)
+            return scored
+
+    class Recorded:
+        def __init__(self, messages: object) -> None: ...
+
+        def advance(self, fraction: float, line: str) -> None:
+            shown.append((fraction, line.partition(",")[0]))
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("crosshead.reports.load", lambda *given: Half())
+    monkeypatch.setattr("crosshead.answers.Bar", Recorded)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
+    scores = text_evaluation(tmp_path, tmp_path / "text", 3, None, "cpu", None)
+    assert scores == text_scores(scored)
+    seen = [(0, "0 of 5 characters"), (0.4, "2 of 5 characters"), (1, "5 of 5 characters")]
+    assert shown == (seen if terminal else [])
 
 
 def test_it_is_said_from_where_on_lines_are_split() -> None:

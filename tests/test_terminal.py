@@ -10,6 +10,7 @@ import typer
 
 from crosshead.errors import UserError
 from crosshead.terminal import (
+    at_terminal,
     guarded,
     note,
     open_output,
@@ -67,8 +68,10 @@ def test_a_question_is_no_clause(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_somebody_watches_a_file_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not at_terminal()
     assert not watched(tmp_path / "out")  # standard error is no terminal here
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert at_terminal()
     assert watched(tmp_path / "out")
     for name, answer in ((tmp_path / "out", True), (Path("/dev/null"), False)):
         kept = os.dup(1)
@@ -80,6 +83,7 @@ def test_somebody_watches_a_file_grow(tmp_path: Path, monkeypatch: pytest.Monkey
             os.dup2(kept, 1)
             os.close(kept)
     monkeypatch.setattr("sys.stderr", None)
+    assert not at_terminal()
     assert not watched(tmp_path / "out")
 
 
