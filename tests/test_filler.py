@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import pytest
@@ -98,3 +99,26 @@ def test_scores_are_those_of_hidden_tokens_alone(kind: str) -> None:
         assert tokens == len(wanted) == max(1, round(SHARE * int(windows.lengths[row, 0])))
         assert nats == pytest.approx(-math.fsum(log_probs[at, index] for at, index in wanted))
         assert hits == sum(int(log_probs[at].argmax()) == index for at, index in wanted)
+
+
+@pytest.mark.parametrize(("budget", "rows"), [(5, 1), (2 * CONTEXT, 2)])
+def test_as_many_windows_are_scored_at_once_as_the_bundle_says(
+    filler: Filler, budget: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At least one: a window is not to be split."""
+    expected = filler.score(TEXT).windows
+    decode = filler.bundle.config.decode.model_copy(update={"batch_tokens": budget})
+    config = filler.bundle.config.model_copy(update={"decode": decode})
+    other, sizes = Filler(dataclasses.replace(filler.bundle, config=config)), []
+    forward = filler.model.forward
+
+    def watched(tokens: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(tokens))
+        found: torch.Tensor = forward(tokens)
+        return found
+
+    monkeypatch.setattr(filler.model, "forward", watched)
+    found = other.score(TEXT).windows
+    assert max(sizes) == rows and sum(sizes) == len(found)
+    for one, another in zip(found, expected, strict=True):
+        assert one == pytest.approx(another)
