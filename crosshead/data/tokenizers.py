@@ -12,7 +12,8 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from crosshead.config import Config
-from crosshead.data.subwords import RESERVED, BpeTokenizer, UnigramTokenizer, train_model
+from crosshead.data.subword_training import train_model
+from crosshead.data.subwords import RESERVED, BpeTokenizer, UnigramTokenizer
 from crosshead.data.symbols import (
     CONTROL,
     ByteTokenizer,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
 from crosshead.data.batching import Epoch
-from crosshead.data.subwords import VocabularyError
+from crosshead.data.subword_training import VocabularyError
 from crosshead.data.text import ParallelText, Readable
 from crosshead.data.tokenizers import (
     MOST_PIECES,

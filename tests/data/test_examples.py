@@ -13,7 +13,8 @@ from crosshead.data.examples import (
     measure_growth,
     mixture,
 )
-from crosshead.data.subwords import BpeTokenizer, train_model
+from crosshead.data.subword_training import train_model
+from crosshead.data.subwords import BpeTokenizer
 from crosshead.errors import DataError
 
 IDS = st.lists(st.integers(4, 99), max_size=7)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import pytest
 
 from crosshead.data.batching import Example, Pairs
-from crosshead.data.subwords import VocabularyError
+from crosshead.data.subword_training import VocabularyError
 from crosshead.data.text import Origin, ParallelText
 from crosshead.data.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig
 from crosshead.training import sizes
