@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-torch.set_num_threads(1)
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Whatever the test before has set: threads of two tests on two cores wait for each other."""
+    torch.set_num_threads(1)
+
 
 # A shell starts its background jobs deaf to SIGINT, nohup to SIGHUP, and so would be the programs
 # that are started here.

@@ -335,7 +335,7 @@ def draw(
     left.set(title=f"operations, d = {d}")
     right.set(title="longest path, k or r = 3")
     lengths = sorted({size.n for by_size in counted.values() for size in by_size})
-    for axes, places in ((left, lengths), (right, sorted({int(row[1]) for row in rows}))):
+    for axes, places in ((left, lengths), (right, sorted({int(row[1]) for row in rows[1:]}))):
         axes.set(xscale="log", yscale="log", xlabel="positions n")
         axes.set_xticks(places, map(str, places))
         axes.set_xticks([], minor=True)
