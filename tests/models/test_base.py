@@ -1,0 +1,67 @@
+import inspect
+
+import pytest
+import torch
+
+from crosshead.bundle import build_model
+from crosshead.models.base import Model, ModelConfig, SequenceModel, Shape, decodable
+from crosshead.models.registry import CONFIGS, MODELS
+
+SMALL = {"d_model": 16}
+STACKED = {"d_ff": 16, "heads": 2}
+VOCABULARY = 12
+
+
+def small(config: type[ModelConfig]) -> ModelConfig:
+    """A configuration of a few numbers."""
+    known = config.model_fields
+    return config.model_validate(SMALL | {k: v for k, v in STACKED.items() if k in known})
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
+class TestEveryModel:
+    def test_is_named_and_says_its_shape(self, config: type[ModelConfig]) -> None:
+        shape = small(config)
+        assert shape.architecture in MODELS
+        assert "16" in shape.shape() and "\n" not in shape.shape()
+        assert not inspect.isabstract(config)
+
+    def test_logits_are_the_projection_of_its_features(self, config: type[ModelConfig]) -> None:
+        torch.manual_seed(0)
+        model = build_model(small(config), VOCABULARY, VOCABULARY).eval()
+        sides = 2 if config.task == "translation" else 1
+        inputs = [torch.randint(4, VOCABULARY, (3, 5 + side)) for side in range(sides)]
+        features = model.features(*inputs)
+        assert features.shape == (3, 5 + sides - 1, 16)
+        assert torch.equal(model(*inputs), model.projection(features))
+
+    def test_holds_more_numbers_the_more_rows_and_positions(
+        self, config: type[ModelConfig]
+    ) -> None:
+        shape = small(config)
+
+        def held(rows: int, length: int) -> int:
+            found = shape.numbers_held(Shape(rows, length, length), weights=True, recompute=False)
+            return found.vectors + found.weights
+
+        assert held(1, 8) < held(2, 8) <= held(2, 9) < held(4, 18)
+
+    def test_says_what_follows_unless_it_finds_what_is_hidden(
+        self, config: type[ModelConfig]
+    ) -> None:
+        with torch.device("meta"):
+            model: Model = build_model(small(config), VOCABULARY, VOCABULARY)
+        assert isinstance(model, SequenceModel) == (config.task != "masked")
+        if config.task != "masked":
+            assert decodable(model) is model
+            return
+        with pytest.raises(TypeError, match="TransformerEncoder does not say what follows"):
+            decodable(model)
+
+
+def test_a_configuration_without_a_shape_is_none() -> None:
+    class Nameless(ModelConfig):
+        architecture: str = "nameless"
+
+    with pytest.raises(TypeError, match="abstract"):
+        Nameless()  # type: ignore[abstract]

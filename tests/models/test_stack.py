@@ -1,0 +1,60 @@
+import pytest
+import torch
+
+from crosshead.attention.masks import causal
+from crosshead.models.language import LanguageConfig
+from crosshead.models.stack import (
+    branch_gain,
+    causal_mask,
+    feedforward,
+    reach_back,
+    scored_keys,
+    self_mask,
+)
+
+SHAPE = {"layers": 1, "d_model": 16, "d_ff": 16, "heads": 2, "dropout": 0.0}
+PATTERNS = {
+    "full": {},
+    "window": {"radius": 3},
+    "dilated": {"radius": 2, "dilation": 3},
+    "strided": {"stride": 4},
+    "fixed": {"stride": 4, "columns": 1},
+}
+
+
+def config_of(pattern: str) -> LanguageConfig:
+    return LanguageConfig.model_validate({**SHAPE, "pattern": pattern, **PATTERNS[pattern]})
+
+
+def test_branches_of_a_deep_stack_begin_smaller() -> None:
+    """So that the sum of 2 L branches of variance gain^2 has that of one of them at full size."""
+    assert 2 * 6 * branch_gain(6) ** 2 == pytest.approx(1)
+    small, plain = (feedforward(config_of("full"), gain).outer.weight for gain in (0.25, 1.0))
+    assert float(small.detach().std() / plain.detach().std()) == pytest.approx(0.25, rel=0.2)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_steps_are_masked_as_all_at_once(pattern: str) -> None:
+    """The rows of new positions are the last rows of the mask of all of them."""
+    config, cpu = config_of(pattern), torch.device("cpu")
+    whole = self_mask(config, causal).dense(12, 12)[0, 0]
+    for new, before in ((1, 11), (3, 9), (12, 0)):
+        mask = causal_mask(config, new, before, cpu)
+        rows = torch.ones(new, before + new).bool() if mask is None else mask
+        assert isinstance(rows, torch.Tensor)
+        assert torch.equal(rows.expand(1, 1, new, 12)[0, 0], whole[12 - new :])
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_no_position_sees_further_back_than_it_reaches(pattern: str) -> None:
+    config = config_of(pattern)
+    query, key = self_mask(config, causal).dense(40, 40)[0, 0].nonzero().T
+    furthest, reach = int((query - key).max()), reach_back(config)
+    assert furthest == reach if reach is not None else furthest >= 36
+
+
+def test_a_pattern_scores_fewer_keys_of_a_long_sequence() -> None:
+    assert scored_keys(config_of("full"), 4096) == 4096
+    for pattern in ("window", "dilated", "fixed"):
+        assert scored_keys(config_of(pattern), 4096) < 4096 // 2, pattern
+        assert scored_keys(config_of(pattern), 8) == 8, pattern
