@@ -210,7 +210,9 @@ class Translator:
         """
         examples = self.examples(sources, targets, first=first)
         lengths = example_lengths(examples)
+        # Not many tokens of a small vocabulary either: features take room as well.
         budget = max(SCORED_LOGITS // self.bundle.config.target_vocabulary, 1)
+        budget = min(budget, self.bundle.config.decode.batch_tokens)
         scored: dict[int, ScoredTranslation] = {}
         with torch.inference_mode():
             for rows in plan_in_order(lengths, budget):
