@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention, explicit
-from crosshead.attention.masks import Mask
+from crosshead.attention.masks import Mask, allowed
 from crosshead.data.batching import collate
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.files import atomic_write
@@ -140,17 +140,28 @@ MAY, MAY_NOT = "■", "·"
 """A pair of a drawn mask."""
 
 
-def draw_mask(mask: Mask, queries: int, keys: int, path: Path | str | None = None) -> str:
+def draw_mask(
+    mask: Mask | Bool[Tensor, "Q K"], queries: int, keys: int, path: Path | str | None = None
+) -> str:
     """Who may attend to whom, in the first sentence and head: a line a query, a character a key.
 
     Position 0 is the first line, and the first character; the last line says what they mean. With
     a `path` (PNG, SVG or PDF) it is drawn as a picture too. Raises what `plot_cross_attention`
-    raises, for sides of more than `MOST_DRAWN` positions as for more pieces.
+    raises, for sides of more than `MOST_DRAWN` positions as for more pieces, and `ValueError` for a
+    matrix that is not one of booleans of these sides.
     """
-    allowed = mask.dense(queries, keys)[0, 0].expand(queries, keys)
+    if isinstance(mask, Tensor):
+        if mask.dtype != torch.bool or mask.shape != (queries, keys):
+            shape = " x ".join(map(str, mask.shape))
+            raise ValueError(
+                f"expected a mask, or a matrix of {queries} x {keys} booleans, found a tensor of "
+                f"{shape}, {mask.dtype}"
+            )
+        mask = allowed(mask)
+    pairs = mask.dense(queries, keys)[0, 0].expand(queries, keys)
     if path is not None:
-        _plot_mask(Path(path), allowed)
-    lines = ["".join(MAY if pair else MAY_NOT for pair in row) for row in allowed.tolist()]
+        _plot_mask(Path(path), pairs)
+    lines = ["".join(MAY if pair else MAY_NOT for pair in row) for row in pairs.tolist()]
     legend = f"{MAY} the query (line) may attend to the key (column)  {MAY_NOT} it may not"
     return "\n".join([*lines, legend])
 

@@ -232,6 +232,14 @@ def test_of_a_mask_of_sentences_the_first_is_drawn() -> None:
     assert draw_mask(present(valid), 2, 3).startswith("■■·\n■■·\n")
 
 
+def test_a_matrix_is_drawn_as_the_mask_of_it() -> None:
+    table = torch.tensor([[True, False, True], [False, True, False]])
+    assert draw_mask(table, 2, 3) == draw_mask(allowed(table), 2, 3)
+    for other in (table.T, table.float(), table[0]):
+        with pytest.raises(ValueError, match="a matrix of 2 x 3 booleans, found a tensor of"):
+            draw_mask(other, 2, 3)
+
+
 @pytest.mark.parametrize(
     ("name", "magic"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")]
 )

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from crosshead.attention.blocks import BlockedMask, Fold, Whole
 from crosshead.attention.dropout import dropout as thinned
+from crosshead.attention.masks import Mask
 from crosshead.attention.scores import Grid, ScaledDot, Score
 
 VECTOR = 16
@@ -134,7 +135,7 @@ def attend(
     key: Float[Tensor, "#B #H K Ek"],
     value: Float[Tensor, "#B #H K Ev"],
     *,
-    mask: Bool[Tensor, "#B #H #Q #K"] | BlockedMask | None = None,
+    mask: Mask | Bool[Tensor, "#B #H #Q #K"] | BlockedMask | None = None,
     score: Score = ScaledDot(),  # noqa: B008 - immutable
     combine: Combine = weighted_sum,
     offset: int = 0,
@@ -144,9 +145,11 @@ def attend(
 ) -> Float[Tensor, "B H Q Ev"]:
     """Let every query gather the values of the keys it may attend to.
 
-    `mask` is True where a query may attend. `offset` is the number of positions by which the first
-    query stands behind the first key (`Grid`), for scores that look at distances. A query with no
-    key to attend to gathers zeros, and passes no gradient (a softmax over nothing would be NaN).
+    `mask` is True where a query may attend; a `Mask` is evaluated here, as its `evaluate` does, so
+    that what attends often with the same one had better evaluate it once. `offset` is the number of
+    positions by which the first query stands behind the first key (`Grid`), for masks, and scores
+    that look at distances. A query with no key to attend to gathers zeros, and passes no gradient
+    (a softmax over nothing would be NaN).
     `dropout` is the share of weights dropped: 0 outside training. Without a `backend` it is `sdpa`
     for what that computes on a GPU, and else `explicit`, which on CPUs is no slower at the lengths
     of most sentences.
@@ -157,6 +160,10 @@ def attend(
     than the blocks are of, for the backend `sdpa`, and, as scores do that need all keys or their
     distances, for those that blocks cannot tell (`Grid`).
     """
+    if isinstance(mask, Mask):
+        evaluate = mask.dense if backend is sdpa else mask.evaluate  # which computes no blocks
+        (batch, heads, queries, _), keys = query.shape, key.shape[2]
+        mask = evaluate(queries, keys, batch=batch, heads=heads, offset=offset, device=query.device)
     if isinstance(mask, BlockedMask):
         _check_blocks(mask, query, key, offset)
     if backend is None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from crosshead.attention import attend as attend_module
 from crosshead.attention.attend import VECTOR, Backend, attend, explicit, sdpa, weighted_sum
-from crosshead.attention.masks import Mask, causal
+from crosshead.attention.masks import Mask, causal, present, window
 from crosshead.attention.scores import Grid, ScaledDot
 
 BACKENDS = [explicit, sdpa]
@@ -377,6 +377,34 @@ def test_windows_are_masks(backend: Callable) -> None:
     output = attend(drawn.query, drawn.key, drawn.value, mask=window.dense(9, 9), backend=backend)
     last = attend(drawn.query[:, :, 8:], drawn.key[:, :, 6:], drawn.value[:, :, 6:])
     torch.testing.assert_close(output[:, :, 8:], last)
+
+
+WHOLE_MASKS: dict[str, Callable[[], Mask]] = {
+    "all before": lambda: causal,
+    "blocks": lambda: causal & window(2),
+    "blocks of sentences": lambda: window(2) & present(torch.arange(300).expand(2, 300) % 7 > 0),
+    "of heads": lambda: Mask(lambda b, h, q, k: (q - k) % (h + 2) == 0, heads=2),
+}
+"""Long enough for blocks to be chosen where there are any."""
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("name", WHOLE_MASKS)
+def test_a_mask_is_evaluated_for_what_attends(name: str, backend: Backend | None) -> None:
+    mask = WHOLE_MASKS[name]()
+    drawn = inputs(11, queries=300, keys=300, dtype=torch.float64)
+    expected = attend(drawn.query, drawn.key, drawn.value, mask=mask.dense(300, 300))
+    found = attend(drawn.query, drawn.key, drawn.value, mask=mask, backend=backend)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    # The last queries alone, behind what a cache holds.
+    rows = attend(drawn.query[:, :, 297:], drawn.key, drawn.value, mask=mask, offset=297)
+    torch.testing.assert_close(rows, expected[:, :, 297:], rtol=1e-10, atol=1e-12)
+
+
+def test_a_mask_of_other_sentences_is_refused() -> None:
+    drawn = inputs(12)
+    with pytest.raises(ValueError, match="mask of 3 sentences meets 2"):
+        attend(drawn.query, drawn.key, drawn.value, mask=present(torch.ones(3, 5).bool()))
 
 
 @pytest.mark.parametrize(
