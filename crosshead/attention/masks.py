@@ -3,7 +3,7 @@
 True = may attend, everywhere. A predicate is written for index tensors that broadcast: `dense`
 evaluates it for all queries and keys at once, `blocked` in the blocks alone where it can be true,
 and `attend` takes either. None of the patterns below rules the future out by itself: `causal &`
-does.
+does. Whoever makes a mask that cannot be gets a `ValueError` at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -175,13 +175,29 @@ causal = Mask(lambda b, h, q, k: k <= q)
 """No position sees a later one (Vaswani et al. 2017, section 3.2.3)."""
 
 
+def _check(name: str, found: int, least: int, most: int | None = None) -> None:
+    """Raise `ValueError` for an argument outside its bounds, both included."""
+    if found < least or (most is not None and found > most):
+        expected = f"{least} or more" if most is None else f"{least} to {most}"
+        raise ValueError(f"{name}: expected {expected}, found {found}")
+
+
+def _check_axes(name: str, found: Tensor, axes: str) -> None:
+    """Raise `ValueError` for a tensor of other axes than these."""
+    if found.dim() != len(axes.split()):
+        shape = " x ".join(map(str, found.shape)) or "no axis"
+        raise ValueError(f"{name}: expected a tensor {axes}, found one of {shape}")
+
+
 def present(valid: Bool[Tensor, "B K"]) -> Mask:
     """Only the keys that are there, as told per sentence: padding is not."""
+    _check_axes("valid", valid, "B K")
     return Mask(lambda b, h, q, k: valid[b, k], batch=len(valid))
 
 
 def allowed(table: Bool[Tensor, "Q K"]) -> Mask:
     """Any matrix: True where the query of the row may attend to the key of the column."""
+    _check_axes("table", table, "Q K")
     return Mask(lambda b, h, q, k: table[q, k])
 
 
@@ -191,17 +207,21 @@ def prefix(length: int | Int[Tensor, " B"]) -> Mask:
     `causal | prefix(n)` is the mask of a prefix language model (Raffel et al. 2020, section 3.2.1).
     """
     if isinstance(length, int):
+        _check("length", length, 0)
         return Mask(lambda b, h, q, k: k < length)
+    _check_axes("length", length, "B")
     return Mask(lambda b, h, q, k: k < length[b], batch=len(length))
 
 
 def documents(ids: Int[Tensor, "B T"]) -> Mask:
     """Positions of the same document alone, of several that stand in one sequence."""
+    _check_axes("ids", ids, "B T")
     return Mask(lambda b, h, q, k: ids[b, q] == ids[b, k], batch=len(ids))
 
 
 def global_tokens(positions: Sequence[int]) -> Mask:
     """Tokens that see everyone and are seen by everyone (Beltagy et al. 2020, section 3.1)."""
+    _check("positions", min(positions, default=0), 0)
 
     def predicate(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         chosen = torch.tensor(positions, dtype=torch.long, device=q.device)
@@ -217,6 +237,8 @@ def window(radius: int) -> Mask:
 
 def dilated(radius: int, dilation: int) -> Mask:
     """`radius` positions on each side, `dilation` apart (Beltagy et al. 2020, section 3.1)."""
+    _check("radius", radius, 0)
+    _check("dilation", dilation, 1)
     # Measured on a CPU: smaller blocks make small products, larger ones score what nobody sees.
     return Mask(
         lambda b, h, q, k: ((q - k).abs() <= radius * dilation) & ((q - k) % dilation == 0),
@@ -226,6 +248,7 @@ def dilated(radius: int, dilation: int) -> Mask:
 
 def same_column(stride: int) -> Mask:
     """Positions a multiple of `stride` away: A^(2) of strided attention (Child et al. 2019)."""
+    _check("stride", stride, 1)
     return Mask(lambda b, h, q, k: (q - k) % stride == 0, [(Blocks(stride),)])
 
 
@@ -233,16 +256,20 @@ def strided(stride: int) -> Mask:
     """Strided attention of Child et al. 2019, section 4.3: the last `stride` positions (A^(1) is
     `window(stride)`) and every `stride`-th (`same_column`), both seen by every head ("merged").
     """
+    _check("stride", stride, 1)
     return window(stride) | same_column(stride)
 
 
 def same_block(length: int) -> Mask:
     """Positions of the same block of `length`: A^(1) of fixed attention (Child et al. 2019)."""
+    _check("length", length, 1)
     return Mask(lambda b, h, q, k: q // length == k // length, [(Blocks(1, length),)])
 
 
 def summaries(length: int, columns: int) -> Mask:
     """The last `columns` positions of every block, which all see: A^(2) of fixed attention."""
+    _check("length", length, 1)
+    _check("columns", columns, 1, most=length)
     return Mask(lambda b, h, q, k: k % length >= length - columns, [(Summaries(length, columns),)])
 
 

@@ -1,3 +1,5 @@
+import inspect
+import re
 from collections.abc import Callable
 
 import pytest
@@ -10,10 +12,16 @@ from crosshead.attention.masks import (
     Mask,
     allowed,
     causal,
+    dilated,
     documents,
+    fixed,
     global_tokens,
     prefix,
     present,
+    same_block,
+    same_column,
+    strided,
+    summaries,
     window,
 )
 
@@ -175,3 +183,40 @@ def test_attention_under_a_mask_is_a_softmax_over_the_keys_that_it_allows(
                 for weight, k in zip(weights, keys, strict=True):
                     expected += weight / sum(weights) * value[b, h, k]
                 torch.testing.assert_close(found[b, h, q], expected, rtol=1e-12, atol=1e-12)
+
+
+TWO_AXES = torch.zeros(2, 2, dtype=torch.bool)
+ONE_AXIS = TWO_AXES[0]
+
+IMPOSSIBLE: dict[str, tuple[Callable[..., Mask], tuple[object, ...], str]] = {
+    "window": (window, (-1,), "radius: expected 0 or more, found -1"),
+    "radius": (dilated, (-3, 2), "radius: expected 0 or more, found -3"),
+    "dilation": (dilated, (2, 0), "dilation: expected 1 or more, found 0"),
+    "strided": (strided, (-2,), "stride: expected 1 or more, found -2"),
+    "no stride": (strided, (0,), "stride: expected 1 or more, found 0"),
+    "same column": (same_column, (0,), "stride: expected 1 or more, found 0"),
+    "same block": (same_block, (0,), "length: expected 1 or more, found 0"),
+    "fixed": (fixed, (2, 5), "columns: expected 1 to 2, found 5"),
+    "no block": (summaries, (0, 1), "length: expected 1 or more, found 0"),
+    "no columns": (summaries, (2, 0), "columns: expected 1 to 2, found 0"),
+    "prefix": (prefix, (-1,), "length: expected 0 or more, found -1"),
+    "prefixes": (prefix, (TWO_AXES.int(),), "length: expected a tensor B, found one of 2 x 2"),
+    "global": (global_tokens, ([3, -1],), "positions: expected 0 or more, found -1"),
+    "documents": (documents, (ONE_AXIS.int(),), "ids: expected a tensor B T, found one of 2"),
+    "present": (present, (ONE_AXIS,), "valid: expected a tensor B K, found one of 2"),
+    "any": (allowed, (ONE_AXIS,), "table: expected a tensor Q K, found one of 2"),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_a_mask_that_cannot_be_is_refused_where_it_is_made(name: str) -> None:
+    make, arguments, message = IMPOSSIBLE[name]
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        inspect.unwrap(make)(*arguments)  # as where no test checks shapes
+
+
+def test_masks_at_their_bounds() -> None:
+    assert torch.equal(window(0).dense(3, 3)[0, 0], torch.eye(3, dtype=torch.bool))
+    assert fixed(2, 2).dense(4, 4).all() and strided(1).dense(4, 4).all()
+    for empty in (prefix(0), global_tokens([])):
+        assert not empty.dense(3, 3).any()
