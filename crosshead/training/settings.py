@@ -54,7 +54,8 @@ def new_recipe(
     """The recipe of a new run; `recipe` is a TOML file or a name.
 
     The model and the tokenizer of the bundle `start`, which is to be fine-tuned, stand in the place
-    of the preset's. Raises `ConfigError`, and `BundleError` where `start` is no bundle.
+    of the preset's, and so does the context that it read text in. Raises `ConfigError`, and
+    `BundleError` where `start` is no bundle.
     """
     below = None
     if start is not None:
@@ -112,9 +113,14 @@ def _as_many(left: Any, right: Any) -> bool:
 
 
 def sections_of(config: BundleConfig, tokenizer: Tokenizer) -> Sections:
-    """What a recipe would say of a bundle: its model, its (source) tokenizer, its languages."""
+    """What a recipe would say of a bundle: its model, its (source) tokenizer, its languages.
+
+    Of a model of text by itself also how much of it was read at once.
+    """
+    context = {} if config.model.task == "translation" else {"context": config.longest_source}
     return {
         "data": {
+            **context,
             "source_language": config.source_language,
             "target_language": config.target_language,
         },

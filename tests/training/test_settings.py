@@ -1,4 +1,5 @@
 import importlib.resources
+import json
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,36 @@ def test_fine_tuning_may_drop_and_sample_otherwise_and_repeat_what_is_so() -> No
     recipe = new_recipe(None, None, DATA, stated, BUNDLE)
     check_fine_tuned(bundle_sections(), recipe, BUNDLE)
     assert (recipe.model.dropout, recipe.tokenizer.sampling) == (0.2, 0.1)
+
+
+TEXT: Sections = {"data": {"text": ["a"]}}
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Path:
+    """A bundle of a model of text with 64 learned positions, which read 48 tokens at once."""
+    stored = json.loads((BUNDLE / "config.json").read_text())
+    shape = {"architecture": "language", "d_model": 32, "layers": 1, "d_ff": 8, "heads": 2}
+    model = {**shape, "positions": "learned", "max_length": 64}
+    (tmp_path / "reader").mkdir()
+    for path in BUNDLE.iterdir():
+        (tmp_path / "reader" / path.name).write_bytes(path.read_bytes())
+    stored |= {"task": "language", "model": model, "longest_source": 48}
+    (tmp_path / "reader" / "config.json").write_text(json.dumps(stored))
+    return tmp_path / "reader"
+
+
+def test_a_text_is_read_on_as_the_bundle_has_read(reader: Path) -> None:
+    assert new_recipe(None, None, TEXT, [], reader).data.context == 48
+    assert new_recipe(None, None, TEXT, []).data.context == 256
+
+
+def test_another_context_may_be_stated(reader: Path, tmp_path: Path) -> None:
+    given = tmp_path / "given.toml"
+    given.write_text("[data]\ncontext = 32\n")
+    assert new_recipe(None, str(given), TEXT, [], reader).data.context == 32
+    flags = {"data": {**TEXT["data"], "context": 40}}
+    assert new_recipe(None, str(given), flags, [], reader).data.context == 40
+    assert new_recipe(None, str(given), flags, ["context=64"], reader).data.context == 64
+    with pytest.raises(ConfigError, match="context 65 is more than the 64 learned positions"):
+        new_recipe(None, None, TEXT, ["context=65"], reader)
