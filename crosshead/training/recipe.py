@@ -5,7 +5,6 @@ what it configures. Precedence: preset < recipe file < named flags < `--set`. A 
 be run is refused here, before any data is read.
 """
 
-import copy
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
@@ -232,31 +231,46 @@ def compose(
     `max_updates` where its `cosine` ends. `where` (the recipe's file) begins the messages about it.
     Raises `ConfigError` for whatever cannot be.
     """
-    sections: Sections = {name: {} for name in Recipe.model_fields}
-    _overlay(sections, recipe or {}, where)
-    file_alone = copy.deepcopy(sections)
-    _overlay(sections, flags or {}, "")
-    for assignment in assignments:
-        section, key, value = _assignment(assignment)
-        sections[section][key] = value
+    sections = stated(recipe, flags, assignments, where=where)
     try:
         return validate(Recipe, _completed(preset or "tiny", below or {}, sections))
     except ConfigError:
         # Says which file, where the mistake is in it.
+        file_alone = stated(recipe, where=where)
         validate(Recipe, _completed(preset or "tiny", below or {}, file_alone), where)
         raise
 
 
+def stated(
+    recipe: Mapping[str, Any] | None = None,
+    flags: Mapping[str, Mapping[str, Any]] | None = None,
+    assignments: Sequence[str] = (),
+    *,
+    where: str = "",
+) -> Sections:
+    """What is stated, of `recipe`, `flags` and `assignments` the later above the earlier.
+
+    As by `compose`, which completes it.
+    """
+    sections: Sections = {name: {} for name in Recipe.model_fields}
+    _overlay(sections, recipe or {}, where)
+    _overlay(sections, flags or {}, "")
+    for assignment in assignments:
+        section, key, value = _assignment(assignment)
+        sections[section][key] = value
+    return sections
+
+
 def _completed(preset: str, below: Sections, sections: Sections) -> Sections:
     """What was stated, above what stands lowest: `below`, and the preset of the architecture."""
-    stated = sections["train"]
+    train = sections["train"]
     default = "language" if sections["data"].get("text") else "transformer"
     beneath = below.get("model", {}).get("architecture", default)
     lowest = {**_preset(sections["model"].get("architecture", beneath), preset), **below}
     lowest = {name: dict(table) for name, table in lowest.items()}
     beginning = lowest["train"].get("schedule")
-    schedule = stated.get("schedule", beginning)
-    if any(key in stated for key in _BUDGETS):
+    schedule = train.get("schedule", beginning)
+    if any(key in train for key in _BUDGETS):
         # Budgets that are stated replace those of the preset. Where its cosine ends is more than a
         # budget: that stays.
         ends = {"max_updates"} if schedule == beginning == "cosine" else set()

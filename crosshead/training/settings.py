@@ -10,7 +10,7 @@ from crosshead.config import nearest, read_toml
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers
 from crosshead.errors import ConfigError, UserError
 from crosshead.training.presets import Sections
-from crosshead.training.recipe import Recipe, compose
+from crosshead.training.recipe import Recipe, compose, stated
 
 CHANGEABLE = {
     "train": {
@@ -35,6 +35,8 @@ OPEN: Sections = {
 OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout", "sampling"}
 """What `[model]` and `[tokenizer]` say that a bundle is not bound to."""
 
+BEGIN_ANOTHER = "resume it with that, or begin another with a new --out"
+
 
 def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
     """The sections with the values that were given, without those that are None."""
@@ -57,11 +59,16 @@ def new_recipe(
     of the preset's, and so does the context that it read text in. Raises `ConfigError`, and
     `BundleError` where `start` is no bundle.
     """
-    below = None
-    if start is not None:
-        config = load_config(start)
-        source, _ = load_tokenizers(start, joint=config.joint_tokenizer)
-        below = sections_of(config, source)
+    if start is None:
+        return _composed(preset, recipe, flags, assignments)
+    config = load_config(start)
+    source, _ = load_tokenizers(start, joint=config.joint_tokenizer)
+    below = sections_of(config, source)
+    _check_architecture(
+        below, recipe, flags, assignments, f"that of the bundle {start}",
+        "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
+        "without --from",
+    )  # fmt: skip
     return _composed(preset, recipe, flags, assignments, below)
 
 
@@ -73,7 +80,10 @@ def resumed_recipe(
     Whether that may change is for `check_resumed` to say. Raises `UserError` where there is no run,
     and `ConfigError`.
     """
-    return _composed(None, recipe, flags, assignments, stored_recipe(out).model_dump())
+    below = stored_recipe(out).model_dump()
+    whose = f"but the run in {out} began with"
+    _check_architecture(below, recipe, flags, assignments, whose, BEGIN_ANOTHER)
+    return _composed(None, recipe, flags, assignments, below)
 
 
 def stored_recipe(out: Path) -> Recipe:
@@ -102,7 +112,7 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
             if left != right and not may_change:
                 raise ConfigError(
                     f"{section}.{key} is {right!r}, but the run in {out} began with {left!r}; "
-                    "resume it with that, or begin another with a new --out"
+                    f"{BEGIN_ANOTHER}"
                 )
     return now
 
@@ -155,11 +165,30 @@ def _composed(
     recipe: str | None,
     flags: Sections,
     assignments: Sequence[str],
-    below: Sections | None,
+    below: Sections | None = None,
 ) -> Recipe:
-    if recipe is None:
-        return compose(preset, None, flags, assignments, below=below)
-    return compose(preset, read_recipe(recipe), flags, assignments, where=recipe, below=below)
+    tables = None if recipe is None else read_recipe(recipe)
+    return compose(preset, tables, flags, assignments, where=recipe or "", below=below)
+
+
+def _check_architecture(
+    below: Sections,
+    recipe: str | None,
+    flags: Sections,
+    assignments: Sequence[str],
+    whose: str,
+    advice: str,
+) -> None:
+    """Raise `ConfigError` where another architecture is stated than that of the model `below`.
+
+    What is said of that model fits no other: each of its keys would be found at fault.
+    """
+    tables = None if recipe is None else read_recipe(recipe)
+    model = stated(tables, flags, assignments, where=recipe or "")["model"]
+    kept = below["model"]["architecture"]
+    found = model.get("architecture", kept)
+    if found != kept:
+        raise ConfigError(f"model.architecture is {found!r}, {whose} {kept!r}; {advice}")
 
 
 def read_recipe(name: str) -> dict[str, Any]:

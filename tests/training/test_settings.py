@@ -1,5 +1,6 @@
 import importlib.resources
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -221,3 +222,33 @@ def test_another_context_may_be_stated(reader: Path, tmp_path: Path) -> None:
     assert new_recipe(None, str(given), flags, ["context=64"], reader).data.context == 64
     with pytest.raises(ConfigError, match="context 65 is more than the 64 learned positions"):
         new_recipe(None, None, TEXT, ["context=65"], reader)
+
+
+@pytest.mark.parametrize("layer", ["file", "flags", "assignments"])
+def test_another_architecture_is_refused_by_its_name(
+    layer: str, reader: Path, tmp_path: Path
+) -> None:
+    """And not by a key of the model that the other one does not have."""
+    file, flags, assignments = None, dict(TEXT), []
+    if layer == "file":
+        (tmp_path / "xl.toml").write_text('model = "transformer-xl"\n')
+        file = str(tmp_path / "xl.toml")
+    elif layer == "flags":
+        flags["model"] = {"architecture": "transformer-xl"}
+    else:
+        assignments = ["model.architecture=transformer-xl"]
+    tuned = (
+        f"model.architecture is 'transformer-xl', that of the bundle {reader} 'language'; "
+        "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
+        "without --from"
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(tuned)}$"):
+        new_recipe(None, file, flags, assignments, reader)
+    (tmp_path / "recipe.toml").write_text(to_toml(new_recipe(None, None, TEXT, [])))
+    with pytest.raises(ConfigError, match=r"^model\.architecture is .* began with 'language'; "):
+        resumed_recipe(tmp_path, file, flags, assignments)
+
+
+def test_the_same_architecture_may_be_stated(reader: Path) -> None:
+    stated = {**TEXT, "model": {"architecture": "language"}}
+    assert new_recipe(None, None, stated, [], reader) == new_recipe(None, None, TEXT, [], reader)
