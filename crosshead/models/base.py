@@ -4,11 +4,11 @@ Training, search and bundles know models by these classes alone.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from jaxtyping import Float, Int
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from torch import Tensor, nn
 
 from crosshead.attention.dropout import check_share
@@ -42,6 +42,12 @@ class ModelConfig(Config, ABC):
 
     task: ClassVar[Task] = "translation"
 
+    cannot: ClassVar[Mapping[str, str]] = {
+        "memory": "what stands before a text is remembered by one architecture alone, "
+        "transformer-xl, which reads from left to right; choose that, or leave memory out"
+    }
+    """Keys that an architecture cannot have, or not set to anything but the default, and why."""
+
     architecture: str
     d_model: int = Field(512, ge=1)
     dropout: float = Field(0.1, ge=0, lt=1)
@@ -51,6 +57,18 @@ class ModelConfig(Config, ABC):
     def _can_be_dropped(cls, share: float) -> float:
         check_share(share)
         return share
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_cannot(cls, values: Any) -> Any:
+        for key, why in cls.cannot.items() if isinstance(values, dict) else ():
+            field = cls.model_fields.get(key)
+            if key in values and (field is None or values[key] != field.default):
+                # Not of the model as a whole: the message begins with the key.
+                error: Any = {"type": "value_error", "loc": (key,), "input": values[key]}
+                error["ctx"] = {"error": ValueError(why)}
+                raise ValidationError.from_exception_data(cls.__name__, [error])
+        return values
 
     @property
     def start_token(self) -> int:

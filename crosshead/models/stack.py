@@ -1,7 +1,7 @@
 """What stacks of attention layers are configured by, and the parts that they are built of."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -42,6 +42,12 @@ LEARNED = 1024
 
 class StackConfig(ModelConfig):
     """The shape of attention layers; the defaults are `base` of Vaswani et al. 2017, Table 3."""
+
+    cannot = {
+        **ModelConfig.cannot,
+        "cross_pattern": "a position of one sequence has no neighbours in another, so that "
+        "cross-attention can have no window; `pattern` is of self-attention",
+    }
 
     d_ff: int = Field(2048, ge=1)
     heads: int = Field(8, ge=1)
@@ -113,26 +119,6 @@ class StackConfig(ModelConfig):
     def value_width(self) -> int:
         """Of a head's values."""
         return self.d_value or self.d_model // self.heads
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_no_cross_pattern(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "cross_pattern" in values:
-            raise ValueError(
-                "cross_pattern: a position of one sequence has no neighbours in another, so that "
-                "cross-attention can have no window; `pattern` is of self-attention"
-            )
-        return values
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_no_memory(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "memory" in values and "memory" not in cls.model_fields:
-            raise ValueError(
-                "memory: what stands before a text is remembered by one architecture alone, "
-                "transformer-xl, which reads from left to right; choose that, or leave memory out"
-            )
-        return values
 
     @model_validator(mode="after")
     def _check_pattern(self) -> Self:

@@ -20,6 +20,16 @@ from crosshead.models.text import TextStackConfig
 class TransformerXLConfig(TextStackConfig):
     """The shape of a Transformer-XL."""
 
+    cannot = {
+        **{key: why for key, why in TextStackConfig.cannot.items() if key != "memory"},
+        "positions": "transformer-xl has its own, distances that also reach into its memory (Dai "
+        "et al. 2019, section 3.3); leave positions out, or choose architecture 'language'",
+        "score": "transformer-xl has its own, in which its positions are (Dai et al. 2019, section "
+        "3.3); leave score out, or choose architecture 'language'",
+        "pattern": "transformer-xl has its own, the segment up to a position and the memory before "
+        "it; leave pattern out and set segment and memory, or choose architecture 'language'",
+    }
+
     architecture: Literal["transformer-xl"] = "transformer-xl"
     # Nothing is added to embeddings: attention knows how far apart positions are.
     positions: Literal["none"] = "none"

@@ -332,10 +332,14 @@ def _assignment(text: str) -> tuple[str, str, Any]:
         if section != "model"
     }
     keys["model"] = list(dict.fromkeys(key for each in CONFIGS for key in each.model_fields))
+    # No architecture has some of them: the model says why.
+    refused = {key for each in CONFIGS for key in each.cannot}
     section, dot, key = name.strip().partition(".")
     if not dot:
         key = section
         having = [section for section, known in keys.items() if key in known]
+        if not having and key in refused:
+            having = ["model"]
         if len(having) > 1:
             full = " or ".join(f"{section}.{key}" for section in having)
             raise ConfigError(f"--set {text}: {key!r} is ambiguous; write {full}")

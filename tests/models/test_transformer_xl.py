@@ -6,10 +6,8 @@ from torch.nn import functional as F
 from crosshead.attention.masks import causal
 from crosshead.config import validate
 from crosshead.errors import ConfigError
-from crosshead.models.encoder import EncoderConfig
-from crosshead.models.language import LanguageConfig
-from crosshead.models.stack import StackConfig
-from crosshead.models.transformer import TransformerConfig
+from crosshead.models.base import ModelConfig
+from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 from crosshead.training.memory import recompute_activations
 from tests.models.small_language_models import SHAPE, model_of, nothing, periodic
@@ -41,9 +39,12 @@ def one_pass(model: TransformerXL, text: Tensor) -> Tensor:
     [
         ({"segment": 0}, "segment: .*1 or more"),
         ({"memory": -1}, "memory: .*0 or more"),
-        ({"positions": "learned"}, "positions: expected 'none', found 'learned'"),
-        ({"score": "cosine"}, "score: expected 'scaled-dot', found 'cosine'"),
-        ({"pattern": "window", "radius": 3}, "pattern: expected 'full', found 'window'"),
+        ({"positions": "learned"}, "^positions: transformer-xl has its own, .* leave positions"),
+        ({"score": "cosine"}, "^score: transformer-xl has its own, .* leave score out"),
+        (
+            {"pattern": "window", "radius": 3},
+            "^pattern: transformer-xl has its own, .* set segment",
+        ),
     ],
 )
 def test_impossible_shapes_are_refused(values: dict[str, object], message: str) -> None:
@@ -51,11 +52,17 @@ def test_impossible_shapes_are_refused(values: dict[str, object], message: str) 
         validate(TransformerXLConfig, values)
 
 
-@pytest.mark.parametrize("other", [EncoderConfig, LanguageConfig, TransformerConfig])
-def test_no_other_stack_has_a_memory_and_one_line_says_why(other: type[StackConfig]) -> None:
+@pytest.mark.parametrize("other", set(CONFIGS) - {TransformerXLConfig})
+def test_no_other_model_has_a_memory_and_one_line_says_why(other: type[ModelConfig]) -> None:
     with pytest.raises(ConfigError, match=r"^memory: .* transformer-xl, which reads from left"):
         validate(other, {"memory": 64})
     assert validate(TransformerXLConfig, {"memory": 64}).memory == 64
+
+
+def test_what_it_has_of_its_own_may_be_said() -> None:
+    """As every bundle does."""
+    config = TransformerXLConfig(**SHAPE, segment=5, memory=2)
+    assert TransformerXLConfig.model_validate(config.model_dump()) == config
 
 
 def test_it_says_what_it_remembers() -> None:

@@ -164,6 +164,31 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
     assert "the 100 source positions that luong-location knows (model.max_length)" in places
 
 
+@pytest.mark.parametrize("section", ["", "model."])
+@pytest.mark.parametrize(
+    ("model", "assignment", "why"),
+    [
+        ("language", "cross_pattern=window", "has no neighbours in another"),
+        ("transformer", "cross_pattern=window", "has no neighbours in another"),
+        ("encoder", "memory=16", "remembered by one architecture alone, transformer-xl"),
+        ("recurrent", "memory=16", "remembered by one architecture alone, transformer-xl"),
+        ("transformer-xl", "positions=rotary", "transformer-xl has its own"),
+        ("transformer-xl", "pattern=window", "transformer-xl has its own"),
+        ("transformer-xl", "score=dot", "transformer-xl has its own"),
+    ],
+)
+def test_a_key_that_cannot_be_is_answered_with_the_reason(
+    model: str, assignment: str, why: str, section: str
+) -> None:
+    data = TEXT if model in ("language", "encoder", "transformer-xl") else DATA
+    message = refusal(section + assignment, recipe={**data, "model": model})
+    assert message.startswith(f"model.{assignment.partition('=')[0]}: ") and why in message
+
+
+def test_a_key_that_cannot_be_is_no_suggestion() -> None:
+    assert "did you mean 'pattern'?" in refusal("cross_patern=window")
+
+
 def test_a_memory_that_training_would_never_see_is_refused() -> None:
     recipe = {**TEXT, "model": "transformer-xl"}
     for assignments in (["data.context=64"], ["model.segment=256"]):
