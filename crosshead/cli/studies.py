@@ -32,11 +32,12 @@ def study(
     """Run a claim about attention: what is expected, what is measured, and whether it holds.
 
     Each study quotes its claim, states before it runs where its quantities should be, and ends
-    with a verdict computed from where they are. `list` (or no name) says what there is.
+    with a verdict computed from where they are; `all` ends with a table of verdicts. `list` (or no
+    name) says what there is.
     """
     from crosshead.devices import choose_threads
     from crosshead.files import make_directory
-    from crosshead.studies.conduct import conduct, findings, write
+    from crosshead.studies.conduct import conduct, findings, summary, write
     from crosshead.studies.registry import STUDIES, chosen
 
     if name == "list":
@@ -46,12 +47,19 @@ def study(
     make_directory(out)  # before anything takes minutes
     if threads is not None:
         choose_threads(threads)
+    records = []
     for number, each in enumerate(studies):
         put(f"{chr(10) if number else ''}{each.title}\n\n  “{each.claim}”\n  {each.source}\n\n")
         put("Expected:\n" + "".join(f"- {band.name}: {band}. {band.why}\n" for band in each.bands))
         record = conduct(each, quick=quick, seed=seed, say=note)
         for found in (*record.result.tables, findings(record)):
             put(f"\n{found.title}:\n{table(found.rows)}")
-        put(f"\nVerdict: {record.verdict}.\n")
+        records.append(record)
+        # Among several, what was missed stands in the tables alone.
+        said = record.verdict if len(studies) == 1 else record.verdict.word
+        put(f"\nVerdict: {said}.\n")
         written = write(record, out, note)
         put(f"Written: {', '.join(map(str, written))}\n")
+    if len(records) > 1:
+        verdicts = summary(records)
+        put(f"\n{verdicts.title}:\n{table(verdicts.rows, numbers=2)}")

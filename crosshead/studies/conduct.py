@@ -100,6 +100,15 @@ def findings(record: Record) -> Table:
     return Table("Expected and measured", rows)
 
 
+def summary(records: Sequence[Record]) -> Table:
+    """What came out of several studies, a line each."""
+    rows = [["study", "verdict", "as expected", "seconds"]]
+    for record in records:
+        verdict, seconds = record.verdict, f"{record.seconds:,.1f}"
+        rows.append([record.study.name, verdict.word, verdict.met_of_all, seconds])
+    return Table("Verdicts", rows)
+
+
 def write(record: Record, directory: Path, say: Say) -> list[Path]:
     """Write NAME.md, NAME.json and NAME.png into `directory`; the paths of those written.
 

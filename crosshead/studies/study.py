@@ -96,9 +96,13 @@ class Verdict(NamedTuple):
             return "does not hold"
         return "holds in part" if self.missed or self.unmeasured else "holds"
 
+    @property
+    def met_of_all(self) -> str:
+        """How many bands were met, of how many there are."""
+        return f"{len(self.met)} of {len(self.met) + len(self.missed) + len(self.unmeasured)}"
+
     def __str__(self) -> str:
-        bands = len(self.met) + len(self.missed) + len(self.unmeasured)
-        said = f"{self.word}: {len(self.met)} of {bands} as expected"
+        said = f"{self.word}: {self.met_of_all} as expected"
         for what, names in (("not", self.missed), ("not measured", self.unmeasured)):
             if names:
                 said += f"; {what}: {', '.join(names)}"

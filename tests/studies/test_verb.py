@@ -1,8 +1,11 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from crosshead.cli import run
+from crosshead.studies import registry
+from crosshead.studies.study import Band, Result, Say, Study, Table
 
 
 def test_a_study_says_claim_expectation_table_and_verdict(
@@ -20,6 +23,45 @@ def test_a_study_says_claim_expectation_table_and_verdict(
     places = [said.index(part) for part in order]
     assert places == sorted(places)
     assert {path.name for path in tmp_path.iterdir()} == {"masks.md", "masks.json", "masks.png"}
+
+
+def toy(name: str, *found: float) -> Study:
+    """A study of bands from 0 to 1, one for each value found."""
+    measured = {f"{name}'s {place}": value for place, value in enumerate(found)}
+    bands = tuple(Band(each, 0, 1, "A guess.") for each in measured)
+    tables = [Table("Numbers", [["name"], *([each] for each in measured)])]
+
+    def run_it(quick: bool, seed: int, say: Say) -> Result:
+        return Result(measured, tables, lambda figure: figure.subplots())
+
+    return Study(name, f"A {name}", "Toys hold.", "Nobody, section 0", bands, run_it)
+
+
+def test_all_studies_end_with_a_table_of_verdicts(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toys = {"first": toy("first", 0.5, 0.25), "second": toy("second", 3.0, 0.5, 2.0)}
+    monkeypatch.setattr(registry, "STUDIES", toys)
+    assert run(["study", "all", "--out", str(tmp_path)]) == 0
+    said = capfd.readouterr().out
+    each, last = said.split("\nVerdicts:\n")
+    assert [re.split("  +", line)[:-1] for line in last.splitlines()] == [
+        ["study", "verdict", "as expected"],
+        ["first", "holds", "2 of 2"],
+        ["second", "holds in part", "1 of 3"],
+    ]
+    assert "\nVerdict: holds.\n" in each and "\nVerdict: holds in part.\n" in each
+    assert all((tmp_path / f"{name}.md").is_file() for name in toys)
+
+
+def test_one_study_names_what_was_missed_and_has_no_table_of_verdicts(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "STUDIES", {"second": toy("second", 3.0, 0.5)})
+    assert run(["study", "second", "--out", str(tmp_path)]) == 0
+    said = capfd.readouterr().out
+    assert "Verdict: holds in part: 1 of 2 as expected; not: second's 0.\n" in said
+    assert "Verdicts:" not in said
 
 
 @pytest.mark.parametrize("arguments", [["study"], ["study", "list"]])
