@@ -233,14 +233,22 @@ def _reach(shape: Shape) -> str:
 
 def draw(curves: Mapping[str, Mapping[int, Taken]], figure: Any) -> None:
     """Time and memory by length."""
+    from matplotlib.ticker import LogLocator
+
     left, right = figure.subplots(1, 2)
     for pattern, found in curves.items():
         left.plot(list(found), [each.seconds for each in found.values()], "o-", label=pattern)
         right.plot(list(found), [max(each.bytes, 1) / 2**20 for each in found.values()], "o-")
     left.set(title="seconds")
     right.set(title="peak memory, MiB")
+    lengths = sorted({n for found in curves.values() for n in found})
     for axes in (left, right):
         axes.set(xscale="log", yscale="log", xlabel="positions")
+        axes.set_xticks(lengths, map(str, lengths))
+        axes.set_xticks([], minor=True)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_yticks([], minor=True)
         axes.grid(alpha=0.3)
     left.legend()
 

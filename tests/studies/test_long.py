@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from crosshead.pictures import new_figure
 from crosshead.studies.fitting import FIRST
 from crosshead.studies.long import (
     ASKED,
@@ -10,8 +11,10 @@ from crosshead.studies.long import (
     INDICES,
     LETTERS,
     SHORT,
+    Taken,
     build,
     copying,
+    draw,
     mixed,
 )
 
@@ -46,3 +49,17 @@ def test_the_first_token_reaches_the_first_question_where_it_is_said_to(name: st
     with torch.no_grad():
         changed = not torch.equal(*(model.features(t)[0, -INDICES] for t in (tokens, other)))
     assert changed == (name not in (SHORT, FEW))
+
+
+@pytest.mark.parametrize("lengths", [(512, 1024), (1024, 2048, 4096, 8192, 16384)])
+def test_the_lengths_measured_are_the_only_ones_that_the_picture_names(
+    lengths: tuple[int, ...],
+) -> None:
+    figure = new_figure(figsize=(8, 3.6))
+    curve = {n: Taken(2e-5 * n, 10_000 * n) for n in lengths}
+    draw({"full": curve, "window": {lengths[0]: curve[lengths[0]]}}, figure)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        named = [label.get_text() for label in axes.get_xticklabels(which="both")]
+        assert named == [str(n) for n in lengths]
+        assert not axes.get_yticklabels(minor=True) and len(axes.get_yticklabels()) > 1
