@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch.nn import functional as F
 
 from crosshead.bundle import Bundle
 from crosshead.data.masking import MaskedWindows
-from crosshead.data.stream import Stream, Windows, decode_text, pieces_of
+from crosshead.data.stream import Stream, Windows, fill_line, pieces_of
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import Model
@@ -85,15 +86,17 @@ class Filler:
         """Put a token in the place of each `[MASK]`, and say which `top` ones might stand there.
 
         The surest comes first, and the others are judged again with it in its place. The text is a
-        line, or several. In a text of subwords, a token brings the space before it along: a space
-        before a mark is the token's.
+        line, or several, and stays as it is around the marks, also where the tokenizer does not
+        know it. In a text of subwords, a token brings the space before it along: a space before a
+        mark is the token's.
 
         Raises `ConfigError` for a text without a mark or `top` below 1, `DataError` for a text that
         is longer than the model has seen.
         """
         if top < 1:
             raise ConfigError(f"expected a number of candidates of 1 or more, found {top}")
-        ids = self._marked(text)
+        lines = [line.split(MARK) for line in text.split("\n")]
+        ids = self._marked(lines)
         marks: list[int] = np.flatnonzero(ids == MASK).tolist()
         found: dict[int, list[Candidate]] = {}
         while len(found) < len(marks):
@@ -107,8 +110,12 @@ class Filler:
                 for piece, chance in zip(pieces, best[surest].tolist(), strict=True)
             ]
             ids[left[surest]] = int(tokens[surest, 0])
-        text = decode_text(self.tokenizer, ids[1:-1].tolist())
-        return Filled(text, [found[mark] for mark in marks])
+        tokens_found = iter(ids[marks].tolist())
+        filled = [
+            fill_line(self.tokenizer, parts, list(islice(tokens_found, len(parts) - 1)))
+            for parts in lines
+        ]
+        return Filled("\n".join(filled), [found[mark] for mark in marks])
 
     def score(
         self, text: str, progress: Callable[[float], None] = lambda share: None
@@ -133,13 +140,15 @@ class Filler:
             found += _window_scores(logits, batch.target_output)
         return ScoredMasks(found, f"context:{self.context}|hidden:0.15", self.tokenizer)
 
-    def _marked(self, text: str) -> np.ndarray:
-        """The ids of a text between two ends of lines, its marks among them."""
-        if MARK not in text:
-            raise ConfigError(f"nothing is hidden in this text: put {MARK} where a token is to be")
+    def _marked(self, lines: Sequence[Sequence[str]]) -> np.ndarray:
+        """The ids of a text between two ends of lines, a mark between each two parts of a line."""
+        marks = 0
         ids = [EOS]
-        for line in text.split("\n"):
-            ids += [*self.tokenizer.encode_gaps(line.split(MARK), MASK), EOS]
+        for parts in lines:
+            ids += [*self.tokenizer.encode_gaps(parts, MASK), EOS]
+            marks += len(parts) - 1
+        if not marks:
+            raise ConfigError(f"nothing is hidden in this text: put {MARK} where a token is to be")
         if len(ids) > self.context:
             raise DataError(
                 f"the text has {len(ids)} tokens, and the model has seen {self.context} at once "

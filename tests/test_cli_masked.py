@@ -61,6 +61,13 @@ def test_candidates_and_json(trained: Path, capfd: pytest.CaptureFixture[str]) -
     assert candidate["piece"] == "a" and 0.5 < candidate["probability"] <= 1
 
 
+def test_what_it_does_not_know_is_given_back(
+    trained: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = output_of(["fill", trained, "zebras [MASK]  snow\\n[MASK] a"], capfd)
+    assert found.startswith("zebras ") and found.endswith("  snow\na a\n")
+
+
 def test_evaluate_a_text(trained: Path, book: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = output_of(["evaluate", trained, "--text", book, "--jsonl"], capfd)
     perplexity, accuracy = map(json.loads, out.splitlines())

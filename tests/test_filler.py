@@ -1,15 +1,18 @@
 import dataclasses
 import math
+import re
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from crosshead.bundle import Bundle, BundleConfig, build_model
 from crosshead.data.masking import SHARE
 from crosshead.data.stream import Stream
 from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError, DataError
-from crosshead.filler import Filler, hidden_windows
+from crosshead.filler import MARK, Filler, hidden_windows
 from crosshead.models.encoder import EncoderConfig
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
@@ -18,13 +21,13 @@ TEXT = "to be or not\nto be\n\nthat is the question\n" * 8
 CONFIG = EncoderConfig(layers=2, d_model=16, d_ff=32, heads=2, dropout=0.0)
 
 
-def filler_of(tokenizer: Tokenizer) -> Filler:
+def filler_of(tokenizer: Tokenizer, context: int = CONTEXT) -> Filler:
     torch.manual_seed(0)
     size = tokenizer.vocab_size
     model = build_model(CONFIG, size, size).double().eval()
     config = BundleConfig(
         task="masked", model=CONFIG, joint_tokenizer=True, source_vocabulary=size,
-        target_vocabulary=size, longest_source=CONTEXT,
+        target_vocabulary=size, longest_source=context,
     )  # fmt: skip
     return Filler(Bundle(config, model, tokenizer, tokenizer))
 
@@ -71,6 +74,42 @@ def test_the_surest_mark_is_filled_first_and_the_other_in_its_light(filler: Fill
 def test_marks_may_stand_in_several_lines(filler: Filler) -> None:
     text = filler("t[MASK]\nb[MASK]")
     assert text.startswith("t") and "b" in text and "[MASK]" not in text
+
+
+KINDS = ["bpe", "unigram", "words", "characters", "bytes"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def of_kind(request: pytest.FixtureRequest) -> Filler:
+    """One of each kind of tokenizer, with room for any text of these tests."""
+    size = {"bpe": 290, "unigram": 275}.get(request.param)
+    config = TokenizerConfig(kind=request.param, vocab_size=size)
+    return filler_of(train_tokenizer(config, ["to  be", *TEXT.split("\n")]), context=400)
+
+
+WORD = st.sampled_from(
+    [MARK, "to", "be", "zebras", "", "q\u2603", "\u2581", "\x1a", "0", "[", "\t"]
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(lines=st.lists(st.lists(WORD, min_size=1, max_size=4), max_size=2), joined=st.booleans())
+def test_around_the_marks_the_text_is_as_it_was(
+    of_kind: Filler, lines: list[list[str]], joined: bool
+) -> None:
+    """Also what the tokenizer does not know. A space before a mark may be part of a piece."""
+    kind = of_kind.tokenizer.kind
+    between = "" if joined and kind != "words" else " "
+    text = "\n".join(between.join(line) for line in [*lines, [MARK, "thee", MARK]])
+    found = of_kind.fill(text)
+    parts, pieces = text.split(MARK), [each[0].piece for each in found.candidates]
+    assert len(pieces) == len(parts) - 1
+    if kind in ("words", "characters"):
+        spoken = [*(piece.replace("\u2581", " ") for piece in pieces), ""]
+        assert found.text == "".join(p + s for p, s in zip(parts, spoken, strict=True))
+    if kind in ("bpe", "unigram"):
+        parts[:-1] = [part.removesuffix(" ") for part in parts[:-1]]
+    assert re.fullmatch(".*".join(map(re.escape, parts)), found.text, re.DOTALL)
 
 
 def test_what_cannot_be_filled(filler: Filler) -> None:

@@ -40,6 +40,15 @@ def decode_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     return "\n".join(tokenizer.decode(line) for line in _split(ids))
 
 
+def fill_line(tokenizer: Tokenizer, parts: Sequence[str], found: Sequence[int]) -> str:
+    """`Tokenizer.fill_gaps` of a line; where an id is EOS, one line ends and another begins."""
+    lines, first = [], 0
+    for place in [*(place for place, index in enumerate(found) if index == EOS), len(found)]:
+        lines.append(tokenizer.fill_gaps(parts[first : place + 1], found[first:place]))
+        first = place + 1
+    return "\n".join(lines)
+
+
 def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     r"""A readable piece for each id; the end of a line is `\n`."""
     return ["\n" if index == EOS else tokenizer.pieces([index])[0] for index in ids]

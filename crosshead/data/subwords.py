@@ -23,6 +23,7 @@ import sentencepiece
 from crosshead.data.symbols import (
     CONTROL,
     SpelledInBytes,
+    fill,
     special_splitter,
     string_list,
     to_utf8,
@@ -91,8 +92,7 @@ class SubwordTokenizer(SpelledInBytes):
 
         A space before a gap belongs to the piece that is missing.
         """
-        *before, last = parts
-        first, *rest = [*(part.removesuffix(" ") for part in before), last]
+        first, *rest = _without_spaces_of_gaps(parts)
         wall = self.encode(_WALL)
         ids = self.encode(first)
         for part in rest:
@@ -100,13 +100,25 @@ class SubwordTokenizer(SpelledInBytes):
             ids += [gap, *self.encode(_WALL + part)[len(wall) :]]
         return ids
 
+    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
+        """The line of which pieces were missing, with those of the `found` ids in their place.
+
+        A space before a gap is there again where the piece begins with one. Where a line begins
+        with a gap, the space that its piece begins with is not shown, as in `decode`.
+        """
+        line = fill(_without_spaces_of_gaps(parts), found, self._text)
+        return line if parts[0] else line.removeprefix(" ")
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; padding, begin and end are left out.
 
         Bytes that are not UTF-8, which only a model can put together, are decoded as U+FFFD.
         """
+        return self._text(ids).removeprefix(" ")  # every line is encoded behind one space
+
+    def _text(self, ids: Sequence[int]) -> str:
+        """The text of ids wherever they stand in a line."""
         text = b"".join([self._bytes[index] for index in ids]).decode("utf-8", "replace")
-        text = text.removeprefix(" ")  # every line is encoded behind one space
         return _ESCAPED.sub(lambda match: RESERVED[int(match[1])], text) if ESCAPE in text else text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -318,6 +330,12 @@ class BpeTokenizer(SubwordTokenizer):
             else:
                 ids.extend(self._byte_ids[value] for value in to_utf8(piece))
         return ids
+
+
+def _without_spaces_of_gaps(parts: Sequence[str]) -> list[str]:
+    """The parts of a line without the space before each gap, which belongs to what is missing."""
+    *before, last = parts
+    return [*(part.removesuffix(" ") for part in before), last]
 
 
 def escape(text: str) -> str:

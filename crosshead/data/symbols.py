@@ -7,7 +7,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -57,6 +57,10 @@ class ListedTokenizer(ABC):
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
         """The ids of a line of which symbols are missing: `gap` between each two of its parts."""
         return _with_gaps([self.encode(part) for part in parts], gap)
+
+    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
+        """The line of which symbols were missing, with those of the `found` ids in their place."""
+        return fill(parts, found, self.decode)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; padding, begin and end are left out."""
@@ -200,6 +204,10 @@ class ByteTokenizer(SpelledInBytes):
         """The ids of a line of which bytes are missing: `gap` between each two of its parts."""
         return _with_gaps([self.encode(part) for part in parts], gap)
 
+    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
+        """The line of which bytes were missing, with those of the `found` ids in their place."""
+        return fill(parts, found, self.decode)
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; padding, begin and end are left out."""
         return b"".join([self._bytes[index] for index in ids]).decode("utf-8", "replace")
@@ -257,6 +265,20 @@ def string_list(metadata: dict[str, Any], key: str) -> list[str]:
     if not isinstance(found, list) or not all(isinstance(piece, str) for piece in found):
         raise ValueError(f"{key!r} is not a list of strings")
     return found
+
+
+def fill(parts: Sequence[str], found: Sequence[int], decode: Callable[[Sequence[int]], str]) -> str:
+    """The parts as they are and, between each two, the text of one of the `found` ids.
+
+    Ids with nothing between them are decoded together: they may spell one character.
+    """
+    texts, run = [parts[0]], []
+    for index, part in zip(found, parts[1:], strict=True):
+        run.append(index)
+        if part:
+            texts += [decode(run), part]
+            run = []
+    return "".join([*texts, decode(run)])
 
 
 def _with_gaps(parts: Sequence[list[int]], gap: int) -> list[int]:

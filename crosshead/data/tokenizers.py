@@ -147,6 +147,14 @@ class Tokenizer(Protocol):
         """The ids of a line of which something is missing: `gap` between each two of its parts."""
         ...
 
+    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
+        """The line of `encode_gaps` with an id in each gap: its parts are as they are given.
+
+        Symbols that the vocabulary lacks stay themselves. Of `bpe` and `unigram` a space before a
+        gap belongs to the piece, and is there where the piece begins with one.
+        """
+        ...
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids; padding, begin and end are left out, unknown is `<unk>`."""
         ...

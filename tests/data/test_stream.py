@@ -11,6 +11,7 @@ from crosshead.data.stream import (
     decode_text,
     encode_text,
     epoch_windows,
+    fill_line,
     pieces_of,
 )
 from crosshead.data.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
@@ -115,6 +116,15 @@ def test_the_end_of_a_line_is_eos_and_only_between_lines() -> None:
     assert ids.tolist() == [*BYTES.encode("a"), EOS, EOS, *BYTES.encode("b")]
     assert encode_text(BYTES, "a\n").tolist() == [*BYTES.encode("a"), EOS]
     assert pieces_of(BYTES, ids.tolist()) == ["a", "\n", "\n", "b"]
+
+
+def test_an_end_of_line_in_a_gap_begins_a_line(tokenizer: Tokenizer) -> None:
+    """What stands around it stays."""
+    [index] = tokenizer.encode("be")[:1]
+    assert fill_line(tokenizer, ["a ", " b"], [EOS]) == "a \n b"
+    assert fill_line(tokenizer, ["", " ", ""], [EOS, EOS]) == "\n \n"
+    first = tokenizer.decode([index])
+    assert fill_line(tokenizer, ["", "", " b"], [EOS, index]) == f"\n{first} b"
 
 
 @pytest.mark.parametrize("first", [0, 3])

@@ -305,7 +305,15 @@ def test_any_symbol_may_be_missing(kind: str) -> None:
     for at in range(len(LINE)):
         ids = tokenizer.encode_gaps([LINE[:at], LINE[at + 1 :]], gap=1)
         assert ids == [*whole[:at], 1, *whole[at + 1 :]]
+        assert tokenizer.fill_gaps([LINE[:at], LINE[at + 1 :]], [whole[at]]) == LINE
     assert tokenizer.encode_gaps(["", "", ""], gap=1) == [1, 1]
+
+
+def test_bytes_next_to_each_other_spell_one_character() -> None:
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), [LINE])
+    assert tokenizer.fill_gaps(["a", "", "", "\xe9"], tokenizer.encode("\u2603")) == "a\u2603\xe9"
+    [first, *_] = tokenizer.encode("\u2603")
+    assert tokenizer.fill_gaps(["a", "\xe9"], [first]) == "a\ufffd\xe9"
 
 
 def test_any_word_may_be_missing_and_no_part_of_one() -> None:
@@ -316,6 +324,7 @@ def test_any_word_may_be_missing_and_no_part_of_one() -> None:
         behind = " ".join(["", *words[at + 1 :]]) if at < len(words) - 1 else ""
         ids = tokenizer.encode_gaps([before, behind], gap=1)
         assert ids == [*whole[:at], 1, *whole[at + 1 :]]
+        assert tokenizer.fill_gaps([before, behind], [whole[at]]) == LINE
     assert tokenizer.encode_gaps(["to ", " ", ""], gap=1) == [whole[0], 1, 1]
     for parts in (["to b", " or"], ["to be ", "r"], ["to ", "", " or"]):
         with pytest.raises(DataError, match="gap 1 of the line is a part of a word"):
@@ -336,5 +345,25 @@ def test_any_piece_may_be_missing_with_the_space_before_it(kind: str) -> None:
         ids = tokenizer.encode_gaps([spaced, behind], gap=1)
         assert ids.count(1) == 1
         assert tokenizer.decode([index if found == 1 else found for found in ids]) == LINE
+        assert tokenizer.fill_gaps([spaced, behind], [index]) == LINE
     alone = tokenizer.encode_gaps(["", " be", "s"], gap=1)
     assert alone[0] == 1 and tokenizer.pieces(alone[-1:]) == ["s"]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_the_space_before_a_gap_is_there_where_the_piece_has_one(kind: str) -> None:
+    tokenizer = train_tokenizer(TokenizerConfig(kind=kind, vocab_size=280), [LINE] * 3)
+    [with_one, without] = (
+        [*map(tokenizer.pieces, [[i] for i in range(280)])].index([piece])
+        for piece in ("\u2581", "e")
+    )
+    for parts, filled in (
+        (["a ", "b"], ["a b", "aeb"]),
+        (["a", "b"], ["a b", "aeb"]),
+        (["a  ", " b"], ["a   b", "a e b"]),
+        (["", " b"], [" b", "e b"]),  # at the beginning of a line a piece's space is not shown
+        ([" ", "b"], [" b", "eb"]),
+    ):
+        found = [tokenizer.fill_gaps(parts, [index]) for index in (with_one, without)]
+        assert found == filled
+    assert tokenizer.fill_gaps(["", " ", "", " "], [without, with_one, with_one]) == "e   "
