@@ -85,9 +85,14 @@ def filled(filler: Filler, text: str, top: int | None, jsonl: bool) -> str:
     lines = found.text + "\n"
     for number, candidates in enumerate(found.candidates if top else [], 1):
         rows = [[f"{MARK} {number}", "probability"]]
-        rows += [[repr(each.piece)[1:-1], f"{each.probability:.4f}"] for each in candidates]
+        rows += [[_shown(each.piece), f"{each.probability:.4f}"] for each in candidates]
         lines += "\n" + table(rows, numbers=1)
     return lines
+
+
+def _shown(piece: str) -> str:
+    """A piece in a table; the word between two spaces next to each other has no character."""
+    return repr(piece)[1:-1] or "(empty word)"
 
 
 def _flag(key: str) -> str:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from crosshead.bundle import Bundle
 from crosshead.data.masking import MaskedWindows
 from crosshead.data.stream import Stream, Windows, fill_line, pieces_of
+from crosshead.data.symbols import GapError
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import Model
@@ -101,8 +102,7 @@ class Filler:
         found: dict[int, list[Candidate]] = {}
         while len(found) < len(marks):
             left = [mark for mark in marks if mark not in found]
-            chances = self._probabilities(ids)[left]
-            best, tokens = chances.topk(min(top, chances.shape[1]))
+            best, tokens = self._candidates(ids, left, top)
             surest = int(best[:, 0].argmax())
             pieces = pieces_of(self.tokenizer, tokens[surest].tolist())
             found[left[surest]] = [
@@ -145,7 +145,10 @@ class Filler:
         marks = 0
         ids = [EOS]
         for parts in lines:
-            ids += [*self.tokenizer.encode_gaps(parts, MASK), EOS]
+            try:
+                ids += [*self.tokenizer.encode_gaps(parts, MASK), EOS]
+            except GapError as error:
+                raise DataError(f"{MARK} {marks + error.number} {error.why}") from None
             marks += len(parts) - 1
         if not marks:
             raise ConfigError(f"nothing is hidden in this text: put {MARK} where a token is to be")
@@ -156,11 +159,18 @@ class Filler:
             )
         return np.array(ids, dtype=np.int64)
 
-    def _probabilities(self, ids: np.ndarray) -> Tensor:
-        """Of each token at each position, those that no text has left out: `T V`."""
-        logits = self.model(torch.from_numpy(ids).to(self.device)[None])[0].float().cpu()
-        logits[:, [PAD, MASK, UNK, *self.tokenizer.line_breaks]] = -torch.inf
-        return F.softmax(logits, dim=-1)
+    def _candidates(
+        self, ids: np.ndarray, places: Sequence[int], top: int
+    ) -> tuple[Tensor, Tensor]:
+        """The probabilities `N C` and the tokens `N C` of the best, of those that a text may have.
+
+        They are as many as `top`, or all that there are.
+        """
+        logits = self.model(torch.from_numpy(ids).to(self.device)[None])[0, places].float().cpu()
+        barred = sorted({PAD, MASK, UNK, *self.tokenizer.line_breaks})
+        logits[:, barred] = -torch.inf
+        best = logits.topk(min(top, logits.shape[1] - len(barred)))
+        return F.softmax(logits, dim=-1).gather(1, best.indices), best.indices
 
 
 def hidden_windows(text: Stream, context: int, vocabulary: int) -> MaskedWindows:

@@ -68,6 +68,13 @@ def test_what_it_does_not_know_is_given_back(
     assert found.startswith("zebras ") and found.endswith("  snow\na a\n")
 
 
+def test_the_empty_word_can_be_read(trained: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = output_of(["fill", trained, "[MASK] a", "--top", 1000], capfd).splitlines()[3:]
+    assert len(rows) == 18 + 2  # the words, the empty one and the end of a line
+    assert all(len(row.rsplit(maxsplit=1)) == 2 for row in rows)
+    assert any(row.startswith("(empty word)") for row in rows)
+
+
 def test_evaluate_a_text(trained: Path, book: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = output_of(["evaluate", trained, "--text", book, "--jsonl"], capfd)
     perplexity, accuracy = map(json.loads, out.splitlines())
@@ -102,5 +109,7 @@ def test_what_it_does_not_do(trained: Path, book: Path, capfd: pytest.CaptureFix
     assert "--stride and --memory are for" in refused([*text, "--stride", 4], capfd)
     assert "--stride and --memory are for" in refused([*text, "--memory", 4], capfd)
     assert "put [MASK] where" in refused(["fill", trained, "a a"], capfd)
+    assert "[MASK] 2 is a part of a word" in refused(["fill", trained, "[MASK]\\n[MASK]s"], capfd)
+    assert "'--top'" in refused(["fill", trained, "[MASK]", "--top", 0], capfd)
     translates = Path(__file__).parent / "fixtures" / "bundle-format-1"
     assert "see `crosshead translate`" in refused(["fill", translates, "[MASK]"], capfd)

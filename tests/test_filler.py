@@ -53,9 +53,9 @@ def test_one_mark_is_filled_with_the_most_probable_token(filler: Filler) -> None
     best = expected.topk(3)
     [candidates] = found.candidates
     assert [each.probability for each in candidates] == pytest.approx(best.values.tolist())
-    pieces = ["\n" if i == EOS else filler.tokenizer.pieces([i])[0] for i in best.indices.tolist()]
-    assert [each.piece for each in candidates] == pieces
-    assert found.text == f"to {pieces[0]}e or" == filler("to [MASK]e or")
+    texts = ["\n" if i == EOS else filler.tokenizer.decode([i]) for i in best.indices.tolist()]
+    assert [each.piece for each in candidates] == [each.replace(" ", "\u2581") for each in texts]
+    assert found.text == f"to {texts[0]}e or" == filler("to [MASK]e or")
 
 
 def test_the_surest_mark_is_filled_first_and_the_other_in_its_light(filler: Filler) -> None:
@@ -110,6 +110,21 @@ def test_around_the_marks_the_text_is_as_it_was(
     if kind in ("bpe", "unigram"):
         parts[:-1] = [part.removesuffix(" ") for part in parts[:-1]]
     assert re.fullmatch(".*".join(map(re.escape, parts)), found.text, re.DOTALL)
+
+
+def test_no_control_token_is_a_candidate_and_every_other_is(of_kind: Filler) -> None:
+    tokenizer = of_kind.tokenizer
+    [candidates] = of_kind.fill("to [MASK] or", top=10_000).candidates
+    pieces = {each.piece for each in candidates}
+    assert not pieces & {"<pad>", "<s>", "</s>", "<unk>"} and "\n" in pieces
+    assert len(candidates) == tokenizer.vocab_size - 3 - len(tokenizer.line_breaks)
+    assert math.fsum(each.probability for each in candidates) == pytest.approx(1, abs=1e-4)
+
+
+def test_the_mark_that_is_a_part_of_a_word_is_named_by_its_place_in_the_text() -> None:
+    filler = filler_of(train_tokenizer(TokenizerConfig(kind="words"), TEXT.split("\n")))
+    with pytest.raises(DataError, match=r"^\[MASK\] 3 is a part of a word, .* leave a space"):
+        filler.fill("to [MASK]\n[MASK] [MASK]s")
 
 
 def test_what_cannot_be_filled(filler: Filler) -> None:

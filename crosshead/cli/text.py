@@ -73,7 +73,7 @@ def fill(
     bundle: BundleArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="With [MASK] for a hidden token.")],
     top: Annotated[
-        int | None, typer.Option(metavar="N", help="Show the N best candidates for each.")
+        int | None, typer.Option(metavar="N", min=1, help="Show the N best candidates for each.")
     ] = None,
     jsonl: JsonlOption = False,
     device: DeviceOption = "auto",

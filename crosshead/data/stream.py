@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from crosshead.data.batching import Batch, Plan
-from crosshead.data.subwords import ESCAPE
+from crosshead.data.subwords import ESCAPE, SPACE
 from crosshead.data.symbols import CONTROL
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, PAD, UNK
@@ -50,8 +50,14 @@ def fill_line(tokenizer: Tokenizer, parts: Sequence[str], found: Sequence[int]) 
 
 
 def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    r"""A readable piece for each id; the end of a line is `\n`."""
-    return ["\n" if index == EOS else tokenizer.pieces([index])[0] for index in ids]
+    r"""A readable piece for each id: the end of a line is `\n`, a space U+2581."""
+
+    def piece(index: int) -> str:
+        if index == EOS:
+            return "\n"
+        return SPACE if tokenizer.decode([index]) == " " else tokenizer.pieces([index])[0]
+
+    return [piece(index) for index in ids]
 
 
 def _split(ids: Sequence[int]) -> Iterator[list[int]]:

@@ -22,6 +22,14 @@ CONTROL = ("<pad>", "<s>", "</s>", "<unk>")
 """The names of ids 0 to 3; only `<unk>` is ever part of decoded text."""
 
 
+class GapError(DataError):
+    """A gap where none can be: which of those of its line, counted from 1, and why."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(f"gap {number} of the line {why}")
+        self.number, self.why = number, why
+
+
 class ListedTokenizer(ABC):
     """What words and characters share: a list of pieces, the rest of the world being `UNK`."""
 
@@ -105,15 +113,16 @@ class WordTokenizer(ListedTokenizer):
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
         """The ids of a line of which words are missing: `gap` between each two of its parts.
 
-        Raises `DataError` for a gap that is not between spaces, as words are.
+        Raises `GapError` for a gap that is not between spaces, as words are.
         """
         for number, (left, right) in enumerate(pairwise(parts), 1):
             begins = left.endswith(" ") or (number == 1 and not left)
             ends = right.startswith(" ") or (number == len(parts) - 1 and not right)
             if not begins or not ends:
-                raise DataError(
-                    f"gap {number} of the line is a part of a word, and this model knows whole "
-                    "words: leave a space on each side of it"
+                raise GapError(
+                    number,
+                    "is a part of a word, and this model knows whole words: leave a space on each "
+                    "side of it",
                 )
         inner = [
             part[number > 0 :] if number == len(parts) - 1 else part[number > 0 : -1]

@@ -118,6 +118,18 @@ def test_the_end_of_a_line_is_eos_and_only_between_lines() -> None:
     assert pieces_of(BYTES, ids.tolist()) == ["a", "\n", "\n", "b"]
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "words", "characters", "bytes"])
+def test_a_space_can_be_read_among_pieces(kind: str) -> None:
+    size = {"bpe": 290, "unigram": 275}.get(kind)
+    tokenizer = train_tokenizer(TokenizerConfig(kind=kind, vocab_size=size), SEEN)
+    pieces = pieces_of(tokenizer, tokenizer.encode("white  as"))
+    assert not any(" " in piece for piece in pieces)
+    if kind == "words":
+        assert pieces == ["white", "", "as"]
+    else:
+        assert "".join(pieces).removeprefix("\u2581") == "white\u2581\u2581as"
+
+
 def test_an_end_of_line_in_a_gap_begins_a_line(tokenizer: Tokenizer) -> None:
     """What stands around it stays."""
     [index] = tokenizer.encode("be")[:1]
