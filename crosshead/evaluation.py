@@ -179,7 +179,7 @@ def masked_scores(text: ScoredMasks) -> list[CorpusScore]:
     signature = f"per:hidden token|{_signature(text.how, text.tokenizer)}"
     return [
         _window_score("masked perplexity", text.windows, _perplexity, signature),
-        _window_score("masked accuracy", text.windows, _accuracy, signature),
+        _window_score("masked accuracy, %", text.windows, _accuracy, signature),
     ]
 
 

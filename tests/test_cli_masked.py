@@ -36,7 +36,7 @@ def trained(book: Path) -> Path:
 def test_a_bundle_and_its_log(trained: Path) -> None:
     config = json.loads((trained / "config.json").read_text())
     assert config["task"] == "masked" and config["model"]["architecture"] == "encoder"
-    assert [s["metric"] for s in config["scores"]] == ["masked perplexity", "masked accuracy"]
+    assert [s["metric"] for s in config["scores"]] == ["masked perplexity", "masked accuracy, %"]
     losses = [line["loss"] for line in logged(trained) if line["kind"] == "valid"]
     assert losses[-1] < losses[0]
     card = (trained / "README.md").read_text()
@@ -80,7 +80,7 @@ def test_evaluate_a_text(trained: Path, book: Path, capfd: pytest.CaptureFixture
     perplexity, accuracy = map(json.loads, out.splitlines())
     assert perplexity["metric"] == "masked perplexity" and 1 < perplexity["value"] < 4
     assert (
-        accuracy["metric"] == "masked accuracy" and 70 < accuracy["value"] < 100
+        accuracy["metric"] == "masked accuracy, %" and 70 < accuracy["value"] < 100
     )  # both of some lines are hidden
     assert "hidden:0.15" in accuracy["signature"]
 
