@@ -69,7 +69,15 @@ def writing_settings(
 def written(
     writer: Writer, prompt: str, length: int, samples: int, decode: DecodeConfig, stop: str
 ) -> Iterator[str]:
-    """The prompt and what follows it, piece by piece; an empty line between samples."""
+    """The prompt and what follows it, piece by piece; an empty line between samples.
+
+    Raises `ConfigError` for several samples of a search that draws none.
+    """
+    if samples > 1 and not decode.sample:
+        raise ConfigError(
+            f"--samples {samples} would print one text {samples} times, as this search draws "
+            "nothing: leave it out, or draw samples (no --greedy or --beam, and --seed 1, say)"
+        )
     prompt, stop = (text.replace("\\n", "\n") for text in (prompt, stop))
     for number in range(samples):
         yield ("\n" if number else "") + prompt

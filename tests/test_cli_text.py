@@ -38,6 +38,7 @@ def refused(arguments: list[object], capfd: pytest.CaptureFixture[str]) -> str:
     assert run([str(argument) for argument in arguments]) == 2
     captured = capfd.readouterr()
     assert captured.err.count("\n") == 1, captured.err
+    assert captured.out == ""
     return captured.err
 
 
@@ -110,6 +111,9 @@ def test_generate_searches_as_the_bundle_says(
         (["--greedy", "--beam", 2], "leave out one of them"),
         (["--beam", 0], "--beam"),
         (["--temperature", 0], "--temperature"),
+        (["--length", 0], "'--length'"),
+        (["--greedy", "--samples", 3], "--samples 3 would print one text 3 times"),
+        (["--beam", 2, "--samples", 2], "--samples 2 would print one text 2 times"),
     ],
 )
 def test_flags_that_contradict_each_other_are_refused(

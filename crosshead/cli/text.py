@@ -15,6 +15,8 @@ from crosshead.cli.options import (
 )
 from crosshead.terminal import put
 
+_BUNDLE_SAYS = "as the bundle says"
+
 
 @app.command(
     epilog="\b\nExamples:\n"
@@ -26,21 +28,42 @@ def generate(
     prompt: Annotated[
         str, typer.Option(metavar="TEXT", help="What to go on with; else a line begins.")
     ] = "",
-    length: Annotated[int, typer.Option(metavar="N", help="Tokens to write, at most.")] = 500,
+    length: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Tokens to write, at most.")
+    ] = 500,
     samples: Annotated[int, typer.Option(metavar="N", min=1, help="So many texts.")] = 1,
-    temperature: Annotated[float | None, typer.Option(metavar="T", help="Below 1: bolder.")] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            metavar="T", help="Below 1: more cautious; above: bolder.", show_default=_BUNDLE_SAYS
+        ),
+    ] = None,
     top_k: Annotated[
-        int | None, typer.Option(metavar="K", help="Of the K most probable tokens only.")
+        int | None,
+        typer.Option(
+            metavar="K", help="Of the K most probable tokens only.", show_default=_BUNDLE_SAYS
+        ),
     ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option(metavar="P", help="Of the fewest that have this probability together."),
+        typer.Option(
+            metavar="P",
+            help="Of the fewest that have this probability together.",
+            show_default=_BUNDLE_SAYS,
+        ),
     ] = None,
     greedy: Annotated[
         bool, typer.Option("--greedy", help="The most probable token each time.")
     ] = False,
     beam: BeamOption = None,
-    seed: Annotated[int | None, typer.Option(metavar="S", help="Of what is drawn.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S",
+            help="Of what is drawn: the same text each time, unless another is given.",
+            show_default=_BUNDLE_SAYS,
+        ),
+    ] = None,
     stop: Annotated[str, typer.Option(metavar="TEXT", help="End before this.")] = "",
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
@@ -50,8 +73,7 @@ def generate(
 
     The prompt is printed, and behind it what the model writes, as it writes; with a beam, all at
     once. By default the search is as the bundle says, which is to draw samples as a rule; options
-    of samples draw them. The same seed writes the same text. In --prompt and --stop, \\n is a line
-    break.
+    of samples draw them. In --prompt and --stop, \\n is a line break.
     """
     from crosshead import answers
     from crosshead.pipelines import load_as

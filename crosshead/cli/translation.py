@@ -99,7 +99,11 @@ def evaluate(
     ] = None,
     stride: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Tokens by which the window over --text moves on."),
+        typer.Option(
+            metavar="N",
+            help="Tokens by which the window over --text moves on.",
+            show_default="the window's length",
+        ),
     ] = None,
     memory: Annotated[
         int | None,

@@ -46,7 +46,7 @@ class DecodeConfig(Config):
     sample: bool = False
     """Draw from the model's distribution instead of looking for its maximum (with beam = 1)."""
     temperature: float = Field(default=1.0, gt=0)
-    """What the logits are divided by before sampling; below 1 is bolder in the likely tokens."""
+    """What the logits are divided by before sampling: below 1 is more cautious, above 1 bolder."""
     top_k: int = Field(default=0, ge=0)
     """Sample from this many most probable tokens only; 0 is no limit."""
     top_p: float = Field(default=1.0, gt=0, le=1)
