@@ -106,11 +106,17 @@ def load_as(
     device: str = "auto",
     threads: int | None = None,
     precision: str = "float32",
+    *,
+    instead: str | None = None,
 ) -> T:
-    """`load` of a bundle that does what `kind` does; raises `BundleError` for another besides."""
+    """`load` of a bundle that does what `kind` does; raises `BundleError` for another besides.
+
+    `instead` is what to do with another, by default what it is for.
+    """
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):
-        raise BundleError(f"{path}: a model that {found.does}; see `crosshead {found.verb}`")
+        instead = instead or f"see `crosshead {found.verb}`"
+        raise BundleError(f"{path}: a model that {found.does}; {instead}")
     return found
 
 

@@ -102,9 +102,10 @@ def test_what_it_does_not_do(trained: Path, book: Path, capfd: pytest.CaptureFix
     for arguments in (
         ["generate", trained],
         ["translate", trained, book],
-        ["evaluate", trained, "--source", book, "--reference", book],
     ):
         assert "see `crosshead fill`" in refused(arguments, capfd)
+    sides = ["--source", book, "--reference", book]
+    assert "give --text" in refused(["evaluate", trained, *sides], capfd)
     text = ["evaluate", trained, "--text", book]
     assert "--stride and --memory are for" in refused([*text, "--stride", 4], capfd)
     assert "--stride and --memory are for" in refused([*text, "--memory", 4], capfd)

@@ -191,9 +191,11 @@ def test_verbs_of_translation_refuse_it(
     trained: Path, book: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert "see `crosshead generate`" in refused(["translate", trained, book], capfd)
-    assert "see `crosshead generate`" in refused(
-        ["evaluate", trained, "--source", book, "--reference", book], capfd
-    )
+    sides: list[object] = ["--source", book, "--reference", book]
+    assert "give --text, not --source" in refused(["evaluate", trained, *sides], capfd)
+    for verb in (["compare", trained, book.parent], ["score", trained, "--target", book]):
+        given = sides if verb[0] == "compare" else sides[:2]
+        assert "evaluate BUNDLE --text FILE" in refused([*verb, *given], capfd)
     translates = Path(__file__).parent / "fixtures" / "bundle-format-1"
     assert "a model that translates" in refused(["generate", translates], capfd)
     assert "a model that translates" in refused(["evaluate", translates, "--text", book], capfd)

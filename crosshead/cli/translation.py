@@ -154,10 +154,14 @@ def evaluate(
         "bleu,chrf" if metrics is None else metrics, tokenize, ["perplexity"]
     )
     sources, references = read_aligned(source, reference)
-    translator = load_as(Translator, bundle, device, threads)
+    instead = "give --text, not --source and --reference"
+    translator = load_as(Translator, bundle, device, threads, instead=instead)
     flags = {"beam": beam, "length_penalty": length_penalty}
     scores = reports.evaluation(translator, sources, references, names, tokenize, flags)
     put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
+
+
+_SCORE_TEXT = "`crosshead evaluate BUNDLE --text FILE` scores a text by it"
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:
@@ -201,7 +205,7 @@ def compare(
     flags = {"beam": beam, "length_penalty": length_penalty}
     systems: dict[str, Sequence[str]] = {
         str(bundle): reports.translated(
-            load_as(Translator, bundle, device, threads), sources, flags
+            load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), sources, flags
         )
         for bundle in bundles
     }
@@ -230,6 +234,6 @@ def score(
     from crosshead.pipelines import Translator, load_as
 
     sources, targets = read_aligned(source, target)
-    translator = load_as(Translator, bundle, device, threads)
+    translator = load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT)
     for text in answers.scored(translator, sources, targets, jsonl):
         put(text)
