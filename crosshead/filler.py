@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from crosshead.bundle import Bundle
 from crosshead.data.masking import MaskedWindows
-from crosshead.data.stream import Stream, Windows, fill_line, pieces_of
+from crosshead.data.stream import Stream, Windows, check_text, fill_line, pieces_of
 from crosshead.data.symbols import GapError
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
@@ -91,9 +91,10 @@ class Filler:
         know it. In a text of subwords, a token brings the space before it along: a space before a
         mark is the token's.
 
-        Raises `ConfigError` for a text without a mark or `top` below 1, `DataError` for a text that
-        is longer than the model has seen.
+        Raises `TypeError` for what is no text, `ConfigError` for a text without a mark or `top`
+        below 1, `DataError` for a text that is longer than the model has seen.
         """
+        check_text(text)
         if top < 1:
             raise ConfigError(f"expected a number of candidates of 1 or more, found {top}")
         lines = [line.split(MARK) for line in text.split("\n")]

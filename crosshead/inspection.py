@@ -17,9 +17,11 @@ from crosshead.attention.masks import Mask, allowed
 from crosshead.data.batching import collate
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.files import atomic_write
+from crosshead.filler import Filler
 from crosshead.pictures import new_figure, rendered
 from crosshead.pipelines import Translator
 from crosshead.vocabulary import EOS
+from crosshead.writer import Writer
 
 MOST_DRAWN = 500
 """Pieces on an axis: each takes a third of an inch, and a picture has its bounds."""
@@ -67,14 +69,19 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
 
 def cross_attention(
-    translator: Translator, source: str, target: str | None = None
+    translator: Translator | Writer | Filler, source: str, target: str | None = None
 ) -> CrossAttention:
     """The cross-attention of a translation: of `target`, or of the model's own where none is given.
 
     The target is fed as a whole, as in training; decoding step by step gives the same weights. The
-    model sees no white space around the two lines, as in translation. Raises what
-    `Translator.examples` raises.
+    model sees no white space around the two lines, as in translation. Raises `UserError` for a
+    model without a source, or without attention to it, and what `Translator.examples` raises.
     """
+    if not isinstance(translator, Translator):
+        raise UserError(
+            f"this model {translator.does}: it has no source to attend to; `record_attention` "
+            "records the attention weights of any model"
+        )
     bundle = translator.bundle
     if target is None:
         target = translator.translate([source])[0][0].text

@@ -134,6 +134,8 @@ def test_what_cannot_be_filled(filler: Filler) -> None:
         filler.fill("to [MASK]", top=0)
     with pytest.raises(DataError, match="has 23 tokens, and the model has seen 16"):
         filler.fill("to be or not to be to[MASK]"[:20] + "[MASK]")
+    with pytest.raises(TypeError, match="expected a text, its lines in one string, found list"):
+        filler.fill(["to [MASK]"])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["characters", "bytes", "bpe"])

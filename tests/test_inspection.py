@@ -34,6 +34,7 @@ from crosshead.inspection import (
 )
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines import Translator, load
+from crosshead.writer import Writer
 
 STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
 SHAPE = TransformerConfig(encoder_layers=2, decoder_layers=3, d_model=8, d_ff=8, heads=2)
@@ -109,6 +110,12 @@ def test_without_a_target_it_is_that_of_the_translation(translator: Translator) 
 def test_cross_attention_refuses_what_is_too_long(translator: Translator) -> None:
     with pytest.raises(DataError, match="pair 1: its source has 10,001 tokens"):
         cross_attention(translator, "One. " * 2500, "Eins.")
+
+
+def test_cross_attention_refuses_a_model_without_a_source(translator: Translator) -> None:
+    writer = Writer(translator.bundle)
+    with pytest.raises(UserError, match=r"goes on with text: .*no source .*`record_attention`"):
+        cross_attention(writer, "a")
 
 
 def test_cross_attention_sees_no_white_space_around_lines(translator: Translator) -> None:

@@ -91,6 +91,12 @@ def test_a_beam_writes_what_is_at_least_as_probable(writer: Writer) -> None:
     assert log_prob(beam) >= log_prob(greedy) - 1e-9
 
 
+def test_what_is_no_text_is_refused(writer: Writer) -> None:
+    for call in (writer, writer.score):
+        with pytest.raises(TypeError, match="expected a text, its lines in one string, found list"):
+            call(["to be"])  # type: ignore[operator]
+
+
 def test_it_ends_before_what_it_is_to_stop_at(writer: Writer) -> None:
     whole = "".join(writer.write("to", length=60))
     stop = whole[20:23]

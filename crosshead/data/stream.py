@@ -24,8 +24,15 @@ _UNFINISHED = ("\ufffd", ESCAPE)
 """What text ends with where its last character may be spelled by the ids that follow as well."""
 
 
+def check_text(text: object) -> None:
+    """Raise `TypeError` for what is no text, a list of lines included."""
+    if not isinstance(text, str):
+        raise TypeError(f"expected a text, its lines in one string, found {type(text).__name__}")
+
+
 def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
-    """The ids of a text: those of its lines, EOS between them."""
+    """The ids of a text: those of its lines, EOS between them; raises `TypeError` for no text."""
+    check_text(text)
     lines = text.split("\n")
     parts: list[np.ndarray] = []
     for first in range(0, len(lines), _LINES):
