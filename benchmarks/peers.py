@@ -5,8 +5,9 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.attention.positions import sinusoidal
+from crosshead.attention.positions import SinusoidalPositions
 from crosshead.errors import UserError
+from crosshead.models.stack import added_positions
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.vocabulary import BOS, EOS, PAD
 
@@ -95,9 +96,14 @@ def marian_of(ours: Transformer, attention: str) -> MarianMTModel:
 
 
 def positions_of(config: TransformerConfig) -> Tensor:
-    """The table of the model's fixed positions, as long as the peers' tables."""
-    halves = config.positions == "sinusoidal-halves"
-    return sinusoidal(POSITIONS, config.d_model, pairing="halves" if halves else "interleaved")
+    """The table of the model's fixed positions, as long as the peers' tables.
+
+    Raises `UserError` for positions that are no such table: the peers have none of them.
+    """
+    positions = added_positions(config)
+    if not isinstance(positions, SinusoidalPositions):
+        raise UserError(f"positions {config.positions}: the peers know sinusoidal ones alone")
+    return positions(0, POSITIONS)
 
 
 def _fill_attention(theirs: nn.Module, ours: MultiHeadAttention) -> None:
