@@ -171,12 +171,12 @@ class Tokenizer(Protocol):
 def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
     """Learn a tokenizer from lines of text; the same lines give the same tokenizer.
 
-    As in `token_ids`, the white space around a line is no part of it.
-    A size that is not stated is `MOST_PIECES`. Raises `ConfigError` where the vocabulary does not
-    fit the text (with the largest or smallest size that does), and `DataError` where there is none.
+    The white space around a line is learned from as well: of pairs it is no part, and has been
+    taken away (`token_ids`). A size that is not stated is `MOST_PIECES`. Raises `ConfigError` where
+    the vocabulary does not fit the text (with the largest or smallest size that does), and
+    `DataError` where there is none.
     """
     size = MOST_PIECES if config.vocab_size is None else config.vocab_size
-    lines = (line.strip() for line in lines)
     if config.kind == "words":
         return WordTokenizer.train(lines, size, config.special)
     if config.kind == "characters":

@@ -4,12 +4,13 @@ What is chosen is written into the recipe of the run as a number, so that resumi
 do the same.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
+from typing import TypeVar
 
 from crosshead.data.batching import Epoch
 from crosshead.data.subword_training import VocabularyError
-from crosshead.data.text import ParallelText, Readable
+from crosshead.data.text import Readable
 from crosshead.data.tokenizers import (
     MOST_PIECES,
     Tokenizer,
@@ -17,6 +18,8 @@ from crosshead.data.tokenizers import (
     train_tokenizer,
 )
 from crosshead.training.recipe import Recipe, TrainConfig
+
+T = TypeVar("T")
 
 MOST_PAIRS = 1_000_000
 """A tokenizer is learned from no more than these, spread over the text: SentencePiece holds all of
@@ -38,15 +41,39 @@ def learn_tokenizers(
     Of a text of more than `MOST_PAIRS` pairs a sample is learned from.
     Raises `VocabularyError` where a size is stated and does not fit, or none fits both sides.
     """
+    joint = config.joint
+    config, (source, target) = _with_size(
+        config, lambda: vocabulary_size(text, joint=joint), lambda sized: _learned(sized, text)
+    )
+    return config, source, target
+
+
+def learn_tokenizer(
+    config: TokenizerConfig, lines: Sequence[str]
+) -> tuple[TokenizerConfig, Tokenizer]:
+    """The tokenizer of text by itself, learned from its lines: as `learn_tokenizers` of pairs.
+
+    The white space around a line is a part of the text, and learned from.
+    """
+    some = lines[:: _step(len(lines))]
+    return _with_size(
+        config,
+        lambda: _pieces(sum(len(line.split()) for line in lines)),
+        lambda sized: train_tokenizer(sized, some),
+    )
+
+
+def _with_size(
+    config: TokenizerConfig, size_of_text: Callable[[], int], learn: Callable[[TokenizerConfig], T]
+) -> tuple[TokenizerConfig, T]:
+    """What is learned with the size that is stated, or else with the nearest to the text's own."""
     if config.vocab_size is not None:
-        return config, *_learned(config, text)
-    size = MOST_PIECES
-    if config.kind in ("bpe", "unigram"):
-        size = vocabulary_size(text, joint=config.joint)
+        return config, learn(config)
+    size = size_of_text() if config.kind in ("bpe", "unigram") else MOST_PIECES
     for attempt in range(1, _TRIES + 1):
         chosen = config.model_copy(update={"vocab_size": size})
         try:
-            return chosen, *_learned(chosen, text)
+            return chosen, learn(chosen)
         except VocabularyError as error:
             if attempt == _TRIES:
                 raise
@@ -54,15 +81,6 @@ def learn_tokenizers(
             # are learned come on top.
             size = error.fits if error.fits < size else error.fits + size
     raise AssertionError("the last attempt returns or raises")
-
-
-def learn_tokenizer(
-    config: TokenizerConfig, lines: Sequence[str]
-) -> tuple[TokenizerConfig, Tokenizer]:
-    """The tokenizer of text by itself, learned from its lines: as `learn_tokenizers` of pairs."""
-    text = ParallelText(list(lines), [""] * len(lines), [])
-    config, tokenizer, _ = learn_tokenizers(config.model_copy(update={"joint": True}), text)
-    return config, tokenizer
 
 
 def vocabulary_size(text: Readable, *, joint: bool) -> int:
@@ -73,8 +91,12 @@ def vocabulary_size(text: Readable, *, joint: bool) -> int:
         for side in sides
         for line in side
     )
-    pieces = round((words if joint else words / 2) / _WORDS_A_PIECE, -2)
-    return int(min(max(pieces, _FEWEST_PIECES), MOST_PIECES))
+    return _pieces(words if joint else words / 2)
+
+
+def _pieces(words: float) -> int:
+    """For so many words, within bounds."""
+    return int(min(max(round(words / _WORDS_A_PIECE, -2), _FEWEST_PIECES), MOST_PIECES))
 
 
 def with_sizes(recipe: Recipe, tokenizer: TokenizerConfig, epoch: Epoch) -> Recipe:
@@ -116,4 +138,9 @@ def _learned(config: TokenizerConfig, text: Readable) -> tuple[Tokenizer, Tokeni
 def _sample(text: Readable, side: int) -> Iterator[str]:
     """The lines of a side that are learned from, at equal distances where not all are."""
     lines = chain.from_iterable(sides[side] for sides in text.chunks())
-    return islice(lines, 0, None, max(1, -(-len(text) // MOST_PAIRS)))
+    return (line.strip() for line in islice(lines, 0, None, _step(len(text))))
+
+
+def _step(lines: int) -> int:
+    """One in so many lines is learned from."""
+    return max(1, -(-lines // MOST_PAIRS))

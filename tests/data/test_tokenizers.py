@@ -271,15 +271,6 @@ def test_white_space_around_a_line_is_not_part_of_it(tokenizer: Tokenizer) -> No
     assert token_ids(tokenizer, spaced) == tokenizer.encode_lines([*LINES[:2], "", ""])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_learned_from_the_white_space_around_lines(kind: str) -> None:
-    values = {"kind": kind, "vocab_size": SIZES.get(kind, 1000)}
-    spaced = [f"\t{line} \u3000" for line in LINES]
-    learned = train_tokenizer(validate(TokenizerConfig, values), spaced)
-    every = list(range(learned.vocab_size))
-    assert learned.pieces(every) == make(kind).pieces(every)
-
-
 @pytest.mark.parametrize("joint", [True, False])
 def test_the_tokenizers_of_both_sides_come_back(joint: bool, tmp_path: Path) -> None:
     source = make("bpe")

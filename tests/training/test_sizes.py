@@ -10,6 +10,7 @@ from crosshead.data.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig
 from crosshead.training import sizes
 from crosshead.training.recipe import TrainConfig, compose
 from crosshead.training.sizes import (
+    learn_tokenizer,
     learn_tokenizers,
     vocabulary_size,
     warmup_updates,
@@ -164,3 +165,28 @@ def test_a_large_text_is_learned_from_by_a_sample_spread_over_it(
 
 def spoken(tokenizer: Tokenizer, line: str) -> str:
     return tokenizer.decode(tokenizer.encode(line))
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "words", "characters", "bytes"])
+def test_of_pairs_nothing_is_learned_from_the_white_space_around_lines(kind: str) -> None:
+    lines = sentences(300)
+    spaced = [f"\t{line} \u3000" for line in lines]
+    config = TokenizerConfig(kind=kind)
+    _, learned, _ = learn_tokenizers(config, parallel(spaced, spaced))
+    _, plain, _ = learn_tokenizers(config, parallel(lines, lines))
+    every = list(range(learned.vocab_size))
+    assert learned.pieces(every) == plain.pieces(every)
+
+
+@pytest.mark.parametrize("kind", ["words", "characters"])
+def test_of_a_text_the_white_space_around_lines_is_a_part(kind: str) -> None:
+    """As the tabs of code, which stand nowhere else."""
+    code = ["def f(x):", "\treturn x", "", "\t\tpass "]
+    _, learned = learn_tokenizer(TokenizerConfig(kind=kind), code)
+    for line in code:
+        assert learned.decode(learned.encode(line)) == line
+
+
+def test_a_text_on_one_line_has_a_vocabulary_for_all_its_words() -> None:
+    config, learned = learn_tokenizer(TokenizerConfig(), [" ".join(sentences(8000))])
+    assert config.vocab_size == learned.vocab_size == 800  # of 64,000 words
