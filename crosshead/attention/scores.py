@@ -253,7 +253,8 @@ def _hidden_sums(
     query: Float[Tensor, "B H Q A"], key: Float[Tensor, "#B H K A"], v: Float[Tensor, "H A"]
 ) -> Float[Tensor, "B H Q K"]:
     """v^T tanh(query + key) for every pair."""
-    # In place, so that of the largest tensor here one copy is kept for backwards, not two.
-    hidden = (query.unsqueeze(-2) + key.unsqueeze(-3)).tanh_()
+    # Of the largest tensor here one copy is kept for backwards, not three: tanh in place, and a sum
+    # in the order of its axes, which `flatten` then need not copy.
+    hidden = (query.contiguous().unsqueeze(-2) + key.contiguous().unsqueeze(-3)).tanh_()
     scores = hidden.flatten(2, 3) @ v.unsqueeze(-1)
     return scores.view(hidden.shape[:-1])

@@ -150,6 +150,15 @@ class StackConfig(ModelConfig):
         """The number of learned positions; None for the others."""
         return (self.max_length or LEARNED) if self.positions == "learned" else None
 
+    def kept_of_a_pair(self) -> int:
+        """How many numbers attention keeps of a query and a key for the way back.
+
+        The weight, twice more where some are dropped, and what a score with a hidden layer has in
+        it.
+        """
+        hidden = self.key_width if self.score in ("additive", "concat") else 0
+        return (3 if self.attention_dropout else 1) + hidden
+
     def inner_vectors(self) -> int:
         """How many of width `d_ff` the feed-forward network keeps for the way back."""
         return 1 + (self.activation != "relu") + 2 * (self.activation_dropout > 0)

@@ -48,7 +48,7 @@ class TextStackConfig(StackConfig):
         layer = (8 + 2 * (self.dropout > 0)) * width + self.inner_vectors() * self.d_ff
         ends = (1 + (self.dropout > 0) + (self.norm == "pre")) * width
         block = shape.rows * self.heads * shape.target * scored_keys(self, shape.target) * weights
-        copies = 3 if self.attention_dropout else 1
+        copies = self.kept_of_a_pair()
         if recompute:
             vectors = self.layers * width + layer
             return Numbers(tokens * (ends + vectors), (copies + 2) * block, block)

@@ -73,7 +73,7 @@ class TransformerConfig(StackConfig):
         ends = (source + target) * (1 + drops + (self.norm == "pre")) * width
 
         heads = self.heads if weights else 0
-        copies = 3 if self.attention_dropout else 1
+        copies = self.kept_of_a_pair()
         look, write = (heads * n * scored_keys(self, n) for n in (source, target))
         cross = heads * target * source
         block = rows * max(look, write, cross)

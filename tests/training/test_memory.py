@@ -111,6 +111,9 @@ def kept_bytes(config: TransformerConfig, shape: Shape) -> int:
         {"activation": "gelu"},
         {"activation_dropout": 0.1},
         {"attention_dropout": 0.1},
+        {"score": "additive"},
+        {"score": "concat", "d_key": 8},
+        {"score": "general"},
     ],
 )
 def test_what_is_counted_is_what_autograd_keeps(changes: dict[str, object], layers: int) -> None:
