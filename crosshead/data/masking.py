@@ -52,10 +52,10 @@ class MaskedWindows:
     def collate(self, rows: Sequence[int]) -> Batch:
         """Some windows with tokens hidden, and these tokens where they belong: else padding."""
         tokens = self.windows.collate(rows).target_output.numpy()
+        lengths = (tokens != PAD).sum(axis=1).tolist()
         wanted = np.full_like(tokens, PAD)
-        for place, row in enumerate(rows):
+        for place, (row, length) in enumerate(zip(rows, lengths, strict=True)):
             rng = np.random.default_rng([*self.drawn, row])
-            length = int(self.lengths[row, 0])
             chosen = rng.permutation(length)[: max(1, round(SHARE * length))]
             wanted[place, chosen] = tokens[place, chosen]
             others = rng.integers(UNK + 1, self.vocabulary, len(chosen))

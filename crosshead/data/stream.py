@@ -170,10 +170,7 @@ class Windows:
     @property
     def lengths(self) -> np.ndarray:
         """The ids that each window predicts: an `n 1` array."""
-        predicted = max(0, len(self.ids) - 1 - self.first)
-        whole, rest = divmod(predicted, self.context)
-        lengths = [self.context] * whole + [rest] * bool(rest)
-        return np.array(lengths, dtype=np.int64).reshape(-1, 1)
+        return self._lengths(np.arange(-(-self._predicted // self.context))).reshape(-1, 1)
 
     def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
         """The windows in an order drawn from (seed, epoch), as many at a time as the budget holds.
@@ -189,7 +186,7 @@ class Windows:
 
     def collate(self, rows: Sequence[int]) -> Batch:
         """Some windows and, at each position, the id that follows; shorter ones are padded."""
-        lengths = self.lengths[rows, 0]
+        lengths = self._lengths(np.array(rows))  # of these alone: an epoch may have millions
         inputs = np.full((2, len(rows), int(lengths.max())), PAD, dtype=np.int64)
         for number, (row, length) in enumerate(zip(rows, lengths.tolist(), strict=True)):
             begin = self.first + row * self.context
@@ -201,7 +198,16 @@ class Windows:
 
     def tokens(self, row: int) -> str:
         """How many ids a window predicts."""
-        return f"{self.lengths[row, 0]:,}"
+        return f"{int(self._lengths(np.array(row))):,}"
+
+    @property
+    def _predicted(self) -> int:
+        """How many ids all windows predict together."""
+        return max(0, len(self.ids) - 1 - self.first)
+
+    def _lengths(self, rows: np.ndarray) -> np.ndarray:
+        """The ids that some windows predict: all are as long but the last."""
+        return np.minimum(self.context, self._predicted - self.context * rows)
 
     def _cut(self, order: np.ndarray, max_tokens: int) -> Plan:
         rows = max(1, max_tokens // self.context)
