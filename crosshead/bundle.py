@@ -13,7 +13,7 @@ import shlex
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import safetensors.torch
 import torch
@@ -129,6 +129,34 @@ class Bundle:
         if self.config.task != "translation":
             return Specials(EOS, NOTHING, tuple(sorted(forbidden)))
         return Specials(self.config.model.start_token, EOS, tuple(sorted(forbidden)))
+
+
+class Pipeline:
+    """A bundle as a function on text: what all of them are."""
+
+    does: ClassVar[str]
+    """What one does, in a clause."""
+    verb: ClassVar[str]
+    """The command that does it."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self.tokenizer = bundle.target_tokenizer
+
+    @property
+    def model(self) -> Model:
+        """The bundle's model, a plain `torch.nn.Module`."""
+        return self.bundle.model
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    @property
+    def context(self) -> int:
+        """The tokens that the model saw at once in training: of sources, or of text by itself."""
+        return self.bundle.config.longest_source
 
 
 def build_model(config: AnyConfig, source_vocabulary: int, target_vocabulary: int) -> Model:

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from crosshead.bundle import Bundle
+from crosshead.bundle import Pipeline
 from crosshead.data.masking import MaskedWindows
 from crosshead.data.stream import Stream, Windows, check_text, fill_line, pieces_of
 from crosshead.data.symbols import GapError
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
-from crosshead.models.base import Model
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
 MARK = "[MASK]"
@@ -51,32 +50,13 @@ class ScoredMasks:
     tokenizer: Tokenizer
 
 
-class Filler:
+class Filler(Pipeline):
     """Finds the tokens that are hidden in a text, each behind a `[MASK]`.
 
     A call takes a text and returns it filled; `fill` says more about each mark.
     """
 
     does, verb = "finds what is hidden in a text", "fill"
-
-    def __init__(self, bundle: Bundle) -> None:
-        self.bundle = bundle
-        self.tokenizer = bundle.target_tokenizer
-
-    @property
-    def model(self) -> Model:
-        """The bundle's model."""
-        return self.bundle.model
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return next(self.model.parameters()).device
-
-    @property
-    def context(self) -> int:
-        """The tokens that the model sees at once, as it did in training."""
-        return self.bundle.config.longest_source
 
     def __call__(self, text: str) -> str:
         """The text with the most probable token in the place of each `[MASK]`."""

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from crosshead.batched_search import search_all
-from crosshead.bundle import Bundle, load_bundle
+from crosshead.bundle import Pipeline, load_bundle
 from crosshead.config import nearest
 from crosshead.data.batching import Batch, Example, collate, example_lengths, plan_in_order
 from crosshead.data.tokenizers import token_ids
@@ -24,7 +24,7 @@ from crosshead.sentences import join_parts, longest_stretch, split_long, split_s
 from crosshead.vocabulary import EOS
 from crosshead.writer import Writer
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Pipeline)
 
 MARGIN = 1.2
 """How far beyond the longest source of training a single sentence is still translated in one."""
@@ -120,7 +120,7 @@ def load_as(
     return found
 
 
-class Translator:
+class Translator(Pipeline):
     """Translates lines of raw text with a bundle's model.
 
     A call takes a text or a list of lines and returns the like, searched as the bundle says;
@@ -130,18 +130,10 @@ class Translator:
 
     does, verb = "translates", "translate"
 
-    def __init__(self, bundle: Bundle) -> None:
-        self.bundle = bundle
-
     @property
     def model(self) -> SequenceModel:
         """The bundle's model."""
         return decodable(self.bundle.model)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return next(self.model.parameters()).device
 
     @property
     def reach(self) -> int:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from crosshead.bundle import Bundle
+from crosshead.bundle import Pipeline
 from crosshead.data.stream import RunningText, Stream, encode_text
 from crosshead.data.tokenizers import Tokenizer
 from crosshead.decoding.search import DecodeConfig, search, stream
@@ -37,7 +37,7 @@ class ScoredText:
     tokenizer: Tokenizer
 
 
-class Writer:
+class Writer(Pipeline):
     """Goes on with a text.
 
     A call takes a prompt and returns it with what the model writes behind it, as the bundle says:
@@ -47,24 +47,10 @@ class Writer:
 
     does, verb = "goes on with text", "generate"
 
-    def __init__(self, bundle: Bundle) -> None:
-        self.bundle = bundle
-        self.tokenizer = bundle.target_tokenizer
-
     @property
     def model(self) -> SequenceModel:
         """The bundle's model."""
         return decodable(self.bundle.model)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return next(self.model.parameters()).device
-
-    @property
-    def context(self) -> int:
-        """The tokens that the model sees at once, as it did in training."""
-        return self.bundle.config.longest_source
 
     def __call__(self, prompt: str = "", length: int = LENGTH) -> str:
         """The prompt and `length` tokens that follow it."""
