@@ -335,6 +335,7 @@ def test_attention_and_activation_dropout_are_options() -> None:
 # Depth
 
 
+@pytest.mark.slow
 def test_training_at_the_depth_of_base_does_not_diverge() -> None:
     """6 + 6 post-norm layers on a copy task, with Adam and Eq. 3, past the peak of its rate.
 
