@@ -1,11 +1,34 @@
-"""What every test shares: one thread a process, and the data sets beside the checkout."""
+"""What every test shares: a core, one thread a process, and the data sets beside the checkout."""
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+"""All that there are, where the system tells."""
+
+
+def pytest_configure() -> None:
+    """A core for each of several workers: threads of programs side by side wait for each other."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if CORES and worker is not None:
+        os.sched_setaffinity(0, {CORES[int(worker.removeprefix("gw")) % len(CORES)]})
+
+
+@pytest.fixture
+def all_cores() -> Iterator[None]:
+    """All cores for a test that starts several processes or asks how many there are."""
+    if not CORES:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, CORES)
+    yield
+    os.sched_setaffinity(0, before)
 
 
 @pytest.fixture(autouse=True)

@@ -60,14 +60,6 @@ def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def on_one_core() -> None:
-    """Leave the other cores to the tests beside this one: threads of both would wait in turns."""
-    if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
-        os.sched_setaffinity(0, {cores[int(worker) % len(cores)]})
-
-
 def run(block: Block, page: Path, namespace: dict[str, Any]) -> None:
     """Run one block in the current folder; its error tells the page and the line."""
     where = f"{page.name}:{block.line}"
@@ -86,7 +78,6 @@ def run(block: Block, page: Path, namespace: dict[str, Any]) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        preexec_fn=on_one_core,
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, f"{where} exits with {done.returncode}:\n{said}"

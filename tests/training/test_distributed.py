@@ -29,6 +29,8 @@ from crosshead.training.recipe import compose
 from crosshead.training.run import train
 from tests.training.runs import SMALL, Remembering, logged, own_text, recipe_for
 
+pytestmark = pytest.mark.usefixtures("all_cores")
+
 ROOT = Path(__file__).parent.parent.parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
 
