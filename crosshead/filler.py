@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from crosshead.bundle import Pipeline
-from crosshead.data.masking import MaskedWindows
+from crosshead.data.masking import SHARE, MaskedWindows
 from crosshead.data.stream import Stream, Windows, check_text, fill_line, pieces_of
 from crosshead.data.symbols import GapError
 from crosshead.data.tokenizers import Tokenizer
@@ -119,7 +119,7 @@ class Filler(Pipeline):
             batch = windows.collate(rows.tolist()).to(self.device)
             logits = self.model(*batch.inputs).float()
             found += _window_scores(logits, batch.target_output)
-        return ScoredMasks(found, f"context:{self.context}|hidden:0.15", self.tokenizer)
+        return ScoredMasks(found, f"context:{self.context}|hidden:{SHARE:g}", self.tokenizer)
 
     def _marked(self, lines: Sequence[Sequence[str]]) -> np.ndarray:
         """The ids of a text between two ends of lines, a mark between each two parts of a line."""
