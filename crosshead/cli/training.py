@@ -25,7 +25,11 @@ def train(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where run and bundle are written.")],
     recipe: Annotated[
         str | None,
-        typer.Argument(metavar="RECIPE", help="A TOML file, or a name of those that ship."),
+        typer.Argument(
+            metavar="RECIPE",
+            help="A TOML file, or one that ships: multi30k, quickstart, tinyshakespeare, "
+            "tinyshakespeare-long.",
+        ),
     ] = None,
     source: Annotated[
         Files, typer.Option(metavar="F", help="Source sentences, one a line; repeatable.")
