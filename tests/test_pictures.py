@@ -32,12 +32,12 @@ def test_a_missing_matplotlib_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (ImportError("x.so: failed to map\nsegment"), r"loaded \(x\.so: failed to map segment\)$"),
+        (ImportError("x.so: failed to map\nsegment"), r"\(x\.so: failed to map segment\)$"),
         (
             ModuleNotFoundError("No module named 'PIL'", name="PIL"),
-            r"loaded \(No module named 'PIL'",
+            r"\(No module named 'PIL'",
         ),
-        (MemoryError(), r"loaded \(MemoryError\)$"),
+        (MemoryError(), r"\(MemoryError\)$"),
     ],
 )
 def test_a_matplotlib_that_cannot_be_loaded_is_not_called_missing(
@@ -51,6 +51,21 @@ def test_a_matplotlib_that_cannot_be_loaded_is_not_called_missing(
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", failing)
-    with pytest.raises(UserError, match=rf"matplotlib cannot be {words}") as caught:
+    with pytest.raises(UserError, match=rf"matplotlib fails {words}") as caught:
         new_figure()
     assert "pip install" not in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [ImportError("backend.so: failed to map"), MemoryError()])
+def test_what_fails_as_it_is_drawn_is_said(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Matplotlib loads what draws a kind of picture when it is saved."""
+    figure = new_figure(figsize=(2, 1))
+
+    def failing(*rest: Any, **named: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(figure, "savefig", failing)
+    with pytest.raises(UserError, match=r"^no picture: matplotlib fails \("):
+        rendered(figure)

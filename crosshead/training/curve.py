@@ -6,34 +6,36 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.files import atomic_write
-from crosshead.pictures import new_figure, rendered
+from crosshead.pictures import drawing, new_figure, rendered
 
 
 def plot_curve(log: Path, picture: Path) -> None:
     """Draw the losses of training and validation, and BLEU where it was measured, as a PNG.
 
-    Raises `UserError` where matplotlib is missing or cannot be loaded, as under a limit of memory,
-    or the picture cannot be written.
+    Raises `UserError` where matplotlib is missing or fails, as under a limit of memory, or the
+    picture cannot be written.
     """
-    figure = new_figure(figsize=(7, 4))
     rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    losses = figure.subplots()
     trained = [row for row in rows if row["kind"] == "train"]
     valid = [row for row in rows if row["kind"] == "valid"]
-    losses.set_xlabel("update")
-    losses.set_ylabel("negative log-likelihood (nats per token)")
-    losses.grid(alpha=0.3)
-    lines = [
-        *_line(losses, trained, "nll", "training", "tab:blue"),
-        *_line(losses, valid, "nll", "validation", "tab:orange"),
-    ]
-    if valid and "bleu" in valid[0]:
-        scores = losses.twinx()
-        scores.set_ylabel("BLEU")
-        scores.set_ylim(bottom=0, top=max(1.0, 1.1 * max(row["bleu"] for row in valid)))
-        lines += _line(scores, valid, "bleu", "validation BLEU (right)", "tab:green")
-    figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
-    atomic_write(picture, rendered(figure))
+    with drawing():
+        figure = new_figure(figsize=(7, 4))
+        losses = figure.subplots()
+        losses.set_xlabel("update")
+        losses.set_ylabel("negative log-likelihood (nats per token)")
+        losses.grid(alpha=0.3)
+        lines = [
+            *_line(losses, trained, "nll", "training", "tab:blue"),
+            *_line(losses, valid, "nll", "validation", "tab:orange"),
+        ]
+        if valid and "bleu" in valid[0]:
+            scores = losses.twinx()
+            scores.set_ylabel("BLEU")
+            scores.set_ylim(bottom=0, top=max(1.0, 1.1 * max(row["bleu"] for row in valid)))
+            lines += _line(scores, valid, "bleu", "validation BLEU (right)", "tab:green")
+        figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
+        drawn = rendered(figure)
+    atomic_write(picture, drawn)
 
 
 def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color: str) -> list[Any]:
