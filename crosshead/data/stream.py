@@ -1,7 +1,7 @@
 """Text by itself: one stream of ids, and the windows of it that a model is trained on.
 
 A text is its lines, each but the last with EOS behind it: the end of a line is a token that every
-tokenizer has, and no piece of a vocabulary holds a line break. Only a line feed ends a line.
+tokenizer has, and encoding a line gives no piece with a line break. Only a line feed ends a line.
 """
 
 import hashlib
@@ -158,8 +158,9 @@ class Stream:
 class Windows:
     """An epoch of text: windows of `context` ids, of each of which the next one is predicted.
 
-    The windows follow each other without overlap from `first` on, so that every id from there is
-    predicted once; what is left at the end is a shorter one.
+    The windows follow each other without overlap, so that every id but the first of the text is
+    predicted once. The first window is of `first` ids, fewer than `context`, unless that is 0; what
+    is left at the end is a shorter one as well.
     """
 
     ids: np.ndarray
@@ -170,12 +171,14 @@ class Windows:
     @property
     def lengths(self) -> np.ndarray:
         """The ids that each window predicts: an `n 1` array."""
-        return self._lengths(np.arange(-(-self._predicted // self.context))).reshape(-1, 1)
+        count = -(-(len(self.ids) - 1 + self._short) // self.context)
+        begins, ends = self._bounds(np.arange(count))
+        return (ends - begins).reshape(-1, 1)
 
     def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
         """The windows in an order drawn from (seed, epoch), as many at a time as the budget holds.
 
-        The shorter one, if there is one, is among them like any other.
+        Shorter ones are among them like any other.
         """
         order = np.random.default_rng([seed, epoch]).permutation(len(self.lengths))
         return self._cut(order, max_tokens)
@@ -186,28 +189,28 @@ class Windows:
 
     def collate(self, rows: Sequence[int]) -> Batch:
         """Some windows and, at each position, the id that follows; shorter ones are padded."""
-        lengths = self._lengths(np.array(rows))  # of these alone: an epoch may have millions
-        inputs = np.full((2, len(rows), int(lengths.max())), PAD, dtype=np.int64)
-        for number, (row, length) in enumerate(zip(rows, lengths.tolist(), strict=True)):
-            begin = self.first + row * self.context
+        begins, ends = self._bounds(np.array(rows))  # of these alone: an epoch may have millions
+        inputs = np.full((2, len(rows), int((ends - begins).max())), PAD, dtype=np.int64)
+        for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
             for offset in (0, 1):
-                found = self.ids[begin + offset : begin + offset + length]
-                inputs[offset, number, :length] = found
+                inputs[offset, number, : end - begin] = self.ids[begin + offset : end + offset]
         tokens, following = torch.from_numpy(inputs)
         return Batch((tokens,), following)
 
     def tokens(self, row: int) -> str:
         """How many ids a window predicts."""
-        return f"{int(self._lengths(np.array(row))):,}"
+        begin, end = self._bounds(np.array(row))
+        return f"{int(end - begin):,}"
 
     @property
-    def _predicted(self) -> int:
-        """How many ids all windows predict together."""
-        return max(0, len(self.ids) - 1 - self.first)
+    def _short(self) -> int:
+        """By how many ids the first window is shorter than a whole one."""
+        return self.context - self.first if self.first else 0
 
-    def _lengths(self, rows: np.ndarray) -> np.ndarray:
-        """The ids that some windows predict: all are as long but the last."""
-        return np.minimum(self.context, self._predicted - self.context * rows)
+    def _bounds(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The places of the first id of some windows, and behind their last: one that follows."""
+        begins = rows * self.context - self._short
+        return np.maximum(begins, 0), np.minimum(begins + self.context, len(self.ids) - 1)
 
     def _cut(self, order: np.ndarray, max_tokens: int) -> Plan:
         rows = max(1, max_tokens // self.context)
@@ -215,6 +218,9 @@ class Windows:
 
 
 def epoch_windows(stream: Stream, context: int, seed: int, epoch: int) -> Windows:
-    """The windows of an epoch, which begin elsewhere in each: a function of (seed, epoch)."""
+    """The windows of an epoch, which begin elsewhere in each: a function of (seed, epoch).
+
+    A text that is no longer than a window is one.
+    """
     first = int(np.random.default_rng([seed, epoch, context]).integers(context))
-    return Windows(stream.ids, context, min(first, max(0, len(stream) - 2)))
+    return Windows(stream.ids, context, first if len(stream) - 1 > context else 0)

@@ -139,10 +139,13 @@ def test_an_end_of_line_in_a_gap_begins_a_line(tokenizer: Tokenizer) -> None:
     assert fill_line(tokenizer, ["", "", " b"], [EOS, index]) == f"\n{first} b"
 
 
-@pytest.mark.parametrize("first", [0, 3])
-@pytest.mark.parametrize("context", [1, 5, 22, 40])
+@pytest.mark.parametrize(
+    ("context", "first"), [(1, 0), (5, 0), (5, 3), (22, 0), (22, 3), (22, 21), (40, 0), (40, 3)]
+)
 def test_windows_predict_every_id_once(first: int, context: int) -> None:
     windows = Windows(IDS, context, first)
+    assert windows.lengths.max() <= context and windows.lengths.min() > 0
+    assert windows.lengths[0] == (first or min(context, len(IDS) - 1))
     seen: dict[int, int] = {}
     for rows in windows.plan(3 * context, seed=1, epoch=0):
         batch = windows.collate(rows.tolist())
@@ -153,7 +156,7 @@ def test_windows_predict_every_id_once(first: int, context: int) -> None:
             if after != PAD:
                 assert after == before + 1  # what follows in the text
                 seen[after] = seen.get(after, 0) + 1
-    assert seen == {int(index): 1 for index in IDS[first + 1 :]}
+    assert seen == {int(index): 1 for index in IDS[1:]}
 
 
 def test_a_batch_holds_as_many_windows_as_the_budget() -> None:
@@ -173,12 +176,20 @@ def test_epochs_are_in_another_order_from_another_beginning_and_can_be_repeated(
     assert sorted(orders[0]) == list(range(11))
 
 
-def test_a_text_shorter_than_a_window_is_one_window_in_every_epoch() -> None:
-    stream = Stream(np.array([7, 8], dtype=np.int32), 2)
+@pytest.mark.parametrize("length", [2, 40, 65])
+def test_a_text_no_longer_than_a_window_is_one_window_in_every_epoch(length: int) -> None:
+    stream = Stream(np.arange(7, 7 + length, dtype=np.int32), length)
     for epoch in range(10):
         windows = epoch_windows(stream, 64, 1, epoch)
-        assert windows.lengths.tolist() == [[1]]
-        assert windows.collate([0]).inputs[0].tolist() == [[7]]
+        assert windows.lengths.tolist() == [[length - 1]]
+        assert windows.collate([0]).inputs[0].tolist() == [list(range(7, 6 + length))]
+
+
+@pytest.mark.parametrize("length", [66, 100, 200])
+def test_of_a_text_little_longer_than_a_window_all_is_learned_in_every_epoch(length: int) -> None:
+    stream = Stream(np.arange(length, dtype=np.int32), length)
+    lengths = [epoch_windows(stream, 64, 1, epoch).lengths for epoch in range(10)]
+    assert {int(each.sum()) for each in lengths} == {length - 1}
 
 
 def test_in_order_is_the_order_of_the_text() -> None:
