@@ -74,8 +74,8 @@ class Layout(Fold):
         """The layout for a sequence of so many positions, every number known."""
 
     @abstractmethod
-    def keys_each(self, length: int) -> int:
-        """The number of keys that a query is scored against."""
+    def keys_each(self, length: int, *, causal: bool = False) -> int:
+        """The number of keys that a query is scored against, `causal` if none sees a later one."""
 
     @abstractmethod
     def positions(self, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
@@ -114,9 +114,9 @@ class Blocks(Layout):
         members = -(-length // self.step)
         return replace(self, block=min(self.block or members, members))
 
-    def keys_each(self, length: int) -> int:
-        """Those of a block, and of what it sees on both sides."""
-        return self.fitted(length)._size + self.before + self.after
+    def keys_each(self, length: int, *, causal: bool = False) -> int:
+        """Those of a block, and of what it sees on both sides, or before it."""
+        return self.fitted(length)._size + self.before + (0 if causal else self.after)
 
     def positions(self, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
         """Block by block, class by class."""
@@ -205,7 +205,7 @@ class Summaries(Layout):
         """It fits any length."""
         return self
 
-    def keys_each(self, length: int) -> int:
+    def keys_each(self, length: int, *, causal: bool = False) -> int:
         """Those of all stretches, the last one whole."""
         return -(-length // self.period) * self.columns
 

@@ -113,12 +113,15 @@ class Mask:
         batch, heads = self._sizes(batch, heads)
         return evaluated(self.predicate, self._reach(length), length, batch, heads, device)
 
-    def scored(self, length: int) -> int:
+    def scored(self, length: int, *, causal: bool = False) -> int:
         """The number of keys that a query is scored against, once evaluated over a sequence.
 
-        Of blocks, some may yet be cut off where nobody may see them.
+        Of blocks, those after a query's own are cut off where, as is said of `causal`, nobody sees
+        a later key.
         """
-        return self._seen(length) if self._in_blocks(length) else length
+        if not self._in_blocks(length):
+            return length
+        return _keys_of(self._reach(length), length, causal=causal)
 
     def evaluate(
         self,
@@ -153,8 +156,8 @@ class Mask:
         return bool(self.reaches) and self._seen(length) * WORTH <= length
 
 
-def _keys_of(reach: Reach, length: int) -> int:
-    return sum(layout.keys_each(length) for layout in reach)
+def _keys_of(reach: Reach, length: int, *, causal: bool = False) -> int:
+    return sum(layout.keys_each(length, causal=causal) for layout in reach)
 
 
 def _size(of: str, known: int | None, given: int | None) -> int | None:

@@ -289,10 +289,14 @@ def attention_of(config: StackConfig, gain: float, parts: Parts) -> MultiHeadAtt
 
 def self_mask(config: StackConfig, among: Mask) -> Mask:
     """Whom a position attends to in self-attention: of those it may, the ones in its pattern."""
+    pattern = _pattern(config)
+    return among if pattern is None else among & pattern
+
+
+def _pattern(config: StackConfig) -> Mask | None:
+    """The mask of the pattern, as it is without any other; None for that of all pairs."""
     used, pattern = _PATTERNS[config.pattern]
-    if pattern is None:
-        return among
-    return among & pattern(*(getattr(config, name) for name in used))
+    return None if pattern is None else pattern(*(getattr(config, name) for name in used))
 
 
 def causal_mask(
@@ -320,14 +324,14 @@ def reach_back(config: StackConfig) -> int | None:
     return config.radius * (config.dilation or 1)
 
 
-def scored_keys(config: StackConfig, length: int) -> int:
-    """The number of keys that a query of self-attention is scored against at least.
+def scored_keys(config: StackConfig, length: int, *, causal: bool) -> int:
+    """The number of keys that a query of self-attention is scored against.
 
-    For what a sequence of so many positions takes of memory: all of them, or those of blocks, of
-    which `causal` may cut off half.
+    For what a sequence of so many positions takes of memory: all of them, or those of blocks, fewer
+    in attention that is `causal`.
     """
-    keys = self_mask(config, causal).scored(length)
-    return keys if keys == length else keys // 2
+    mask = _pattern(config)
+    return length if mask is None else mask.scored(length, causal=causal)
 
 
 _PATTERNS: dict[str, tuple[tuple[str, ...], Callable[..., Mask] | None]] = {

@@ -47,7 +47,8 @@ class TextStackConfig(StackConfig):
         width, tokens = self.d_model, shape.rows * shape.target
         layer = (8 + 2 * (self.dropout > 0)) * width + self.inner_vectors() * self.d_ff
         ends = (1 + (self.dropout > 0) + (self.norm == "pre")) * width
-        block = shape.rows * self.heads * shape.target * scored_keys(self, shape.target) * weights
+        keys = scored_keys(self, shape.target, causal=self.task == "language")
+        block = shape.rows * self.heads * shape.target * keys * weights
         copies = self.kept_of_a_pair()
         if recompute:
             vectors = self.layers * width + layer

@@ -74,7 +74,8 @@ class TransformerConfig(StackConfig):
 
         heads = self.heads if weights else 0
         copies = self.kept_of_a_pair()
-        look, write = (heads * n * scored_keys(self, n) for n in (source, target))
+        look = heads * source * scored_keys(self, source, causal=False)
+        write = heads * target * scored_keys(self, target, causal=True)
         cross = heads * target * source
         block = rows * max(look, write, cross)
         if recompute:  # all inputs, and one layer at a time; the memory's keys and values are too

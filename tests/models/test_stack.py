@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from crosshead.attention.masks import causal
+from crosshead.attention.blocks import BlockedMask
+from crosshead.attention.masks import allowed, causal
 from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import (
     branch_gain,
@@ -53,8 +54,19 @@ def test_no_position_sees_further_back_than_it_reaches(pattern: str) -> None:
     assert furthest == reach if reach is not None else furthest >= 36
 
 
-def test_a_pattern_scores_fewer_keys_of_a_long_sequence() -> None:
-    assert scored_keys(config_of("full"), 4096) == 4096
-    for pattern in ("window", "dilated", "fixed"):
-        assert scored_keys(config_of(pattern), 4096) < 4096 // 2, pattern
-        assert scored_keys(config_of(pattern), 8) == 8, pattern
+@pytest.mark.parametrize("length", [8, 300, 1000])
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("after", [True, False])
+def test_as_many_keys_are_counted_as_are_scored(pattern: str, length: int, after: bool) -> None:
+    config = config_of(pattern)
+    among = allowed(torch.ones(length, length).bool()) if after else causal
+    mask = self_mask(config, among).evaluate(length, length)
+    scored = (
+        sum(part.addend.shape[-1] for part in mask.parts)
+        if isinstance(mask, BlockedMask)
+        else mask.shape[-1]
+    )
+    counted = scored_keys(config, length, causal=not after)
+    # A stretch that is not whole, or a class, may be cut off at its end.
+    assert scored <= counted <= scored + 4
+    assert counted < length // 2 or length == 8 or pattern == "full"

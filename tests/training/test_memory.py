@@ -58,8 +58,15 @@ SETTINGS = [
     ("text", "more", "rows"),
     [
         ("en", ["precision=float32", "max_updates=4"], 61),
-        ("en", ["precision=float32", "max_updates=4", "accumulate=4"], 16),
-        ("en", ["precision=float32", "max_updates=4", "recompute=true"], 61),
+        pytest.param(
+            "en", ["precision=float32", "max_updates=4", "accumulate=4"], 16, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "en",
+            ["precision=float32", "max_updates=4", "recompute=true"],
+            61,
+            marks=pytest.mark.slow,
+        ),
         # Of many shapes, since each has kernels of its own.
         ("mixed", ["precision=bfloat16", "max_updates=20"], 61),
     ],
@@ -143,7 +150,8 @@ def test_of_a_pattern_no_more_is_certain_than_autograd_keeps(pattern: dict[str, 
     config = compose("tiny").model.model_copy(update=pattern)
     full = compose("tiny").model
     counted = batch_bytes(config, shape, MACHINE, recompute=False)
-    assert counted - backwards < kept_bytes(config, shape)
+    kept = kept_bytes(config, shape)
+    assert 0.75 * kept < counted - backwards < kept  # blocks repeat keys and values
     assert counted < 0.75 * batch_bytes(full, shape, MACHINE, recompute=False)
 
 
