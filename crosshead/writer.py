@@ -151,8 +151,7 @@ class Writer(Pipeline):
             logits, following = model.logits(features[0]).float(), ids[0, begin + 1 : end + 1]
             losses.append(float(F.cross_entropy(logits, following, reduction="sum")))
             ends.append(end)
-        remembered = "own" if memory is None else memory
-        return self._scored(text, losses, ends, f"memory:{remembered}")
+        return self._scored(text, losses, ends, f"memory:{state.memory}")
 
     def _scored(
         self, text: Stream, losses: Sequence[float], ends: Sequence[int], how: str

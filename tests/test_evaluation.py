@@ -124,7 +124,7 @@ def test_a_text_of_coins_has_a_bit_for_each() -> None:
 def test_the_scores_of_a_text_are_of_its_sums() -> None:
     """Perplexity to the power of the tokens is two to the power of the bits."""
     windows = [(7.5, 4, 9), (2.25, 3, 3), (6.0, 4, 11)]
-    rate, bits = text_scores(ScoredText(windows, 2, "memory:own", BYTES))
+    rate, bits = text_scores(ScoredText(windows, 2, "memory:8", BYTES))
     nats, tokens, characters = (sum(column) for column in zip(*windows, strict=True))
     assert rate.value == pytest.approx(math.exp(nats / tokens))
     assert bits.value == pytest.approx(nats / math.log(2) / characters)
@@ -133,9 +133,9 @@ def test_the_scores_of_a_text_are_of_its_sums() -> None:
     for score, unit in ((rate, "token"), (bits, "character")):
         assert score.low < score.value < score.high
         assert score.signature.startswith(
-            f"per:{unit}|bs:1000|seed:12345|memory:own|unknown:2|tok:bytes|vocab:260|version:"
+            f"per:{unit}|bs:1000|seed:12345|memory:8|unknown:2|tok:bytes|vocab:260|version:"
         )
-    [alone, _] = text_scores(ScoredText(windows[:1], 0, "memory:own", BYTES))
+    [alone, _] = text_scores(ScoredText(windows[:1], 0, "memory:8", BYTES))
     assert alone.low == alone.value == alone.high
 
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_scored_is_one_line() -> None:
     with pytest.raises(DataError, match="the test set is empty"):
         perplexity([], BYTES)
     with pytest.raises(DataError, match="a token at the least has to follow another"):
-        text_scores(ScoredText([], 0, "memory:own", BYTES))
+        text_scores(ScoredText([], 0, "memory:8", BYTES))
     with pytest.raises(ConfigError, match="two systems or more"):
         compare({"one": ["a"]}, ["a"])
     with pytest.raises(ConfigError, match="unknown metric 'blue'; did you mean 'bleu'"):

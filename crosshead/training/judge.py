@@ -144,12 +144,19 @@ class TextJudge(Judge[TextCorpus]):
         return f"windows of {self.corpus.context:,} tokens"
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:
-        """The loss of all validation text, each window by itself, and bits per character."""
-        self.bundle_of(weights)
-        windows = Windows(self.corpus.valid.ids, self.corpus.context)
-        plan = windows.in_order(self.recipe.train.batch_tokens)
-        loss, nll = self._losses(windows.collate(rows.tolist()) for rows in plan)
-        valid = self.corpus.valid
+        """The loss of all validation text, and bits per character.
+
+        Each window is by itself; a model that remembers reads on, and its loss is not smoothed.
+        """
+        bundle, valid = self.bundle_of(weights), self.corpus.valid
+        if isinstance(bundle.model, RememberingModel):
+            found = Writer(bundle).score_ids(valid, progress=lambda share: self._check())
+            nll = sum(nats for nats, _, _ in found.windows) / (len(valid) - 1)
+            loss = nll
+        else:
+            windows = Windows(valid.ids, self.corpus.context)
+            plan = windows.in_order(self.recipe.train.batch_tokens)
+            loss, nll = self._losses(windows.collate(rows.tolist()) for rows in plan)
         bits = bits_per_character(nll * (len(valid) - 1), valid.characters)
         return Validation(loss, nll, {"bits_per_character": bits})
 

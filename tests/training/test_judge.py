@@ -163,7 +163,9 @@ def test_a_model_with_a_memory_is_judged_at_the_end_as_it_reads_on(tmp_path: Pat
     judge = text_judge(tmp_path, WRITTEN[:200], "characters", *memory)
     assert judge.how() == "read on, with its memory"
     bits = judge.scores(weights(judge, 1))[1]
-    assert "|memory:own|" in bits.signature
+    assert "|memory:8|" in bits.signature
+    found = judge.validate(weights(judge, 1))
+    assert bits.value == pytest.approx(found.others["bits_per_character"], rel=1e-5)
     assert "|stride:16|" in plain.scores(weights(plain, 1))[1].signature
 
 
