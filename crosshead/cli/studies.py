@@ -24,8 +24,12 @@ def study(
         bool, typer.Option("--quick", help="The same code at a size that takes seconds.")
     ] = False,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where NAME.md, .json and .png are written.")
-    ] = Path("studies"),
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where NAME.md, .json and .png are written: studies, or studies/quick by default.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="S", min=0, help="Of all random choices.")] = 1,
     threads: ThreadsOption = None,
 ) -> None:
@@ -44,6 +48,8 @@ def study(
         put(table([[each.name, each.title] for each in STUDIES.values()]))
         return
     studies = chosen(name)
+    # What was made in hours is not replaced by what takes seconds.
+    out = out or (Path("studies") / "quick" if quick else Path("studies"))
     make_directory(out)  # before anything takes minutes
     if threads is not None:
         choose_threads(threads)

@@ -22,6 +22,7 @@ from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines import Translator, load_as
 from crosshead.studies.lexicon import VOCABULARY, as_text, sentences, translated
+from crosshead.studies.sources import digest
 from crosshead.studies.study import Say
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.recipe import Recipe, compose
@@ -153,8 +154,8 @@ def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
 
 
 def run_name(model: AnyConfig, seed: int) -> str:
-    """What the run of a model from a seed is called: the same where it is the same model."""
-    told = hashlib.sha256(model.model_dump_json().encode()).hexdigest()[:8]
+    """What the run of a model from a seed is called: the same by the same code alone."""
+    told = hashlib.sha256(f"{digest()} {model.model_dump_json()}".encode()).hexdigest()[:8]
     return f"{model.architecture}-{told}-{seed}"
 
 

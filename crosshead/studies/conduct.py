@@ -14,7 +14,7 @@ from crosshead import __version__
 from crosshead.devices import available_cores
 from crosshead.errors import UserError
 from crosshead.files import atomic_write_all, make_directory
-from crosshead.pictures import new_figure, rendered
+from crosshead.pictures import drawing, new_figure, rendered
 from crosshead.studies.study import Result, Say, Study, Table, Verdict, judge, number
 from crosshead.training.hardware import instruction_sets
 from crosshead.training.log import counted
@@ -129,10 +129,11 @@ def write(record: Record, directory: Path, say: Say) -> list[Path]:
 
 
 def picture(record: Record) -> bytes:
-    """The picture of a result, as a PNG; raises `UserError` where matplotlib is missing."""
-    figure = new_figure(figsize=(8, 3.6))
-    record.result.draw(figure)
-    return rendered(figure, dpi=90)
+    """The picture of a result, a PNG; raises `UserError` where matplotlib is missing or fails."""
+    with drawing():
+        figure = new_figure(figsize=(8, 3.6))
+        record.result.draw(figure)
+        return rendered(figure, dpi=90)
 
 
 def as_json(record: Record) -> str:

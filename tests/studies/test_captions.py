@@ -65,9 +65,12 @@ def test_a_run_is_trained_once_and_gone_on_with_where_it_ended(
         trained(corpus, "a", corpus.recipe(SHAPE, 2))
 
 
-def test_runs_have_names_of_their_own() -> None:
-    names = {run_name(transformer(heads), seed) for heads in (1, 4) for seed in (1, 2)}
+def test_runs_have_names_of_their_own_and_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [(heads, seed) for heads in (1, 4) for seed in (1, 2)]
+    names = {run_name(transformer(heads), seed) for heads, seed in runs}
     assert len(names) == 4
+    monkeypatch.setattr(captions, "digest", lambda: "another")
+    assert not names & {run_name(transformer(heads), seed) for heads, seed in runs}
 
 
 def test_captions_that_are_not_there_are_one_line(
