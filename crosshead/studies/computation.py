@@ -1,5 +1,6 @@
 """What a computation's graph says: what is in sequence, how far gradients reach, what is kept."""
 
+import math
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -10,13 +11,14 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 
 
-def products_in_sequence(output: Tensor) -> int:
+def products_in_sequence(output: Tensor, start: Tensor | None = None) -> int:
     """The longest chain of matrix products in the graph that an output was computed by.
 
-    Along autograd's graph, whose nodes are the operations of the way there.
+    Along autograd's graph, whose nodes are the operations of the way there: from anywhere, or from
+    the leaf `start`. Raises `ValueError` where no way leads there.
     """
     assert output.grad_fn is not None
-    longest: dict[Node, int] = {}
+    longest: dict[Node, float] = {}
     stack = [output.grad_fn]
     while stack:
         node = stack[-1]
@@ -26,9 +28,14 @@ def products_in_sequence(output: Tensor) -> int:
             stack.extend(waiting)
         else:
             is_product = any(word in node.name() for word in ("Addmm", "MmBack", "BmmBack"))
-            longest[node] = is_product + max((longest[each] for each in before), default=0)
+            begins = start is None or getattr(node, "variable", None) is start
+            nothing = 0 if begins else -math.inf
+            longest[node] = is_product + max((longest[each] for each in before), default=nothing)
             stack.pop()
-    return longest[output.grad_fn]
+    found = longest[output.grad_fn]
+    if found == -math.inf:
+        raise ValueError("the output does not depend on the tensor")
+    return int(found)
 
 
 def layers_until_reached(outputs: Iterator[Tensor], x: Tensor) -> int:

@@ -121,8 +121,9 @@ BANDS = (
     *(
         Band(
             PATHS.format(layer, LONGEST[layer][0]), 0, 0,
-            "A path is as long as the number of layers, or steps of a recurrence, from which on "
-            "the gradient is not exactly zero.",
+            "Of a recurrence, products one after the other from the first input to the last state."
+            if layer == RECURRENT
+            else "As many layers as it takes until the gradient is not exactly zero.",
         )
         for layer in LAYERS
     ),
@@ -160,13 +161,12 @@ def depthwise(layer: nn.Module, x: Tensor) -> Tensor:
 
 
 def stacked(layer: str, size: Size, x: Tensor) -> Iterator[Tensor]:
-    """The outputs of a stack after each of its layers; of a recurrent one, after each step.
+    """The outputs of a stack after each of its layers.
 
     Dilations are the powers of the kernel, and look back only: that way none is looked at twice.
+    (What is counted is a layer of dilation 2: neither that nor what is looked at changes its
+    operations.)
     """
-    if layer == RECURRENT:
-        yield from stepped(nn.LSTMCell(size.d, size.d).double(), x)
-        return
     for depth in range(x.shape[1]):
         if layer == DILATED:
             block: nn.Module = Convolution(
@@ -178,16 +178,30 @@ def stacked(layer: str, size: Size, x: Tensor) -> Iterator[Tensor]:
         yield x
 
 
-def stepped(cell: nn.LSTMCell, x: Tensor) -> Iterator[Tensor]:
-    """A recurrence as a stack: all positions at once take the state that the one before has so far.
+def longest_path(layer: str, size: Size) -> int:
+    """The layers of a stack until its last position depends on the first.
 
-    After as many steps as there are positions, each has the state of the recurrence itself.
+    A recurrence does in one layer, by so many products one after the other, of which the first is
+    that of the input.
     """
-    hidden = memory = torch.zeros_like(x[0])
-    for _ in range(x.shape[1]):
-        before = (F.pad(each[:-1], (0, 0, 1, 0)) for each in (hidden, memory))
-        hidden, memory = cell(x[0], tuple(before))
-        yield hidden[None]
+    x = _input(size)
+    if layer == RECURRENT:
+        positions = [each.requires_grad_() for each in x[0].split(1)]
+        *_, last = steps(nn.LSTM(size.d, size.d).double(), positions)
+        return products_in_sequence(last, positions[0])
+    return layers_until_reached(stacked(layer, size, x.requires_grad_()), x)
+
+
+def steps(lstm: nn.LSTM, positions: Sequence[Tensor]) -> Iterator[Tensor]:
+    """The states of a layer at some positions, `1 D` each, every step a computation of its own."""
+    cell = nn.LSTMCell(lstm.input_size, lstm.hidden_size).to(positions[0].dtype)
+    cell.load_state_dict(
+        {name.removesuffix("_l0"): weight for name, weight in lstm.state_dict().items()}
+    )
+    state = None
+    for x in positions:
+        state = cell(x, state)
+        yield state[0]
 
 
 def grid(layer: str, quick: bool, *, timed: bool) -> list[Size]:
@@ -272,9 +286,7 @@ def _paths(quick: bool) -> tuple[dict[str, float], list[list[str]]]:
         differ = 0
         local = layer not in (FULL, RECURRENT)
         for n, reach in product(lengths, (3, 5) if local else (1,)):
-            size = Size(n, 4, reach)
-            x = _input(size).requires_grad_()
-            found = layers_until_reached(stacked(layer, size, x), x)
+            found = longest_path(layer, Size(n, 4, reach))
             differ += found != expected(n, reach)
             shown = str(reach) if local else ""
             rows.append([layer, str(n), shown, str(found), str(expected(n, reach))])

@@ -3,15 +3,18 @@ import torch
 from torch import nn
 
 from crosshead.layers.layer_types import Recurrent, SelfAttention, SeparableConvolution
+from crosshead.studies import table1
 from crosshead.studies.conduct import conduct
 from crosshead.studies.table1 import (
     FULL,
     RECURRENT,
     SEPARABLE,
     TABLE1,
+    Size,
     depthwise,
+    longest_path,
     operations,
-    stepped,
+    steps,
 )
 
 
@@ -45,11 +48,14 @@ def test_depthwise_is_what_the_layer_does_before_its_linear_one() -> None:
     torch.testing.assert_close(layer.pointwise(depthwise(layer, x)), layer(x))
 
 
-def test_steps_end_with_the_recurrence() -> None:
-    lstm, cell = nn.LSTM(4, 4, batch_first=True), nn.LSTMCell(4, 4)
-    named = {name.removesuffix("_l0"): weight for name, weight in lstm.state_dict().items()}
-    cell.load_state_dict(named)
-    x = torch.randn(1, 6, 4)
-    *before, last = stepped(cell, x)
-    torch.testing.assert_close(last, lstm(x)[0])
-    assert not torch.allclose(before[-1], last)
+def test_steps_are_the_recurrence() -> None:
+    lstm, x = nn.LSTM(4, 4), torch.randn(6, 4)
+    torch.testing.assert_close(torch.cat(list(steps(lstm, x.split(1)))), lstm(x)[0])
+
+
+def test_the_path_of_a_layer_is_found_in_what_it_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a recurrence that reads backwards the first input is a product away."""
+    assert longest_path(RECURRENT, Size(6, 4)) == 6
+    assert longest_path(FULL, Size(6, 4)) == 1
+    monkeypatch.setattr(table1, "steps", lambda lstm, x: steps(lstm, x[::-1]))
+    assert longest_path(RECURRENT, Size(6, 4)) == 1
