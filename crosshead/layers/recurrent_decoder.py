@@ -100,8 +100,9 @@ class FinalState(RecurrentDecoder):
 class Summary(RecurrentDecoder):
     """One vector c stands for the source, and every step reads it (Cho et al. 2014, section A.1).
 
-    c = tanh(V h) of the encoder's last output, and layers begin with tanh(V' c). Of several layers
-    the first reads c at every step, and so does the readout.
+    c = tanh(V h) of what the encoder's last layer ends with, of a bidirectional one both directions
+    (forwards at the last position, backwards at the first; Cho's reads forwards), and layers begin
+    with tanh(V' c). Of several layers the first reads c at every step, and so does the readout.
     """
 
     def __init__(self, stack: RecurrentStack, d_model: int, dropout: float) -> None:

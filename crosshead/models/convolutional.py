@@ -27,10 +27,15 @@ from torch.nn import functional as F
 from crosshead.attention.attend import Attention, attend
 from crosshead.attention.cache import KeyValues
 from crosshead.attention.masks import present
-from crosshead.attention.scores import ScaledDot
+from crosshead.attention.scores import Dot
 from crosshead.layers.convolution import GatedConvolution, WeightNormLinear
 from crosshead.layers.dropout import Dropout
-from crosshead.layers.embeddings import LearnedPositions, for_both_sides
+from crosshead.layers.embeddings import (
+    Embeddings,
+    LearnedPositions,
+    embedding_weight,
+    for_both_sides,
+)
 from crosshead.models.base import ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.memory import SentenceMemory
 from crosshead.vocabulary import PAD
@@ -137,7 +142,7 @@ class Hop(Attention):
             keys,
             values,
             mask=memory.mask,
-            score=ScaledDot(scale=1.0),
+            score=Dot(),
             observe=self.observe,
             backend=self.backend,
         )
@@ -186,22 +191,6 @@ class ConvolutionalState:
         return ConvolutionalState(memory, [tail[rows] for tail in self.tails], self.length)
 
 
-class ConvolutionalEmbeddings(nn.Module):
-    """Dropout(E[token] + P[position]) (section 3.1)."""
-
-    def __init__(self, weight: nn.Parameter, max_length: int, dropout: float) -> None:
-        super().__init__()
-        self.weight = weight
-        self.positions = LearnedPositions(weight.shape[1], max_length)
-        nn.init.normal_(self.positions.table, std=EMBEDDING_STD)
-        self.dropout = Dropout(dropout)
-
-    def forward(self, tokens: Int[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T D"]:
-        """The vectors of `tokens`, the first of which stands at position `start`."""
-        vectors = F.embedding(tokens, self.weight, padding_idx=PAD)
-        return self.dropout(vectors + self.positions(start, tokens.shape[1]))
-
-
 class Convolutional(SequenceModel):
     """ConvS2S: an encoder and a decoder of gated convolutions, and attention in every layer.
 
@@ -216,14 +205,16 @@ class Convolutional(SequenceModel):
         self.config: ConvolutionalConfig = config
         d_model, dropout, keep = config.d_model, config.dropout, 1 - config.dropout
         source_weight, target_weight = for_both_sides(
-            partial(_embedding, d_model=d_model),
+            partial(embedding_weight, d_model=d_model, std=EMBEDDING_STD),
             source_vocabulary,
             target_vocabulary,
             shared=config.tie == "three-way",
         )
         length = config.max_length
-        self.source_embeddings = ConvolutionalEmbeddings(source_weight, length, dropout)
-        self.target_embeddings = ConvolutionalEmbeddings(target_weight, length, dropout)
+        self.source_embeddings, self.target_embeddings = (
+            Embeddings(weight, LearnedPositions(d_model, length, EMBEDDING_STD), dropout, scale=1.0)
+            for weight in (source_weight, target_weight)
+        )
         self.source_map = WeightNormLinear(d_model, d_model, keep / d_model)
         self.encoder = nn.ModuleList(
             EncoderLayer(d_model, config.kernel, dropout) for _ in range(config.encoder_layers)
@@ -301,12 +292,3 @@ class Convolutional(SequenceModel):
             tails.append(tail)
         features = self.dropout(self.output_map(x))
         return features, ConvolutionalState(state.memory, tails, state.length + tokens.shape[1])
-
-
-def _embedding(vocabulary: int, d_model: int) -> nn.Parameter:
-    """A `V D` matrix for tokens, its row of padding zero."""
-    weight = nn.Parameter(torch.empty(vocabulary, d_model))
-    nn.init.normal_(weight, std=EMBEDDING_STD)
-    with torch.no_grad():
-        weight[PAD].zero_()
-    return weight

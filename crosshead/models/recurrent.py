@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from crosshead.attention.masks import present
-from crosshead.attention.scores import Location, ProjectedAdditive, ScaledDot
+from crosshead.attention.scores import Dot, Location, ProjectedAdditive
 from crosshead.errors import UserError
 from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
 from crosshead.layers.recurrent import Cell, Encoded, RecurrentEncoder, RecurrentStack
@@ -269,12 +269,12 @@ def _attention(config: RecurrentConfig) -> SourceAttention:
     width, same = config.d_model, nn.Identity()
     match config.attention:
         case "luong-dot":
-            return SourceAttention(same, same, ScaledDot(1.0))
+            return SourceAttention(same, same, Dot())
         case "luong-general":  # h^T W_a k, of which W_a^T h is computed: decoding projects no keys
-            return SourceAttention(glorot(width, width, bias=False), same, ScaledDot(1.0))
+            return SourceAttention(glorot(width, width, bias=False), same, Dot())
         case "luong-local":  # with the score that Luong et al. found best for it (Table 4)
             window = LocalWindow(width, config.radius or RADIUS)
-            return SourceAttention(glorot(width, width, bias=False), same, ScaledDot(1.0), window)
+            return SourceAttention(glorot(width, width, bias=False), same, Dot(), window)
         case "luong-location":
             return SourceAttention(same, same, Location(1, width, config.most_source or PLACES))
         case _:

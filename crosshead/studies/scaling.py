@@ -12,13 +12,13 @@ from torch import Generator, Tensor
 
 from crosshead.attention.attend import attend
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.attention.scores import Additive, ScaledDot, Score
+from crosshead.attention.scores import Additive, Dot, ScaledDot, Score
 from crosshead.data.batching import Batch
 from crosshead.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, updates
 from crosshead.studies.study import Band, Result, Say, Study, Table, number
 
 SCORES: dict[str, Callable[[int], Score]] = {
-    "unscaled": lambda d_key: ScaledDot(1.0),
+    "unscaled": lambda d_key: Dot(),
     "scaled": lambda d_key: ScaledDot(),
     "additive": lambda d_key: Additive(1, d_key, d_key, d_key),
 }
