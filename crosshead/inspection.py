@@ -33,8 +33,9 @@ _BYTE = re.compile("<0x([0-9A-F]{2})>")
 class CrossAttention:
     """How much each target piece looks at each source piece, in every layer and head.
 
-    Row t of a head's weights belongs to the position that predicts `target[t]`; each row sums to 1.
-    The last piece of both sides is the end of the sentence.
+    Row t of a head's weights belongs to the position that predicts `target[t]`; each row sums to 1,
+    but for a recurrent model's local attention, whose Gaussian leaves less (`LocalWindow`). The
+    last piece of both sides is the end of the sentence.
     """
 
     source: list[str]

@@ -52,33 +52,33 @@ class Backend(Protocol):
 
     def __call__(
         self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
+        query: Float[Tensor, "B H Q E"],
+        key: Float[Tensor, "#B #H K Ek"],
+        value: Float[Tensor, "#B #H K Ev"],
         *,
         score: Score,
-        mask: Tensor | BlockedMask | None,
+        mask: Bool[Tensor, "#B #H #Q #K"] | BlockedMask | None,
         combine: Combine,
         grid: Grid,
         dropout: float,
         observe: Observe | None,
-    ) -> Tensor:
+    ) -> Float[Tensor, "B H Q Ev"]:
         """The outputs `B H Q E`; raises `ValueError` for what this kernel cannot compute."""
         ...
 
 
 def explicit(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    query: Float[Tensor, "B H Q E"],
+    key: Float[Tensor, "#B #H K Ek"],
+    value: Float[Tensor, "#B #H K Ev"],
     *,
     score: Score,
-    mask: Tensor | BlockedMask | None,
+    mask: Bool[Tensor, "#B #H #Q #K"] | BlockedMask | None,
     combine: Combine,
     grid: Grid,
     dropout: float,
     observe: Observe | None,
-) -> Tensor:
+) -> Float[Tensor, "B H Q Ev"]:
     """Attention written out: every score, mask and combination, and the weights can be seen.
 
     All pairs are one block; of a mask in blocks, one softmax goes over what all of them score.
@@ -105,17 +105,17 @@ def explicit(
 
 
 def sdpa(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    query: Float[Tensor, "B H Q E"],
+    key: Float[Tensor, "#B #H K Ek"],
+    value: Float[Tensor, "#B #H K Ev"],
     *,
     score: Score,
-    mask: Tensor | BlockedMask | None,
+    mask: Bool[Tensor, "#B #H #Q #K"] | BlockedMask | None,
     combine: Combine,
     grid: Grid,
     dropout: float,
     observe: Observe | None,
-) -> Tensor:
+) -> Float[Tensor, "B H Q Ev"]:
     """PyTorch's fused kernel: scaled dot products only, and nobody sees the weights."""
     if isinstance(mask, BlockedMask):
         raise ValueError("blocks are computed by backend=explicit alone; give that, or none")

@@ -135,8 +135,11 @@ class Cache:
         return chosen
 
     def last(self, positions: int) -> "Cache":
-        """A cache of the last so many positions; keys stay turned as they were, by all before."""
-        kept = Cache(self.reach)
+        """A cache of the last so many positions, which count from 0 again.
+
+        So its keys must not depend on where they stood, as turned ones do.
+        """
+        kept = Cache()
         kept.length = kept._held = min(positions, self.seen)
         if self._buffers is not None:
             begin = self._held - kept._held

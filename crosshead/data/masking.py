@@ -1,8 +1,8 @@
 """Text in which tokens are hidden, for a model that reads from both sides to find.
 
 Devlin et al. 2019 (BERT), section 3.1, task 1: of the tokens of a window 15 % are to be found. Of
-these 80 % are hidden behind the mask, 10 % replaced by another token, and 10 % left as they are, so
-that a model has something to say of tokens that stand there too.
+these 80 % are hidden behind the mask, 10 % replaced by a token at random, and 10 % left as they
+are, so that a model has something to say of tokens that stand there too.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,8 @@ SHARE = 0.15
 """Of tokens that are to be found: at least one of a window."""
 
 HIDDEN, REPLACED = 0.8, 0.1
-"""Of those the shares that the mask hides, and that another token stands in the place of."""
+"""Of those the shares that the mask hides, and that a token drawn from all but the special ones
+stands in the place of: it may be the same."""
 
 
 @dataclass(frozen=True)
