@@ -402,7 +402,9 @@ def ended(processes: list[Process]) -> list[tuple[int, str]]:
             each.popen.wait()
 
 
-@pytest.mark.parametrize(("victim", "sharded"), [(1, "false"), (0, "true")])
+@pytest.mark.parametrize(
+    ("victim", "sharded"), [pytest.param(1, "false", marks=pytest.mark.slow), (0, "true")]
+)
 def test_a_process_that_is_killed_ends_the_other_with_one_line(
     victim: int, sharded: str, text: Path, tmp_path: Path
 ) -> None:
@@ -463,7 +465,7 @@ def reading(text: Path, folder: Path, **more: Any) -> list[tuple[int, str]]:
     return ended(both([str(folder / "script.py"), json.dumps(given)], folder))
 
 
-@pytest.mark.parametrize("stopped", [0, 1])
+@pytest.mark.parametrize("stopped", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_stop_while_one_reads_the_text_ends_all_alike(
     stopped: int, text: Path, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """The command line on text by itself, as a new user would run it."""
 
+import inspect
 import json
 import shutil
 from pathlib import Path
@@ -7,39 +8,19 @@ from pathlib import Path
 import pytest
 
 from crosshead.cli import run
+from crosshead.cli.text import generate
+from crosshead.writer import LENGTH
+from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.training.runs import digest, logged
 
 TEXT = "".join(f"{a}{b} and {b}{a}\n" for a in "abcdef" for b in "uvwxyz") * 4
 SMALL = [
     *("--set", "tokenizer.kind=characters", "--set", "layers=1", "--set", "d_model=16"),
-    *(
-        "--set",
-        "d_ff=16",
-        "--set",
-        "heads=2",
-        "--set",
-        "context=16",
-        "--set",
-        "train.batch_tokens=128",
-    ),
+    *("--set", "d_ff=16", "--set", "heads=2", "--set", "context=16"),
+    *("--set", "train.batch_tokens=128"),
     *("--set", "precision=float32", "--set", "valid_every=10", "--set", "log_every=5"),
     *("--set", "warmup=5", "--threads", "1", "--device", "cpu"),
 ]
-
-
-def output_of(arguments: list[object], capfd: pytest.CaptureFixture[str]) -> str:
-    code = run([str(argument) for argument in arguments])
-    captured = capfd.readouterr()
-    assert code == 0, captured.err
-    return captured.out
-
-
-def refused(arguments: list[object], capfd: pytest.CaptureFixture[str]) -> str:
-    assert run([str(argument) for argument in arguments]) == 2
-    captured = capfd.readouterr()
-    assert captured.err.count("\n") == 1, captured.err
-    assert captured.out == ""
-    return captured.err
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +69,10 @@ def test_generate_goes_on_with_a_prompt(trained: Path, capfd: pytest.CaptureFixt
     assert stopped == first[: first.index("\n", len("au and\nbv"))] + "\n"
 
 
+def test_generate_writes_as_much_as_a_writer_does_by_default() -> None:
+    assert inspect.signature(generate).parameters["length"].default == LENGTH
+
+
 def test_generate_searches_as_the_bundle_says(
     trained: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,9 +102,9 @@ def test_generate_searches_as_the_bundle_says(
     ],
 )
 def test_flags_that_contradict_each_other_are_refused(
-    trained: Path, flags: list[object], said: str, capfd: pytest.CaptureFixture[str]
+    trained: Path, flags: list[object], said: str, refused: Refused
 ) -> None:
-    assert said in refused(["generate", trained, *flags], capfd)
+    assert said in refused("generate", trained, *flags)
 
 
 @pytest.mark.parametrize(
@@ -130,20 +115,17 @@ def test_flags_that_contradict_each_other_are_refused(
     ],
 )  # fmt: skip
 def test_evaluate_refuses_what_does_not_act_on_a_text(
-    trained: Path, book: Path, flag: list[object], capfd: pytest.CaptureFixture[str]
+    trained: Path, book: Path, flag: list[object], refused: Refused
 ) -> None:
-    said = refused(["evaluate", trained, "--text", book, *flag], capfd)
+    said = refused("evaluate", trained, "--text", book, *flag)
     assert f"{flag[0]} is for translations: leave it out" in said
 
 
 @pytest.mark.parametrize("flag", ["--stride", "--memory"])
-def test_evaluate_refuses_what_acts_on_a_text_only(
-    flag: str, book: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    bundle = Path(__file__).parent / "fixtures" / "bundle-format-1"
+def test_evaluate_refuses_what_acts_on_a_text_only(flag: str, book: Path, refused: Refused) -> None:
     sides = ["--source", book, "--reference", book]
     for given in (sides, []):
-        said = refused(["evaluate", bundle, *given, flag, 4], capfd)
+        said = refused("evaluate", BUNDLE, *given, flag, 4)
         assert f"{flag} is for texts: leave it out, or give --text" in said
 
 
@@ -187,19 +169,16 @@ def test_fine_tuning_keeps_model_and_tokenizer(
     assert digest(out / "tokenizer.json") == digest(trained / "tokenizer.json")
 
 
-def test_verbs_of_translation_refuse_it(
-    trained: Path, book: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert "see `crosshead generate`" in refused(["translate", trained, book], capfd)
+def test_verbs_of_translation_refuse_it(trained: Path, book: Path, refused: Refused) -> None:
+    assert "see `crosshead generate`" in refused("translate", trained, book)
     sides: list[object] = ["--source", book, "--reference", book]
-    assert "give --text, not --source" in refused(["evaluate", trained, *sides], capfd)
+    assert "give --text, not --source" in refused("evaluate", trained, *sides)
     for verb in (["compare", trained, book.parent], ["score", trained, "--target", book]):
         given = sides if verb[0] == "compare" else sides[:2]
-        assert "evaluate BUNDLE --text FILE" in refused([*verb, *given], capfd)
-    translates = Path(__file__).parent / "fixtures" / "bundle-format-1"
-    assert "a model that translates" in refused(["generate", translates], capfd)
-    assert "a model that translates" in refused(["evaluate", translates, "--text", book], capfd)
-    assert "--text" in refused(["evaluate", trained], capfd)
+        assert "evaluate BUNDLE --text FILE" in refused(*verb, *given)
+    assert "a model that translates" in refused("generate", BUNDLE)
+    assert "a model that translates" in refused("evaluate", BUNDLE, "--text", book)
+    assert "--text" in refused("evaluate", trained)
 
 
 @pytest.mark.parametrize(
@@ -216,10 +195,8 @@ def test_verbs_of_translation_refuse_it(
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_read(
-    arguments: list[str], said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    arguments: list[str], said: str, tmp_path: Path, refused: Refused
 ) -> None:
-    found = refused(
-        ["train", "--text", tmp_path / "none.txt", "--out", tmp_path / "o", *arguments], capfd
-    )
+    found = refused("train", "--text", tmp_path / "none.txt", "--out", tmp_path / "o", *arguments)
     assert said in found
     assert not (tmp_path / "o").exists()

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.cli import run
-from tests.test_cli_text import SMALL, output_of, refused
+from tests.cli.test_text import SMALL
+from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.training.runs import digest, logged
 
 DRAWN = random.Random(0).choices("abcdefghijklmnopqr", k=400)
@@ -98,19 +99,18 @@ def test_a_run_goes_on_to_the_same_weights(
     assert digest(whole / weights) == digest(parts / weights)
 
 
-def test_what_it_does_not_do(trained: Path, book: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_it_does_not_do(trained: Path, book: Path, refused: Refused) -> None:
     for arguments in (
         ["generate", trained],
         ["translate", trained, book],
     ):
-        assert "see `crosshead fill`" in refused(arguments, capfd)
+        assert "see `crosshead fill`" in refused(*arguments)
     sides = ["--source", book, "--reference", book]
-    assert "give --text" in refused(["evaluate", trained, *sides], capfd)
+    assert "give --text" in refused("evaluate", trained, *sides)
     text = ["evaluate", trained, "--text", book]
-    assert "--stride and --memory are for" in refused([*text, "--stride", 4], capfd)
-    assert "--stride and --memory are for" in refused([*text, "--memory", 4], capfd)
-    assert "put [MASK] where" in refused(["fill", trained, "a a"], capfd)
-    assert "[MASK] 2 is a part of a word" in refused(["fill", trained, "[MASK]\\n[MASK]s"], capfd)
-    assert "'--top'" in refused(["fill", trained, "[MASK]", "--top", 0], capfd)
-    translates = Path(__file__).parent / "fixtures" / "bundle-format-1"
-    assert "see `crosshead translate`" in refused(["fill", translates, "[MASK]"], capfd)
+    assert "--stride and --memory are for" in refused(*text, "--stride", 4)
+    assert "--stride and --memory are for" in refused(*text, "--memory", 4)
+    assert "put [MASK] where" in refused("fill", trained, "a a")
+    assert "[MASK] 2 is a part of a word" in refused("fill", trained, "[MASK]\\n[MASK]s")
+    assert "'--top'" in refused("fill", trained, "[MASK]", "--top", 0)
+    assert "see `crosshead translate`" in refused("fill", BUNDLE, "[MASK]")

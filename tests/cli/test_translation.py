@@ -1,0 +1,272 @@
+import json
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import crosshead
+from crosshead.cli import run
+from tests.cli.tools import BUNDLE, COMMAND, Refused, environment, output_of
+
+LINES = ["one two", "", "three", "two one three one", " ", "seven"]
+
+
+def test_translations_are_those_of_the_library(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "in", tmp_path / "out"
+    path.write_text("\n".join(LINES), encoding="utf-8")
+    expected = crosshead.load(BUNDLE)(LINES)
+    printed = output_of(["translate", BUNDLE, path], capfd)
+    assert printed == "".join(f"{line}\n" for line in expected)
+    assert printed.split("\n")[1] == ""
+    assert output_of(["translate", BUNDLE, path, "--output", out], capfd) == ""
+    assert out.read_text(encoding="utf-8") == printed
+
+
+def test_n_best_and_scores_and_json_agree(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "in"
+    path.write_text("\n".join(LINES))
+    listed = [
+        line.split(" ||| ")
+        for line in output_of(["translate", BUNDLE, path, "--n-best", 2], capfd).splitlines()
+    ]
+    scored = output_of(["translate", BUNDLE, path, "--scores"], capfd).splitlines()
+    rows = output_of(["translate", BUNDLE, path, "--jsonl"], capfd).splitlines()
+    both = output_of(["translate", BUNDLE, path, "--jsonl", "--n-best", 2], capfd).splitlines()
+    assert [line for line, _, _ in listed] == ["1", "1", "2", "3", "3", "4", "4", "5", "6", "6"]
+    for number, line in enumerate(LINES, 1):
+        best = next([text, score] for at, text, score in listed if at == str(number))
+        assert scored[number - 1].split("\t") == best
+        row, several = json.loads(rows[number - 1]), json.loads(both[number - 1])
+        assert (row["line"], row["source"], row["translation"]) == (number, line, best[0])
+        assert f"{row['score']:.4f}" == best[1]
+        assert row["log_prob"] == pytest.approx(sum(row["piece_log_probs"]))
+        assert several["translations"][0]["translation"] == best[0]
+
+
+def test_samples_depend_on_the_seed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "in"
+    path.write_text("one two three\n" * 8)
+    flags = ["--sample", "--temperature", 3, "--top-k", 50]
+    first, again, other = (
+        output_of(["translate", BUNDLE, path, *flags, "--seed", seed], capfd) for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_a_line_that_is_split_is_warned_of(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "in"
+    path.write_text("one.\n" + "One two three. " * 20 + "\n")
+    assert run(["translate", str(BUNDLE), str(path), "--beam", "1"]) == 0
+    captured = capfd.readouterr()
+    assert captured.out.count("\n") == 2
+    said = "warning: line 2 is longer than the model's reach: it was split"
+    assert f"{said} at ends of sentences and" in captured.err
+    path.write_text("one.\n" + "one two three " * 20 + "\n")
+    assert run(["translate", str(BUNDLE), str(path), "--beam", "1"]) == 0
+    assert f"{said} inside a sentence and" in capfd.readouterr().err
+
+
+def test_a_pipe_is_answered_while_it_is_open_and_ends_quietly() -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*COMMAND, "translate", BUNDLE], env=environment(), **pipes) as process:
+        assert process.stdin and process.stdout and process.stderr
+        for line in (b"one\n", b"\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert process.stdout.readline().endswith(b"\n")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+        assert process.stderr.read() == b""
+
+
+def test_a_closed_input_and_a_closed_output_are_mistakes() -> None:
+    for redirection, words in (("<&-", "standard input is closed"), (">&-", "output is closed")):
+        done = subprocess.run(
+            ["bash", "-c", f'"$@" {redirection}', "-", *COMMAND, "translate", BUNDLE],
+            env=environment(), input=b"one\n", capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert words in done.stderr.decode()
+        assert done.stderr.count(b"\n") == 1
+
+
+def test_a_reader_that_leaves_ends_it_quietly() -> None:
+    script = 'yes one | head -n 3000 | "$@" | head -n 1; echo ${PIPESTATUS[2]}'
+    done = subprocess.run(
+        ["bash", "-c", script, "-", *COMMAND, "translate", BUNDLE, "--beam", "1"],
+        env=environment(), capture_output=True, check=True,
+    )  # fmt: skip
+    first, code = done.stdout.decode().splitlines()
+    assert first
+    assert (code, done.stderr) == ("141", b"")
+
+
+def test_evaluation_and_comparison(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source, reference = tmp_path / "source", tmp_path / "reference"
+    lines = ["one two", "three", "two one three one"]
+    source.write_text("\n".join(lines))
+    reference.write_text("\n".join(crosshead.load(BUNDLE)(lines)))
+    files = ["--source", source, "--reference", reference]
+    metrics = ["--metrics", "bleu,chrf,ter,perplexity", "--jsonl"]
+    rows = [
+        json.loads(line)
+        for line in output_of(["evaluate", BUNDLE, *files, *metrics], capfd).splitlines()
+    ]
+    assert [row["metric"] for row in rows] == ["BLEU", "chrF2", "TER", "perplexity"]
+    assert [round(row["value"]) for row in rows[:3]] == [100, 100, 0]
+    assert rows[3]["value"] >= 1
+    assert "tok:13a" in output_of(["evaluate", BUNDLE, *files], capfd)
+    assert "tok:none" in output_of(["evaluate", BUNDLE, *files, "--tokenize", "none"], capfd)
+    shutil.copytree(BUNDLE, tmp_path / "copy")
+    both = output_of(["compare", BUNDLE, tmp_path / "copy", *files, "--metrics", "chrf"], capfd)
+    assert both.count("chrF2  ") == 2
+
+
+def test_the_average_of_a_bundle_and_itself_is_itself(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output_of(["average", BUNDLE, BUNDLE, "--out", tmp_path / "mean"], capfd)
+    assert crosshead.load(tmp_path / "mean")(LINES) == crosshead.load(BUNDLE)(LINES)
+
+
+def test_given_translations_are_scored(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("one\ntwo\n")
+    target.write_text("eins\nzwei\n")
+    files = ["--source", source, "--target", target]
+    expected = crosshead.load(BUNDLE).score(["one", "two"], ["eins", "zwei"])
+    values = [float(line) for line in output_of(["score", BUNDLE, *files], capfd).splitlines()]
+    assert values == pytest.approx([each.log_prob for each in expected], abs=1e-4)
+    rows = output_of(["score", BUNDLE, *files, "--jsonl"], capfd).splitlines()
+    assert [json.loads(row)["pieces"] for row in rows] == [each.pieces for each in expected]
+
+
+def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(tmp_path: Path) -> None:
+    path = tmp_path / "in"
+    path.write_bytes(b"one\n" + b"two " * (2**20 // 400) + b"\n")
+    done = subprocess.run(
+        [*COMMAND, "translate", BUNDLE, path, "--beam", "1"],
+        env=environment(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.count("\n") == 2
+    assert "warning: line 2" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["score", "evaluate"])
+def test_a_megabyte_in_a_line_is_not_scored(verb: str, tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "source").write_text("One.\n" + "two " * 2**18 + "\n")
+    (tmp_path / "target").write_text("Eins.\nZwei.\n")
+    flag = "--target" if verb == "score" else "--reference"
+    metrics = [] if verb == "score" else ["--metrics", "bleu,perplexity"]
+    files = ["--source", tmp_path / "source", flag, tmp_path / "target"]
+    said = refused(verb, BUNDLE, *files, *metrics)
+    assert "pair 2: its source has" in said
+    assert "split both sides" in said
+
+
+def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "two").write_text("a\nb\n")
+    (tmp_path / "one").write_text("a\n")
+    other = tmp_path / "other"
+    shutil.copytree(BUNDLE, other)
+    sides = ["--source", tmp_path / "two", "--reference", tmp_path / "one"]
+    assert "has 2 lines but" in refused("evaluate", BUNDLE, *sides)
+    assert "has 2 lines but" in refused("compare", BUNDLE, other, *sides)
+    sides = ["--source", tmp_path / "two", "--reference", tmp_path / "two"]
+    assert "unknown metric 'blue'" in refused("evaluate", BUNDLE, *sides, "--metrics", "blue")
+    assert "unknown metric" in refused("compare", BUNDLE, other, *sides, "--metrics", "perplexity")
+    assert "unknown tokenisation" in refused("evaluate", BUNDLE, *sides, "--tokenize", "13b")
+    said = refused("evaluate", BUNDLE, *sides, "--beam", "0")
+    assert "--beam: expected more than 0, found 0" in said
+    said = refused("compare", BUNDLE, other, *sides, "--length-penalty", "-1")
+    assert "--length-penalty: expected 0 or more, found -1" in said
+    said = refused("translate", BUNDLE, tmp_path / "two", "--precision", "float8")
+    assert "no precision 'float8' here" in said
+    assert "two systems" in refused("compare", BUNDLE, *sides)
+    assert "is given twice" in refused("compare", BUNDLE, BUNDLE, *sides)
+    assert "two bundles" in refused("average", BUNDLE, "--out", tmp_path / "mean")
+    said = refused("average", BUNDLE, BUNDLE, "--out", tmp_path)
+    assert "is there already" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--beam", "0"], "--beam: expected more than 0"),
+        (["--length-penalty", "-1"], "--length-penalty: expected 0 or more"),
+        (["--length-penalty", "nan"], "--length-penalty: expected a finite number"),
+        (["--n-best", "9"], "--n-best 9 needs a beam of as many, found 4: give --beam 9"),
+        (["--top-k", "5"], "--top-k acts on samples only: give --sample"),
+        (["--sample", "--top-p", "2"], "--top-p: expected 1 or less"),
+        (["--sample", "--beam", "4"], "sampling keeps no beam"),
+        (["--device", "gpu"], "'gpu'"),
+        (["--threads", "-1"], "or 0 for all cores, found -1"),
+        (["--device", "meta"], "no device 'meta' here"),
+    ],
+)
+def test_wrong_searches(flags: list[str], words: str, tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "in").write_text("one\n")
+    assert words in refused("translate", BUNDLE, tmp_path / "in", *flags)
+
+
+def test_what_was_translated_before_an_error_stays_in_a_pipe_and_not_in_a_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "in", tmp_path / "out"
+    path.write_bytes(b"one\n\ntwo\xff\nthree\n")
+    assert run(["translate", str(BUNDLE), str(path), "--beam", "1"]) == 2
+    captured = capfd.readouterr()
+    assert captured.out.count("\n") == 2
+    assert f"{path}:3:4: not UTF-8 (byte 0xFF)" in captured.err
+    assert run(["translate", str(BUNDLE), str(path), "--beam", "1", "--output", str(out)]) == 2
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["in"]
+
+
+def test_an_output_that_cannot_be_written(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "in").write_text("one\n")
+    place = tmp_path / "absent" / "out"
+    said = refused("translate", BUNDLE, tmp_path / "in", "--output", place)
+    assert f"{place}: cannot be written: No such file or directory; make the directory " in said
+    said = refused("translate", BUNDLE, tmp_path / "in", "--output", tmp_path)
+    assert f"{tmp_path}: cannot be written: Is a directory; name a file in it" in said
+
+
+def test_the_input_is_not_written_over(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "in").write_text("one\n")
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    for output in ("in", "link"):
+        said = refused("translate", BUNDLE, tmp_path / "in", "--output", tmp_path / output)
+        assert "name another --output" in said
+    assert (tmp_path / "in").read_text() == "one\n"
+
+
+def test_a_megabyte_without_a_space_is_refused_by_its_number(
+    tmp_path: Path, refused: Refused
+) -> None:
+    (tmp_path / "in").write_text("one\n" + "x" * 10**6 + "\n")
+    said = refused("translate", BUNDLE, tmp_path / "in", "--output", tmp_path / "out")
+    assert "line 2: 1,000,000 characters without a space" in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_a_pipe_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("one\n")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "translate", BUNDLE, tmp_path / "in"],
+            env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        2,
+        "crosshead: error: standard output: cannot be written: No space left on device; "
+        "free some space where it goes, or send it elsewhere\n",
+    )
