@@ -24,7 +24,7 @@ test: $(DEV)  ## run the tests, without the slow ones
 	$(PYTEST) -n 2 --dist loadfile
 
 test-slow: $(DEV)  ## run the slow tests
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow -n 2 --dist loadfile
 
 check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md
 	$(BIN)/ruff check

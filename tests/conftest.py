@@ -8,27 +8,21 @@ from pathlib import Path
 import pytest
 import torch
 
-CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-"""All that there are, where the system tells."""
+from tests.cores import on_all_cores, take_one
 
 
 def pytest_configure() -> None:
     """A core for each of several workers: threads of programs side by side wait for each other."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
-    if CORES and worker is not None:
-        os.sched_setaffinity(0, {CORES[int(worker.removeprefix("gw")) % len(CORES)]})
+    if worker is not None:
+        take_one(int(worker.removeprefix("gw")))
 
 
 @pytest.fixture
 def all_cores() -> Iterator[None]:
     """All cores for a test that starts several processes or asks how many there are."""
-    if not CORES:
+    with on_all_cores():
         yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, CORES)
-    yield
-    os.sched_setaffinity(0, before)
 
 
 @pytest.fixture(autouse=True)

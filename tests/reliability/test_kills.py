@@ -5,7 +5,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import torch
 
 from crosshead.devices import available_cores
 from crosshead.training.checkpoint import Progress, load_newest, save_checkpoint
+from tests.cores import on_all_cores
 from tests.reliability.tools import (
     PROGRAM,
     SEED,
@@ -117,17 +118,21 @@ class Form(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=["one thread", pytest.param("two", marks=pytest.mark.slow)])
-def form(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Form:
+def form(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Form]:
     """In float32 one part after the other, or in bfloat16 two parts side by side."""
     folder = tmp_path_factory.mktemp("corpus")
     if request.param == "one thread":
         write_corpus(folder)
-        return Form("one thread, float32", folder, {})
-    if available_cores() < 2:
-        pytest.skip("there is one core")
-    write_corpus(folder, pairs=2000)
-    settings = {"threads": "2", "batch_tokens": "8192", "precision": "bfloat16"}
-    return Form("two parts side by side, bfloat16", folder, settings)
+        yield Form("one thread, float32", folder, {})
+        return
+    with on_all_cores():
+        if available_cores() < 2:
+            pytest.skip("there is one core")
+        write_corpus(folder, pairs=2000)
+        settings = {"threads": "2", "batch_tokens": "8192", "precision": "bfloat16"}
+        yield Form("two parts side by side, bfloat16", folder, settings)
 
 
 @pytest.fixture(scope="module")
