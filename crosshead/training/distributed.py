@@ -13,18 +13,20 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from crosshead.devices import choose_device
 from crosshead.errors import ConfigError, UserError
 from crosshead.models.base import Model
 from crosshead.training.log import counted
+
+if TYPE_CHECKING:
+    # What shares weights out takes most of a second to import: only who asks for that waits.
+    from torch.distributed.tensor import DTensor
 
 _LONGEST_WORD = 256
 """Bytes that the first process says at once."""
@@ -162,6 +164,9 @@ def shard(model: Model) -> None:
     FSDP2, after Zhao et al. 2023, "PyTorch FSDP". All processes have to have drawn the same
     weights, and to compute equally many batches, by `model.features`.
     """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
     # It is about outputs that are changed in place: keys and values are not.
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view", UserWarning)
     # Left to itself it would take a GPU, if there is one, for a model in main memory too.
@@ -173,9 +178,14 @@ def shard(model: Model) -> None:
     register_fsdp_forward_method(model, "features")
 
 
+def _is_shared(tensor: Tensor) -> "TypeGuard[DTensor]":
+    """Whether this is a `DTensor`, which has shares where it is placed."""
+    return hasattr(tensor, "placements")
+
+
 def of_all(tensor: Tensor) -> Tensor:
     """The whole of a tensor, or of a sum, that processes share; all of them have to ask."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if _is_shared(tensor) else tensor
 
 
 def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -187,7 +197,7 @@ def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     found = {}
     for name in sorted(tensors):  # the same order in all, whatever files they were read from
         tensor = tensors[name]
-        if not isinstance(tensor, DTensor):
+        if not _is_shared(tensor):
             found[name] = tensor
             continue
         whole = tensor.full_tensor()
@@ -198,8 +208,10 @@ def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def like(model: Tensor, whole: Tensor) -> Tensor:
     """`whole`, or this process's share of it where `model` is shared and of that shape."""
-    if not isinstance(model, DTensor) or whole.shape != model.shape:
+    if not _is_shared(model) or whole.shape != model.shape:
         return whole
+    from torch.distributed.tensor import distribute_tensor
+
     # Every process has read the whole: there is nothing to send.
     return distribute_tensor(
         whole.to(model.device), model.device_mesh, model.placements, src_data_rank=None
