@@ -20,6 +20,7 @@ import torch
 from pydantic import Field
 from safetensors import SafetensorError
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from crosshead import __version__
 from crosshead.config import Config, validate
@@ -169,6 +170,34 @@ def build_model(config: AnyConfig, source_vocabulary: int, target_vocabulary: in
     return MODELS[config.architecture](config, *sizes)
 
 
+class _Undrawn(TorchFunctionMode):
+    """Leaves random numbers undrawn.
+
+    Tensors without memory have none, but PyTorch imports its compiler to draw them: a second.
+    """
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Give a tensor back that was to be drawn; anything else is done."""
+        kwargs = kwargs or {}
+        if func in (Tensor.normal_, torch.nn.init.normal_):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+def build_without_memory(
+    config: AnyConfig, source_vocabulary: int, target_vocabulary: int
+) -> Model:
+    """A model of this shape on the meta device: its shapes alone, however large it is."""
+    with torch.device("meta"), _Undrawn():
+        return build_model(config, source_vocabulary, target_vocabulary)
+
+
 def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
     """The model's parameters by name, in float32 on the CPU; a tied parameter comes once."""
     return {
@@ -304,13 +333,11 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _model_without_memory(directory: Path, config: BundleConfig) -> Model:
-    """The model of a configuration on the meta device: its shapes alone, however large.
-
-    Nothing is initialised, and no random number drawn. Raises `DamagedBundle` where none can be.
-    """
+    """The model of a configuration without weights. Raises `DamagedBundle` where none can be."""
     try:
-        with torch.device("meta"):
-            return build_model(config.model, config.source_vocabulary, config.target_vocabulary)
+        return build_without_memory(
+            config.model, config.source_vocabulary, config.target_vocabulary
+        )
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
         raise DamagedBundle(directory / CONFIG, f"no such model can be: {reason}") from None

@@ -8,10 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from crosshead.answers import answering, search_settings
-from crosshead.bundle import Bundle, build_model
+from crosshead.bundle import Bundle, build_without_memory
 from crosshead.config import nearest
 from crosshead.data.corpora import read_lines
 from crosshead.data.tokenizers import MOST_PIECES
@@ -248,9 +246,7 @@ def preset_rows() -> list[list[str]]:
             recipe = compose(name, {"model": architecture})
             model, vocabulary = recipe.model, recipe.tokenizer.vocab_size or MOST_PIECES
             bound = "" if recipe.tokenizer.vocab_size else "by the data, to "
-            # The counting needs no memory for the parameters.
-            with torch.device("meta"):
-                built = build_model(model, vocabulary, vocabulary)
+            built = build_without_memory(model, vocabulary, vocabulary)
             parameters = sum(parameter.numel() for parameter in built.parameters())
             rows.append(
                 [

@@ -2,6 +2,8 @@ import contextlib
 import json
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -350,3 +352,21 @@ def test_a_loaded_model_does_not_change_with_its_file(stored: Path) -> None:
         file.seek(path.stat().st_size // 2)
         file.write(bytes(1000))
     assert all(torch.equal(before[name], now) for name, now in weights_of(model).items())
+
+
+SHAPES = """
+import sys
+from crosshead.bundle import build_without_memory
+from crosshead.models.registry import CONFIGS
+for config in sorted(CONFIGS, key=lambda config: config.__name__ == "ConvolutionalConfig"):
+    model = build_without_memory(config(), 10**9, 10**9)
+    assert all(each.is_meta for each in model.parameters()), config
+    # Weights that are normalised have lengths, and these are computed.
+    assert "torch._dynamo" not in sys.modules or "Convolutional" in str(config), config
+"""
+
+
+def test_a_model_without_memory_is_there_at_once() -> None:
+    """PyTorch's compiler alone would take longer than all else that a command waits for."""
+    done = subprocess.run([sys.executable, "-c", SHAPES], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -3,9 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable
 
-import torch
-
-from crosshead.bundle import build_model
+from crosshead.bundle import build_without_memory
 from crosshead.models.registry import AnyConfig
 from crosshead.studies.fitting import size
 
@@ -18,8 +16,7 @@ WIDTHS = range(16, 1025, 2)
 
 def weights(config: AnyConfig, vocabulary: int) -> int:
     """The number of weights of such a model, counted without making any."""
-    with torch.device("meta"):
-        return size(build_model(config, vocabulary, vocabulary))
+    return size(build_without_memory(config, vocabulary, vocabulary))
 
 
 def as_large(shape: Callable[[int], AnyConfig], vocabulary: int, wanted: int) -> AnyConfig:

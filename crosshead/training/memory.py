@@ -11,7 +11,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from crosshead.attention.dropout import drawing_twice
-from crosshead.bundle import build_model
+from crosshead.bundle import build_without_memory
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import Model, ModelConfig, Numbers, Shape
 from crosshead.training.corpus import Corpus
@@ -117,8 +117,7 @@ def refuse_what_cannot_fit(recipe: Recipe, corpus: Corpus, machine: Machine, wor
     if room is None:
         return
     source, target = corpus.source_tokenizer.vocab_size, corpus.target_tokenizer.vocab_size
-    with torch.device("meta"):
-        built = build_model(recipe.model, source, target)
+    built = build_without_memory(recipe.model, source, target)
     parameters = sum(parameter.numel() for parameter in built.parameters())
     weights, gradients = weight_bytes(parameters, recipe.train, machine, world)
     if weights + gradients > room.left:
