@@ -33,7 +33,7 @@ from crosshead.studies.captions import (
 from crosshead.studies.equal import as_large, weights
 from crosshead.studies.fitting import drawn_from
 from crosshead.studies.lexicon import VOCABULARY, learn, right, sentences
-from crosshead.studies.sources import digest
+from crosshead.studies.sources import THIS_CODE
 from crosshead.studies.study import Band, Result, Say, Study, Table, number
 
 PLAIN, BAHDANAU, LUONG = "LSTM without attention", "LSTM, Bahdanau", "LSTM, Luong"
@@ -177,7 +177,7 @@ class Learning(NamedTuple):
     def settings(self) -> dict[str, Any]:
         """All that tells one from another, the code that learns among it."""
         changed = {"shape": self.shape.model_dump(), "how": self.how._asdict()}
-        return {**self._asdict(), **changed, "crosshead": __version__, "code": digest()}
+        return {**self._asdict(), **changed, "crosshead": __version__, "code": THIS_CODE}
 
     def place(self, kept: Path) -> Path:
         """The file in the folder `kept` with what came of it."""

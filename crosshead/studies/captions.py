@@ -22,7 +22,7 @@ from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines import Translator, load_as
 from crosshead.studies.lexicon import VOCABULARY, as_text, sentences, translated
-from crosshead.studies.sources import digest
+from crosshead.studies.sources import THIS_CODE
 from crosshead.studies.study import Say
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.recipe import Recipe, compose
@@ -155,7 +155,7 @@ def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
 
 def run_name(model: AnyConfig, seed: int) -> str:
     """What the run of a model from a seed is called: the same by the same code alone."""
-    told = hashlib.sha256(f"{digest()} {model.model_dump_json()}".encode()).hexdigest()[:8]
+    told = hashlib.sha256(f"{THIS_CODE} {model.model_dump_json()}".encode()).hexdigest()[:8]
     return f"{model.architecture}-{told}-{seed}"
 
 

@@ -227,7 +227,7 @@ def run(quick: bool, seed: int, say: Say) -> Result:
     tables = [
         powers,
         depths,
-        Table("Layers until the last position depends on the first", rows),
+        Table("Layers (or steps) until the last position depends on the first", rows),
         _timed(quick, say),
     ]
     return Result(measured, tables, partial(draw, counted, rows))
