@@ -18,7 +18,7 @@ from crosshead.data.batching import collate
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.files import atomic_write
 from crosshead.filler import Filler
-from crosshead.pictures import new_figure, rendered
+from crosshead.pictures import drawing, new_figure, rendered
 from crosshead.pipelines import Translator
 from crosshead.vocabulary import EOS
 from crosshead.writer import Writer
@@ -106,14 +106,15 @@ def cross_attention(
     )
 
 
+@drawing()
 def plot_cross_attention(path: Path | str, attention: CrossAttention, layer: int = -1) -> None:
     """Draw one layer's cross-attention, the mean over its heads, as a heat map (PNG, SVG or PDF).
 
     Source pieces stand on the horizontal axis, target pieces on the vertical; U+2423 is a piece's
     space, and a character that is spelled in bytes stands at the last of them. `layer` counts as a
-    list does: -1 is the last. Raises `UserError` where matplotlib is missing or the file cannot be
-    written, `ConfigError` for a layer or a kind of file that there is not, and `DataError` where a
-    side has more than `MOST_DRAWN` pieces.
+    list does: -1 is the last. Raises `UserError` where matplotlib is missing or fails or the file
+    cannot be written, `ConfigError` for a layer or a kind of file that there is not, and
+    `DataError` where a side has more than `MOST_DRAWN` pieces.
     """
     path = Path(path)
     layers = attention.weights.shape[0]
@@ -174,6 +175,7 @@ def draw_mask(
     return "\n".join([*lines, legend])
 
 
+@drawing()
 def _plot_mask(path: Path, allowed: Bool[Tensor, "Q K"]) -> None:
     """The squares of a mask, and what their colours mean."""
     _check_kind(path)

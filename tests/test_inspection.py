@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from matplotlib import rc_context
+from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from crosshead.attention.attend import sdpa
@@ -269,3 +270,15 @@ def test_a_mask_that_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a mask of 3 queries and 501 keys is too large to draw"):
         draw_mask(causal, 3, 501, tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_picture_that_fails_as_it_is_drawn_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(figure: Figure) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Figure, "subplots", failing)
+    with pytest.raises(UserError, match=r"^no picture: matplotlib fails"):
+        draw_mask(causal, 3, 3, tmp_path / "mask.png")
+    assert not (tmp_path / "mask.png").exists()

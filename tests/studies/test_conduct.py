@@ -5,6 +5,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -80,6 +81,17 @@ def test_without_matplotlib_there_is_no_picture_and_one_line_says_so(
     assert [path.name for path in written] == ["toy.json", "toy.md"]
     assert said == ["no picture: matplotlib is not installed (pip install 'crosshead[plot]')"]
     assert "![" not in written[1].read_text("utf-8")
+
+
+def test_a_picture_that_fails_as_it_is_drawn_is_one_line_too(tmp_path: Path) -> None:
+    def failing(figure: Any) -> None:
+        raise MemoryError
+
+    found, said = record(), list[str]()
+    result = dataclasses.replace(found.result, draw=failing)
+    written = write(dataclasses.replace(found, result=result), tmp_path, said.append)
+    assert [path.name for path in written] == ["toy.json", "toy.md"]
+    assert said == ["no picture: matplotlib fails (MemoryError)"]
 
 
 def test_where_nothing_can_be_written_one_line_says_so(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
+from crosshead.errors import UserError
 from crosshead.training.curve import plot_curve
 
 
@@ -33,3 +35,15 @@ def test_a_curve_has_a_gap_where_no_update_was_finite(tmp_path: Path) -> None:
             file.write(json.dumps({"kind": "train", "update": update, "nll": nll}) + "\n")
     plot_curve(log, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_curve_that_fails_as_it_is_drawn_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(figure: Figure) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Figure, "subplots", failing)
+    with pytest.raises(UserError, match=r"^no picture: matplotlib fails"):
+        plot_curve(write_log(tmp_path / "log.jsonl", 1), tmp_path / "curve.png")
+    assert not (tmp_path / "curve.png").exists()
