@@ -171,9 +171,10 @@ def build_model(config: AnyConfig, source_vocabulary: int, target_vocabulary: in
 
 
 class _Undrawn(TorchFunctionMode):
-    """Leaves random numbers undrawn.
+    """Leaves normally distributed numbers undrawn.
 
-    Tensors without memory have none, but PyTorch imports its compiler to draw them: a second.
+    Tensors without memory have none, but PyTorch imports its compiler to draw them: a second. (It
+    does so to compute with them, too, as normalised weights do.)
     """
 
     def __torch_function__(

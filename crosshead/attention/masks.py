@@ -117,7 +117,7 @@ class Mask:
         """The number of keys that a query is scored against, once evaluated over a sequence.
 
         Of blocks, those after a query's own are cut off where, as is said of `causal`, nobody sees
-        a later key.
+        a later key; at the end of the sequence yet more may be.
         """
         if not self._in_blocks(length):
             return length

@@ -64,7 +64,9 @@ def test_every_row_is_in_one_batch_within_the_budget_and_has_an_origin(
         assert len(rows) * max(batch.source.shape[1], batch.target_output.shape[1]) <= BUDGET
     assert epoch.lengths.max() <= max(corpus.lengths.max(), corpus.reach)
     assert corpus.origin(plan[0][0]).split(":")[0] == "a"
-    assert re.search(r"\d", corpus.tokens(plan[0][0]))
+    assert re.search(r"\d", epoch.tokens(plan[0][0]))
+    longest = int(corpus.lengths.sum(axis=1).argmax())
+    assert re.search(r"\d", corpus.tokens(longest))
 
 
 def test_rows_are_written_down_for_replay_as_their_text(recipe: Recipe, corpus: Corpus) -> None:

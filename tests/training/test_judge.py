@@ -157,7 +157,7 @@ def test_the_loss_of_a_text_is_the_mean_over_all_its_tokens(tmp_path: Path) -> N
 
 
 def test_a_model_with_a_memory_is_judged_at_the_end_as_it_reads_on(tmp_path: Path) -> None:
-    memory = ("architecture=transformer-xl", "segment=8", "memory=8")
+    memory = ("architecture=transformer-xl", "segment=8", "memory=8", "label_smoothing=0.1")
     plain = text_judge(tmp_path, WRITTEN[:200], "characters")
     assert plain.how() == f"windows of {CONTEXT} tokens"
     judge = text_judge(tmp_path, WRITTEN[:200], "characters", *memory)
@@ -166,14 +166,19 @@ def test_a_model_with_a_memory_is_judged_at_the_end_as_it_reads_on(tmp_path: Pat
     assert "|memory:8|" in bits.signature
     found = judge.validate(weights(judge, 1))
     assert bits.value == pytest.approx(found.others["bits_per_character"], rel=1e-5)
+    assert found.loss == found.nll
     assert "|stride:16|" in plain.scores(weights(plain, 1))[1].signature
 
 
+@pytest.mark.parametrize("architecture", ["language", "transformer-xl"])
 @pytest.mark.parametrize("judges", [TextJudge.validate, TextJudge.scores])
 def test_whoever_asks_for_the_end_does_not_wait_for_all_of_a_text(
-    judges: Callable[..., object], tmp_path: Path
+    judges: Callable[..., object], architecture: str, tmp_path: Path
 ) -> None:
-    judge = text_judge(tmp_path, WRITTEN, "characters", "decode.batch_tokens=32")
+    settings = [f"architecture={architecture}", "decode.batch_tokens=32"]
+    if architecture == "transformer-xl":
+        settings += ["segment=8", "memory=8"]
+    judge = text_judge(tmp_path, WRITTEN, "characters", *settings)
     looks = iter([False, True])
     judge.should_stop = lambda: next(looks)
     with pytest.raises(Stopped):
