@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# Two workers, a file at a time in order: those of few tests, which may be long, are not left for the end.
+ABREAST := -n 2 --dist loadfile --no-loadscope-reorder
 QUICKSTART := $(VENV)/.installed-quickstart
 DEV := $(VENV)/.installed-dev
 
@@ -21,10 +23,10 @@ quickstart: $(QUICKSTART)  ## train a small Transformer on dates and show what i
 	$(BIN)/python -m crosshead.quickstart
 
 test: $(DEV)  ## run the tests, without the slow ones
-	$(PYTEST) -n 2 --dist loadfile
+	$(PYTEST) $(ABREAST)
 
 test-slow: $(DEV)  ## run the slow tests
-	$(PYTEST) -m slow -n 2 --dist loadfile
+	$(PYTEST) -m slow $(ABREAST)
 
 check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md
 	$(BIN)/ruff check

@@ -70,10 +70,11 @@ def learned(
     return exact_match(model, test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "shape"),
     [
-        pytest.param(copy_task, PRE_NORM, id="copy, pre-norm", marks=pytest.mark.slow),
+        pytest.param(copy_task, PRE_NORM, id="copy, pre-norm"),
         pytest.param(reverse_task, POST_NORM, id="reverse, post-norm"),
     ],
 )

@@ -259,7 +259,8 @@ def test_a_stopped_run_ends_in_the_same_weights(
     )
 
 
-@pytest.mark.parametrize("update", [30, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("update", [30, 10])
 def test_a_run_that_is_stopped_while_it_validates_ends_soon(
     update: int, tmp_path: Path, record: Record
 ) -> None:

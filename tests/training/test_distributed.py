@@ -350,6 +350,7 @@ def test_the_command_line_trains_in_two_processes_and_goes_on_in_one(
     assert len(two) == 18 and two == pytest.approx(one, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_threads_that_were_left_open_are_shared_out_when_more_processes_go_on(
     text: Path, tmp_path: Path
 ) -> None:

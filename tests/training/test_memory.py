@@ -68,7 +68,7 @@ SETTINGS = [
             marks=pytest.mark.slow,
         ),
         # Of many shapes, since each has kernels of its own.
-        ("mixed", ["precision=bfloat16", "max_updates=20"], 61),
+        pytest.param("mixed", ["precision=bfloat16", "max_updates=20"], 61, marks=pytest.mark.slow),
     ],
 )
 def test_the_estimate_is_near_the_memory_that_a_run_takes(

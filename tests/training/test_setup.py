@@ -315,7 +315,9 @@ def test_best_weights_that_are_lost_are_taken_from_their_checkpoint(
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize(("end", "validated"), [(8, [12, 18]), (6, [6, 12, 18])])
+@pytest.mark.parametrize(
+    ("end", "validated"), [(8, [12, 18]), pytest.param(6, [6, 12, 18], marks=pytest.mark.slow)]
+)
 def test_best_weights_that_are_lost_for_good_are_counted_anew(
     damage: Callable[[Path], None], end: int, validated: list[int], text: Path, tmp_path: Path
 ) -> None:
