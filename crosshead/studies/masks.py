@@ -80,7 +80,7 @@ def draw(weights: Tensor, norms: Tensor, figure: Any) -> None:
         axes.imshow(matrix.numpy(), cmap="Blues", vmin=0)
         axes.set_xticks(range(len(WORDS)), WORDS)
         axes.set_yticks(range(len(WORDS)), WORDS)
-        axes.set_title(title)
+        axes.set(title=title, xlabel="key, or input", ylabel="query, or output")
         for i in range(len(WORDS)):
             for j in range(len(WORDS)):
                 dark = matrix[i, j] > 0.6 * matrix.max()

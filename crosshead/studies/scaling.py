@@ -131,11 +131,15 @@ def run(quick: bool, seed: int, say: Say) -> Result:
         Table(f"Random vectors, {KEYS} keys", rows),
         Table(
             f"Updates, by seed, until {ENOUGH:.0%} of the letters are right (or how many were in "
-            f"the end, after {BUDGET:,})",
+            f"the end, after {_budget(quick):,})",
             _rows(learned),
         ),
     ]
-    return Result(measured, tables, partial(draw, found, learned))
+    return Result(measured, tables, partial(draw, found, learned, _budget(quick)))
+
+
+def _budget(quick: bool) -> int:
+    return 30 if quick else BUDGET
 
 
 def variance_ratio(d_key: int) -> float:
@@ -173,7 +177,7 @@ def learning(build: Callable[[int], Score], d_key: int, quick: bool, seed: int) 
     Its width is d_k: Glorot's projections of normalised vectors then begin with queries and keys of
     unit variance, as the footnote has them.
     """
-    most, seeds = (30, 1) if quick else (BUDGET, 3)
+    most, seeds = _budget(quick), 1 if quick else 3
     found = []
     for run in range(seeds):
         with drawn_from(1000 * seed + run) as generator:
@@ -198,6 +202,7 @@ def learning(build: Callable[[int], Score], d_key: int, quick: bool, seed: int) 
 def draw(
     found: dict[tuple[str, int], Softness],
     learned: dict[tuple[str, int], list[Learning]],
+    budget: int,
     figure: Any,
 ) -> None:
     """Entropy, gradients and updates by d_k; a cross is a budget in which nothing was learned."""
@@ -211,13 +216,13 @@ def draw(
         ):
             gradients.plot(STATISTICS, values, style, color=color, label=f"{name}, {of}")
         taken = {d: _median(runs) for (each, d), runs in learned.items() if each == name}
-        heights = [min(reached, BUDGET) for reached in taken.values()]
+        heights = [min(reached, budget) for reached in taken.values()]
         training.plot(list(taken), heights, "-", color=color, label=name)
         for (d_key, reached), height in zip(taken.items(), heights, strict=True):
             training.plot(d_key, height, "x" if reached == math.inf else "o", color=color)
     soft.set(xscale="log", title="entropy (nats)")
     gradients.set(xscale="log", yscale="log", title="gradient of the softmax")
-    training.set(xscale="log", title="updates to learn (median)", ylim=(0, 1.05 * BUDGET))
+    training.set(xscale="log", title="updates to learn (median)", ylim=(0, 1.05 * budget))
     training.set_xticks(TRAINED, map(str, TRAINED))
     training.minorticks_off()
     for axes in (soft, gradients, training):
