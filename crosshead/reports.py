@@ -13,7 +13,7 @@ from crosshead.bundle import Bundle, build_without_memory
 from crosshead.config import nearest
 from crosshead.data.corpora import read_lines
 from crosshead.data.tokenizers import MOST_PIECES
-from crosshead.errors import BundleError, ConfigError, UserError
+from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation import (
     METRICS,
     ComparedScore,
@@ -87,6 +87,8 @@ def text_evaluation(
     Raises `ConfigError` for a stride or a memory where the model reads windows from both sides.
     """
     lines = read_lines(text)
+    if not any(lines):
+        raise DataError(f"{text}: is empty")
     model = load(bundle, device, threads)
     joined = "".join(f"{line}\n" for line in lines)
     if isinstance(model, Translator):

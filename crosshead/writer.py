@@ -114,8 +114,10 @@ class Writer(Pipeline):
         """`score` of a text that is tokenized."""
         if memory is not None and not isinstance(self.model, RememberingModel):
             raise ConfigError("this model has no memory; give a stride")
-        if memory is not None and (memory < 0 or stride is not None):
-            raise ConfigError(f"expected a memory of 0 or more and no stride, found {memory}")
+        if memory is not None and stride is not None:
+            raise ConfigError("a text is read with a memory or with a stride: give one of them")
+        if memory is not None and memory < 0:
+            raise ConfigError(f"expected a memory of 0 or more, found {memory}")
         if isinstance(self.model, RememberingModel) and stride is None:
             return self._read(self.model, text, memory, progress)
         stride = self.context if stride is None else stride

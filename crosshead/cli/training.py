@@ -77,7 +77,9 @@ def train(
     max_epochs: Annotated[int | None, typer.Option(metavar="N", help="End after so many.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", help="Of all random choices.")] = None,
     device: Annotated[str | None, typer.Option(metavar="D", help="auto, cpu, cuda, ...")] = None,
-    threads: Annotated[int | None, typer.Option(metavar="T", help="CPU threads; 0: all.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="T", help="CPU threads; 0, the default: all.")
+    ] = None,
     precision: Annotated[str | None, typer.Option(metavar="P", help="auto, float32, ...")] = None,
     assignments: Annotated[
         list[str] | None,

@@ -22,6 +22,7 @@ def plot_curve(log: Path, picture: Path) -> None:
         figure = new_figure(figsize=(7, 4))
         losses = figure.subplots()
         losses.set_xlabel("update")
+        losses.xaxis.get_major_locator().set_params(integer=True)
         losses.set_ylabel("negative log-likelihood (nats per token)")
         losses.grid(alpha=0.3)
         lines = [

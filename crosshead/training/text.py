@@ -21,6 +21,9 @@ from crosshead.training.log import counted
 from crosshead.training.recipe import Recipe
 from crosshead.training.sizes import learn_tokenizer
 
+FEW = 1000
+"""A run on fewer tokens begins with a warning."""
+
 
 @dataclass(frozen=True)
 class TextCorpus(Corpus):
@@ -69,10 +72,17 @@ class TextCorpus(Corpus):
 
     def opening(self, data: DataConfig) -> list[str]:
         """The tokens to train on, and those to validate with."""
-        return [
-            f"{counted(self.size, 'token')} to train on, in windows of {self.context:,}; "
+        found = counted(self.size, "token")
+        lines = [
+            f"{found} to train on, in windows of {self.context:,}; "
             f"validation: {self.validation(data)}"
         ]
+        if self.size < FEW:
+            lines.append(
+                f"warning: of {found} a model learns no more than to repeat them; to write "
+                "anything else takes many thousands"
+            )
+        return lines
 
     def validation(self, data: DataConfig) -> str:
         """Where the validation set comes from, in a clause; `data` names its files."""
@@ -137,6 +147,9 @@ def read_text(
     if not data.text:
         raise ConfigError("no text to train on; give --text FILE, or text in [data]")
     lines = [read_lines(Path(name)) for name in data.text]
+    for name, each in zip(data.text, lines, strict=True):
+        if not any(each):
+            raise DataError(f"{name}: is empty")
     text = "".join(_joined(lines))
     if data.valid_text:
         training, valid = text, "".join(_joined([read_lines(Path(n)) for n in data.valid_text]))
