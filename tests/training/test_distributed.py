@@ -475,6 +475,7 @@ def test_a_stop_while_one_reads_the_text_ends_all_alike(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_process_that_reads_another_text_says_so(text: Path, tmp_path: Path) -> None:
     stale = own_text(text, tmp_path)
     lines = (stale / "de").read_text(encoding="utf-8").splitlines()
@@ -504,6 +505,7 @@ def test_a_signal_to_torchrun_saves_a_checkpoint(text: Path, tmp_path: Path) -> 
     assert int(place.name.removeprefix("update-")) >= 20
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_ends_the_run_and_is_named(text: Path, tmp_path: Path) -> None:
     settings = ["max_updates=100000", "valid_every=0", "checkpoint_every=50"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

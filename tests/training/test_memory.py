@@ -199,6 +199,7 @@ print(1024 * int(size.split()[1]))
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="address space is Linux's limit")
 @pytest.mark.usefixtures("short_run")
+@pytest.mark.slow
 def test_a_pair_that_cannot_fit_is_refused_and_a_shorter_one_is_trained_on() -> None:
     held = int(subprocess.check_output([sys.executable, "-c", HELD]))
     words = (Path("en").read_text() * 2).split()
