@@ -32,6 +32,7 @@ VARIANTS = {
     "kernel 3": TINY,
     "kernel 1": TINY.model_copy(update={"kernel": 1}),
     "kernel 5, untied": TINY.model_copy(update={"kernel": 5, "tie": "none"}),
+    "additive score": TINY.model_copy(update={"score": "additive"}),
 }
 
 
@@ -81,8 +82,11 @@ def written_out(model: Convolutional, source: list[int], target: list[int]) -> T
         for i in range(len(h)):
             state = half * (gated(layer.convolution.linear, row[i : i + k]) + h[i])
             d = half * (layer.cross_attention.query(state) + g[i])
-            scores = [torch.exp(d @ z[j]) for j in range(m)]
-            a = [score / sum(scores) for score in scores]
+            if model.config.score == "additive":  # Bahdanau et al. 2015, section A.1.2
+                scores = [layer.cross_attention.score.v[0] @ torch.tanh(d + z[j]) for j in range(m)]
+            else:
+                scores = [d @ z[j] for j in range(m)]
+            a = [torch.exp(score) / sum(map(torch.exp, scores)) for score in scores]
             c = sum(a[j] * half * (z[j] + e[j]) for j in range(m)) * m * math.sqrt(1 / m)
             above.append(half * (state + c))
         h = above
@@ -185,11 +189,19 @@ def test_positions_end_with_an_error_that_names_both_lengths() -> None:
         ({"decoder_layers": 0}, "decoder_layers: .*1 or more"),
         ({"dropout": 0.001}, "dropout: .*cannot be drawn"),
         ({"heads": 4}, "unknown key 'heads'"),
+        ({"score": "cosine"}, "score: .*'dot' or 'additive'"),
     ],
 )
 def test_impossible_shapes_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         validate(ConvolutionalConfig, values)
+
+
+def test_a_bundle_that_names_no_score_has_the_dot_product() -> None:
+    values = TINY.model_dump(mode="json")
+    del values["score"]
+    assert validate(ConvolutionalConfig, values) == TINY
+    assert weights_of(model_of(TINY)).keys() == weights_of(model_of(VARIANTS["kernel 1"])).keys()
 
 
 def test_three_way_tying_needs_one_vocabulary() -> None:
@@ -267,7 +279,10 @@ def test_gradients_are_the_same_where_activations_are_computed_again() -> None:
     torch.testing.assert_close(gradients(model), expected)
 
 
-@pytest.mark.parametrize("changes", [{}, {"kernel": 1}, {"dropout": 0.2, "encoder_layers": 1}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"kernel": 1}, {"dropout": 0.2, "encoder_layers": 1}, {"score": "additive"}],
+)
 def test_what_is_counted_is_what_autograd_keeps(changes: dict[str, object]) -> None:
     config = TINY.model_copy(update={"d_model": 64, "max_length": 96, **changes})
     shape, model = Shape(2, 96, 64), Convolutional(config, VOCABULARY, VOCABULARY)
@@ -318,8 +333,12 @@ def test_the_attention_of_every_layer_can_be_recorded() -> None:
 # Learning
 
 
-@pytest.mark.parametrize("task", [copy_task, reverse_task], ids=["copy", "reverse"])
-def test_it_learns(task: Callable[[int, int, int, int], list[Example]]) -> None:
+@pytest.mark.parametrize(
+    ("task", "score"),
+    [(copy_task, "dot"), (reverse_task, "dot"), (copy_task, "additive")],
+    ids=["copy", "reverse", "copy, additive score"],
+)
+def test_it_learns(task: Callable[[int, int, int, int], list[Example]], score: str) -> None:
     """Every sequence that training did not show comes out right, to the last token."""
     vocabulary, longest = 9, 5
     made = task(5000, vocabulary, longest, 1)
@@ -328,7 +347,9 @@ def test_it_learns(task: Callable[[int, int, int, int], list[Example]]) -> None:
     unseen = [example for example in rest if tuple(example[0]) not in seen]
     assert len(unseen) > 100
     torch.manual_seed(1)
-    config = ConvolutionalConfig(encoder_layers=2, decoder_layers=2, d_model=64, dropout=0.0)
+    config = ConvolutionalConfig(
+        encoder_layers=2, decoder_layers=2, d_model=64, dropout=0.0, score=score
+    )
     model = Convolutional(config, vocabulary, vocabulary)
     updates = 150
     optimizer = Optimizer(model, TrainConfig(max_updates=updates, learning_rate=0.004))
