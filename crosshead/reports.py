@@ -28,7 +28,7 @@ from crosshead.pipelines import Translator, load
 from crosshead.terminal import at_terminal, json_line, program, table
 from crosshead.training.log import counted
 from crosshead.training.presets import PRESETS
-from crosshead.training.recipe import compose
+from crosshead.training.recipe import compose, search_name
 from crosshead.training.run import LEFT_OUT, Summary
 
 
@@ -181,7 +181,7 @@ def _translation_facts(bundle: Bundle) -> list[list[str]]:
             f"{longest} tokens; a longer line is split at the ends of its sentences, one of more "
             f"than {Translator(bundle).reach} inside",
         ],
-        ["search", f"beam {decode.beam}, length penalty {decode.length_penalty:g}"],
+        ["search", search_name(decode)],
     ]
 
 
