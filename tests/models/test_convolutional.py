@@ -22,6 +22,7 @@ from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.updater import batch_loss, seeded, twin_of
 from crosshead.vocabulary import BOS, EOS, PAD
+from tests.learning import SEEDS, learns
 from tests.models.decodable import SOURCES, DecodableTests
 from tests.models.small_transformers import VOCABULARY, padded, tokens
 
@@ -333,32 +334,43 @@ def test_the_attention_of_every_layer_can_be_recorded() -> None:
 # Learning
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     ("task", "score"),
     [(copy_task, "dot"), (reverse_task, "dot"), (copy_task, "additive")],
     ids=["copy", "reverse", "copy, additive score"],
 )
-def test_it_learns(task: Callable[[int, int, int, int], list[Example]], score: str) -> None:
+def test_it_learns(
+    task: Callable[[int, int, int, int], list[Example]], score: str, seed: int
+) -> None:
     """Every sequence that training did not show comes out right, to the last token."""
     vocabulary, longest = 9, 5
-    made = task(5000, vocabulary, longest, 1)
+    made = task(5000, vocabulary, longest, seed)
     shown, rest = made[:4400], made[4400:]
     seen = {tuple(source) for source, _ in shown}
     unseen = [example for example in rest if tuple(example[0]) not in seen]
     assert len(unseen) > 100
-    torch.manual_seed(1)
+    torch.manual_seed(seed)
     config = ConvolutionalConfig(
         encoder_layers=2, decoder_layers=2, d_model=64, dropout=0.0, score=score
     )
     model = Convolutional(config, vocabulary, vocabulary)
-    updates = 150
-    optimizer = Optimizer(model, TrainConfig(max_updates=updates, learning_rate=0.004))
-    for update in range(updates):
+    optimizer = Optimizer(model, TrainConfig(max_updates=1, learning_rate=0.004))
+
+    def update(number: int) -> float:
         batch = collate(shown, torch.randint(len(shown), (64,)).tolist())
-        loss = batch_loss(model, batch, 0.0)
-        optimizer.backward(loss.loss / loss.count)
-        optimizer.step(0.004 * (1 - update / updates))
+        sums = batch_loss(model, batch, 0.0)
+        optimizer.backward(sums.loss / sums.count)
+        optimizer.step(0.004 / (1 + number / 100))
+        return sums.loss.item() / sums.count
+
     batch = collate(unseen, range(len(unseen)))
     limits = torch.full((len(unseen),), longest + 5)
-    found = greedy_search(model.eval(), batch.source, limits, Specials(BOS, EOS, (PAD, BOS)), 0.0)
-    assert [best[0].tokens for best in found] == [list(target) for _, target in unseen]
+
+    def learned() -> bool:
+        specials = Specials(BOS, EOS, (PAD, BOS))
+        found = greedy_search(model.eval(), batch.source, limits, specials, 0.0)
+        model.train()
+        return [best[0].tokens for best in found] == [list(target) for _, target in unseen]
+
+    assert learns(update, learned, most=1000)

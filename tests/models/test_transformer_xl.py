@@ -11,6 +11,7 @@ from crosshead.models.base import ModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 from crosshead.training.memory import recompute_activations
+from tests.learning import SEEDS, learns
 from tests.models.small_language_models import SHAPE, model_of, nothing, periodic
 from tests.models.small_transformers import VOCABULARY, tokens
 
@@ -207,23 +208,30 @@ def test_recomputed_activations_give_the_same_gradients() -> None:
 # Learning
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("memory", [0, 12])
-def test_it_learns_what_only_memory_can_tell(memory: int) -> None:
+def test_it_learns_what_only_memory_can_tell(memory: int, seed: int) -> None:
     """A token is that of ten positions before: further than a segment of eight reaches."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     config = TransformerXLConfig(
         layers=1, d_model=32, d_ff=32, heads=1, dropout=0.0, segment=8, memory=memory
     )
     model = TransformerXL(config, VOCABULARY)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    for update in range(75):
-        text = periodic(16, period=10, length=25, seed=update)
+    losses = []
+
+    def update(number: int) -> float:
+        text = periodic(16, period=10, length=25, seed=number)
         logits = model(text[:, :-1])
         loss = F.cross_entropy(logits[:, 9:].flatten(0, 1), text[:, 10:].flatten())
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
+        losses.append(loss.item())
+        return loss.item()
+
     if memory:
-        assert loss.item() < 0.05
+        assert learns(update, lambda: True, most=400, every=5, below=0.05)
     else:
-        assert loss.item() > 2.5  # chance is log 19 = 2.94
+        assert not learns(update, lambda: True, most=75, every=5, below=0.05)
+        assert losses[-1] > 2.5  # chance is log 19 = 2.94
