@@ -11,7 +11,7 @@ from typing import Any
 from crosshead.answers import answering, search_settings
 from crosshead.bundle import Bundle, build_without_memory
 from crosshead.config import nearest
-from crosshead.data.corpora import read_lines
+from crosshead.data.lines import LONGEST_TEXT, read_lines
 from crosshead.data.tokenizers import MOST_PIECES
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation import (
@@ -24,8 +24,8 @@ from crosshead.evaluation import (
     text_scores,
 )
 from crosshead.filler import Filler
-from crosshead.pipelines import Translator, load
-from crosshead.terminal import at_terminal, json_line, program, table
+from crosshead.pipelines import LONGEST_STRETCH, Translator, load
+from crosshead.terminal import at_terminal, json_line, note, program, table
 from crosshead.training.log import counted
 from crosshead.training.presets import PRESETS
 from crosshead.training.recipe import compose, search_name
@@ -86,7 +86,7 @@ def text_evaluation(
 
     Raises `ConfigError` for a stride or a memory where the model reads windows from both sides.
     """
-    lines = read_lines(text)
+    lines = read_lines(text, LONGEST_TEXT)
     if not any(lines):
         raise DataError(f"{text}: is empty")
     model = load(bundle, device, threads)
@@ -111,9 +111,20 @@ def text_evaluation(
 def translated(
     translator: Translator, sources: Sequence[str], flags: Mapping[str, Any]
 ) -> list[str]:
-    """The best translation of each line, searched as the bundle and then the flags say."""
+    """Return the best translation of each line, searched as the bundle and then the flags say.
+
+    A warning counts the lines that were passed through untranslated.
+    """
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
-    return [best[0].text for best in translator.translate(sources, decode=decode)]
+    found = translator.translate(sources, decode=decode)
+    passed = [number for number, best in enumerate(found, 1) if best[0].was_passed_through]
+    if passed:
+        note(
+            f"warning: {counted(len(passed), 'line')} with more than {LONGEST_STRETCH:,} "
+            "characters without a space or a mark of punctuation: passed through, not translated "
+            f"(the first is line {passed[0]:,})"
+        )
+    return [best[0].text for best in found]
 
 
 def scores_table(scores: Sequence[CorpusScore]) -> str:

@@ -1,27 +1,23 @@
 """Parallel text from files: line-aligned pairs of files, TSV and JSONL, plain or gzipped.
 
-Only a line feed ends a line, and one carriage return before it is removed: form feeds, NUL,
-U+0085 and U+2028 stay inside their line, so that a file of n lines always gives n pairs. A byte
-order mark at the beginning of a file is removed. Nothing else is changed, dropped or repaired.
+A file of n lines always gives n pairs: `crosshead.data.lines` says where a line ends.
 """
 
-import gzip
-import hashlib
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from crosshead.config import Config
+from crosshead.data.lines import check_regular, iter_lines
 from crosshead.data.tables import has_header, is_jsonl, table_pairs
 from crosshead.data.text import CHUNK, Origin, ParallelText, Sides
-from crosshead.errors import DataError, why_unreadable
+from crosshead.errors import DataError
 
 
 def _listed(value: Any) -> Any:
@@ -33,6 +29,8 @@ def _check_names(names: list[str]) -> list[str]:
         if any("\ud800" <= character <= "\udfff" for character in name):
             # The recipe and the model card, which name it, are UTF-8.
             raise ValueError(f"{name!a} is not UTF-8: give it another name")
+        if "\0" in name:
+            raise ValueError(f"{name!a} is no name of a file: it holds a NUL; leave that out")
     return names
 
 
@@ -131,9 +129,6 @@ class DataConfig(Config):
             if is_jsonl(Path(name)) and not self.fields:
                 raise ValueError(f"{name} is JSON Lines: name two fields, as fields = ['en', 'de']")
         return self
-
-
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -249,19 +244,6 @@ def read_valid_pairs(config: DataConfig) -> ParallelText | None:
     return survey(parts).read()
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file (`.gz`: gunzipped), without their ends; an empty file has none.
-
-    Raises `DataError` for a file that is missing, unreadable, damaged or not UTF-8.
-    """
-    return list(iter_lines(path))
-
-
-def iter_lines(path: Path) -> Iterator[str]:
-    """The lines of `read_lines`, of which few are held at a time."""
-    return chain.from_iterable(_line_blocks(path))
-
-
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
     """The lines of two files that belong together line by line.
 
@@ -274,56 +256,14 @@ def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
     return sides
 
 
-def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
-    r"""The lines of a file's bytes; `name` is what errors call the file.
-
-    `\n` ends a line, and one `\r` before it goes with it; the last line needs no end. A byte order
-    mark in front is removed. `before` is how many lines of the file stand before these. Raises
-    `DataError` with `name:line:byte` where it is not UTF-8.
-    """
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = before + raw.count(b"\n", 0, error.start) + 1
-        byte = error.start - raw.rfind(b"\n", 0, error.start)
-        raise DataError(
-            f"{name}:{line}:{byte}: not UTF-8 (byte 0x{raw[error.start]:02X}); "
-            "convert the file to UTF-8"
-        ) from None
-    if not before:
-        text = text.removeprefix("\ufeff")
-    if not text:
-        return []
-    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file; raises `DataError` where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
 def _parts(
     source: Sequence[str], target: Sequence[str], pairs: Sequence[str], fields: Sequence[str]
 ) -> list[Part]:
-    """`source` and `target` are as long as each other; raises `DataError` for a pipe."""
+    """`source` and `target` are as long as each other; raises `DataError` for a pipe or device."""
     for name in chain(source, target, pairs):
-        if _is_pipe(Path(name)):
-            raise DataError(
-                f"{name}: a pipe, and text is read several times; write it to a file first"
-            )
+        check_regular(Path(name))
     aligned = [Part(names, []) for names in zip(source, target, strict=True)]
     return [*aligned, *(Part((name,), fields) for name in pairs)]
-
-
-def _is_pipe(path: Path) -> bool:
-    try:
-        return path.is_fifo()
-    except OSError:  # who reads it says why it cannot be read
-        return False
 
 
 def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
@@ -346,47 +286,6 @@ def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
         before += len(chunk[0])
     if not before:
         raise DataError(f"{source} and {target} are empty; expected a sentence on every line")
-
-
-def _line_blocks(path: Path) -> Iterator[list[str]]:
-    """The lines of a file, those of a block of bytes at a time."""
-    before = 0
-    pieces: list[bytes] = []
-    for block in _byte_blocks(path):
-        head, end, rest = block.rpartition(b"\n")
-        if end:
-            lines = split_lines(b"".join([*pieces, head, end]), str(path), before)
-            yield lines
-            before += len(lines)
-            pieces = []
-        pieces.append(rest)
-    yield split_lines(b"".join(pieces), str(path), before)
-
-
-def _byte_blocks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, gunzipped where its name ends in `.gz`."""
-    try:
-        file: BinaryIO = path.open("rb")
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    with file:
-        if path.suffix != ".gz":
-            try:
-                while block := file.read(_BLOCK):
-                    yield block
-            except OSError as error:
-                raise _unreadable(path, error) from None
-            return
-        try:
-            with gzip.GzipFile(fileobj=file) as unzipped:
-                while block := unzipped.read(_BLOCK):
-                    yield block
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(f"{path}: not a whole gzip file ({error}); compress it again") from None
-
-
-def _unreadable(path: Path, error: OSError) -> DataError:
-    return DataError(f"{path}: {why_unreadable(error)}")
 
 
 def _require_as_many(source: str, sources: list[str], target: str, targets: list[str]) -> None:

@@ -32,7 +32,7 @@ import safetensors
 import safetensors.numpy
 
 from crosshead.data.cached import PATIENCE, Check, Say, alone, lock, remove_unused
-from crosshead.data.corpora import Corpora, DataConfig, Part, file_sha256
+from crosshead.data.corpora import Corpora, DataConfig, Part
 from crosshead.data.filters import (
     CHUNKS_A_SHARD,
     Encoded,
@@ -46,6 +46,7 @@ from crosshead.data.filters import (
     tasks,
 )
 from crosshead.data.heldout import HeldOut, held_out
+from crosshead.data.lines import file_sha256
 from crosshead.data.tables import is_jsonl
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
 from crosshead.errors import UserError

@@ -18,7 +18,6 @@ from crosshead.data.corpora import (
     Corpora,
     DataConfig,
     Part,
-    file_sha256,
     read_valid_pairs,
     survey,
     training_parts,
@@ -34,6 +33,7 @@ from crosshead.data.examples import (
 )
 from crosshead.data.filters import Kept, keep_pairs, write_held_out, write_left_out
 from crosshead.data.heldout import NOTHING, HeldOut, Remaining, hold_out
+from crosshead.data.lines import file_sha256
 from crosshead.data.shards import cache_key, open_stored, store
 from crosshead.data.subwords import BpeTokenizer
 from crosshead.data.text import ParallelText, Sides
