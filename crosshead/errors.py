@@ -24,12 +24,15 @@ class BundleError(UserError):
 
 
 class DamagedBundle(BundleError):
-    """A bundle whose file `path` is missing or is not what was written: `found` says how."""
+    """A bundle whose file `path` is missing or is not what was written: `found` says how.
 
-    def __init__(self, path: Path | str, found: str) -> None:
-        super().__init__(
-            f"{path}: {found}; the bundle is damaged: take a fresh copy of it, or train it again"
-        )
+    `mend` is what to do, where it is more than to take a fresh copy.
+    """
+
+    def __init__(self, path: Path | str, found: str, mend: str | None = None) -> None:
+        mend = mend or "the bundle is damaged: take a fresh copy of it, or train it again"
+        super().__init__(f"{path}: {found}; {mend}")
+        self.found = found
 
 
 def why_unreadable(error: OSError) -> str:
