@@ -49,7 +49,7 @@ from crosshead.places import (
     where_bundle_is_kept,
 )
 from crosshead.seal import Seal, file_sum, sealed, unsealed
-from crosshead.stored import map_stored
+from crosshead.stored import LARGEST_CONFIG, map_stored, parse_metadata, read_stored
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from crosshead.weights import (
     TENSORS_SHA256,
@@ -334,8 +334,9 @@ def _configured(directory: Path) -> tuple[BundleConfig, Seal]:
     mend = None
     if is_run(directory):
         mend = f"to write the bundle of this run again: {how_to_resume(directory)}"
-    values, seal = unsealed(directory, mend)
     path = directory / CONFIG
+    data = read_stored(path, LARGEST_CONFIG)
+    values = parse_metadata(data, path)
     newest = values.get("format")
     if type(newest) is not int or newest < 1:
         shown = repr(newest)[:60]
@@ -345,6 +346,7 @@ def _configured(directory: Path) -> tuple[BundleConfig, Seal]:
             f"{path}: format {newest} is newer than this crosshead reads ({FORMAT}): "
             "upgrade crosshead"
         )
+    values, seal = unsealed(directory, values, data, mend)
     for name in seal.files:
         if name not in {WEIGHTS, CARD, *TOKENIZER_FILES}:
             raise DamagedBundle(path, f"files: {name[:60]!a} is no file of a bundle")

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from crosshead.config import Config, validate
 from crosshead.errors import ConfigError, DamagedBundle
-from crosshead.places import CONFIG
-from crosshead.stored import LARGEST_CONFIG, map_stored, parse_metadata, read_stored, stored_size
+from crosshead.places import CONFIG, WEIGHTS
+from crosshead.stored import map_stored, stored_size
 
 FILES, OWN = "files", "config_sha256"
 """The keys of `config.json` that hold the checksums."""
@@ -70,11 +70,9 @@ class Seal:
 
     def differs(self, name: str, what: str = "SHA-256") -> DamagedBundle:
         """The error for a file that is not the one that `config.json` names."""
-        found = (
-            f"its {what} is not the one in {CONFIG}: the file is damaged, or of another version "
-            "of the bundle"
-        )
-        mend = self.mend if name.endswith(".safetensors") else None
+        found = f"its {what} is not the one in {CONFIG}: damaged, or of another bundle"
+        mend = self.mend if name == WEIGHTS else None
+        mend = mend or "take a fresh copy of the bundle, or train it again"
         return DamagedBundle(self.directory / name, found, mend)
 
     def _expected(self, name: str) -> None:
@@ -95,20 +93,21 @@ def sealed(settings: Mapping[str, Any], files: Mapping[str, FileSum]) -> bytes:
     return _with_own({**settings, FILES: sums})
 
 
-def unsealed(directory: Path, mend: str | None) -> tuple[dict[str, Any], Seal]:
-    """Read `config.json`: its settings, and the checksums beside them.
+def unsealed(
+    directory: Path, values: dict[str, Any], data: bytes, mend: str | None
+) -> tuple[dict[str, Any], Seal]:
+    """Tell the settings in `config.json` from the checksums beside them.
 
     Args:
         directory: The bundle.
+        values: What the file says.
+        data: Its bytes.
         mend: What to do where the bundle changed and can be written again, if it can.
 
     Raises:
-        DamagedBundle: If its own checksum differs, or there is no such file.
-        BundleError: If it may not be read.
+        DamagedBundle: If its own checksum differs.
     """
-    path = directory / CONFIG
-    data = read_stored(path, LARGEST_CONFIG)
-    values = parse_metadata(data, path)
+    path, values = directory / CONFIG, dict(values)
     of_config = OWN in values
     if of_config:
         del values[OWN]
