@@ -23,6 +23,10 @@ class BundleError(UserError):
     """A directory that is not a bundle, or a bundle that is damaged or too new."""
 
 
+_LONGEST = 400
+"""Characters of what is said of a file that may hold anything."""
+
+
 class DamagedBundle(BundleError):
     """A bundle whose file `path` is missing or is not what was written: `found` says how.
 
@@ -31,8 +35,8 @@ class DamagedBundle(BundleError):
 
     def __init__(self, path: Path | str, found: str, mend: str | None = None) -> None:
         mend = mend or "the bundle is damaged: take a fresh copy of it, or train it again"
-        super().__init__(f"{path}: {found}; {mend}")
-        self.found = found
+        self.found = found if len(found) <= _LONGEST else f"{found[:_LONGEST]} ..."
+        super().__init__(f"{path}: {self.found}; {mend}")
 
 
 def why_unreadable(error: OSError) -> str:

@@ -15,7 +15,7 @@ import torch
 from crosshead.bundle import load_bundle, outline_bundle, save_bundle, verify_bundle
 from crosshead.errors import BundleError
 from tests.reliability.tools import (
-    ROOT,
+    SEALED,
     environment,
     fresh_copy,
     program,
@@ -24,8 +24,6 @@ from tests.reliability.tools import (
 )
 
 Record = Callable[[str], None]
-
-SEALED = ROOT / "tests" / "fixtures" / "bundle-format-1-sealed"
 
 MOVED = ["tokenizer.json", "tokenizer.model", "model.safetensors", "README.md", "config.json"]
 """The files of a bundle in the order in which they take their places."""
