@@ -1,8 +1,12 @@
 """All studies by name."""
 
+import math
+from collections.abc import Sequence
+
 from crosshead.config import nearest
 from crosshead.errors import ConfigError
 from crosshead.studies.bottleneck import BOTTLENECK
+from crosshead.studies.effort import FULL, QUICK, Effort, effort_within
 from crosshead.studies.extrapolation import EXTRAPOLATION
 from crosshead.studies.feedforward import FEEDFORWARD
 from crosshead.studies.gradients import GRADIENTS
@@ -40,3 +44,18 @@ def chosen(name: str) -> list[Study]:
     if name not in STUDIES:
         raise ConfigError(f"no study {name!r}; {nearest(name, [*STUDIES, 'all', 'list'])}")
     return [STUDIES[name]]
+
+
+def effort_of(studies: Sequence[Study], *, quick: bool, minutes: float | None) -> Effort:
+    """Return the effort that a command asks for: full, quick, or within minutes for all studies.
+
+    Raises:
+        ConfigError: If both are asked for, or the minutes are not positive.
+    """
+    if minutes is None:
+        return QUICK if quick else FULL
+    if quick:
+        raise ConfigError("--quick and --minutes name two forms of a study; give one of them")
+    if not 0 < minutes < math.inf:
+        raise ConfigError(f"--minutes {minutes:g}: expected a number above 0, such as 10")
+    return effort_within(minutes, [study.times for study in studies])
