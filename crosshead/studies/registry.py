@@ -10,6 +10,7 @@ from crosshead.studies.effort import FULL, QUICK, Effort, effort_within
 from crosshead.studies.extrapolation import EXTRAPOLATION
 from crosshead.studies.feedforward import FEEDFORWARD
 from crosshead.studies.gradients import GRADIENTS
+from crosshead.studies.headcost import HEADCOST
 from crosshead.studies.heads import HEADS
 from crosshead.studies.long import LONG
 from crosshead.studies.masks import MASKS
@@ -31,6 +32,7 @@ STUDIES: dict[str, Study] = {
     "gradients": GRADIENTS,
     "parallelism": PARALLELISM,
     "heads": HEADS,
+    "headcost": HEADCOST,
     "table1": TABLE1,
     "long": LONG,
 }

@@ -18,6 +18,7 @@ TIMES: dict[str, Times] = {
     "gradients": Times(quick=2, full=96),  # recorded with one seed: 48
     "parallelism": Times(quick=4, full=900),  # estimated
     "heads": Times(quick=10, full=1980),  # recorded with one seed's heads removed: 1,920
+    "headcost": Times(quick=3, full=240),  # estimated
     "table1": Times(quick=4, full=60),  # recorded without layers against each other: 18
     "long": Times(quick=10, full=500),  # recorded with one seed: 305
 }
