@@ -18,6 +18,7 @@ from crosshead.studies.parallelism import PARALLELISM
 from crosshead.studies.scaling import SCALING
 from crosshead.studies.sets import SETS
 from crosshead.studies.sinusoids import SINUSOIDS
+from crosshead.studies.stability import STABILITY
 from crosshead.studies.study import Study
 from crosshead.studies.table1 import TABLE1
 
@@ -31,6 +32,7 @@ STUDIES: dict[str, Study] = {
     "feedforward": FEEDFORWARD,
     "gradients": GRADIENTS,
     "parallelism": PARALLELISM,
+    "stability": STABILITY,
     "heads": HEADS,
     "headcost": HEADCOST,
     "table1": TABLE1,

@@ -21,4 +21,5 @@ TIMES: dict[str, Times] = {
     "headcost": Times(quick=3, full=240),  # estimated
     "table1": Times(quick=4, full=60),  # recorded without layers against each other: 18
     "long": Times(quick=10, full=500),  # recorded with one seed: 305
+    "stability": Times(quick=8, full=1500),  # estimated
 }
