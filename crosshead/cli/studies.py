@@ -19,10 +19,16 @@ from crosshead.terminal import note, put, table
 )
 def study(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A study, all of them, or list.")
+        str,
+        typer.Argument(metavar="NAME", help="The name of a study, all, or list (default: list)."),
     ] = "list",
     quick: Annotated[
-        bool, typer.Option("--quick", help="The same code at a size that takes seconds.")
+        bool,
+        typer.Option(
+            "--quick",
+            help="Run the same code at a size that takes seconds, to try it: its verdict says "
+            "nothing of the claim.",
+        ),
     ] = False,
     minutes: Annotated[
         float | None,
@@ -41,7 +47,14 @@ def study(
             "--quick; studies/shortened with --minutes).",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Of all random choices.")] = 1,
+    seed: Annotated[
+        int,
+        typer.Option(
+            metavar="S",
+            min=0,
+            help="Random seed (default 1). The same seed gives the same numbers, but for times.",
+        ),
+    ] = 1,
     threads: ThreadsOption = None,
 ) -> None:
     """Run a claim about attention: what is expected, what is measured, and whether it holds.

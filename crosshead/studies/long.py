@@ -87,6 +87,9 @@ TIME = "{}: power of the length by which time grows"
 MEMORY = "{}: power of the length by which memory grows"
 COPIED = "{}: share copied across the longest filler"
 
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+"""The positions at which time and memory are measured; shortened forms leave out the longest."""
+
 LEARNED = 0.8
 """The share copied from which on the task counts as learned."""
 
@@ -116,7 +119,7 @@ BANDS = (
 
 def run(effort: Effort, seed: int, say: Say) -> Result:
     """Time and memory by length, then copying."""
-    lengths = (512, 1024) if effort.quick else (1024, 2048, 4096, 8192, 16384)
+    lengths = (512, 1024) if effort.quick else LENGTHS[: effort.amount(2, len(LENGTHS))]
     measured, table, curves = _grown(lengths, rounds=effort.amount(1, 3), say=say)
     filler, most = 64 if effort.quick else 4096, effort.amount(2, 300)
     copied = {

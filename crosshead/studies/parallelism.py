@@ -121,8 +121,7 @@ WANTED = {
 
 def run(effort: Effort, seed: int, say: Say) -> Result:
     """Measure both kinds in turns, round after round, at each size."""
-    how = QUICK if effort.quick else FULL._replace(rounds=effort.amount(2, FULL.rounds))
-    seconds = how.seconds * effort.share
+    how = grid(effort)
     device, generator = choose_device("auto"), Generator().manual_seed(seed)
     found: dict[Case, Ratio] = {}
     rows = [["what", "width", "sentences x tokens", "direction", ATTENTION, RECURRENCE, "ratio"]]
@@ -132,7 +131,7 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
             given = GIVEN[level](sentences, length, width, generator, device)
             for direction in (FORWARD, TRAINING):
                 calls = {name: partial(each, given, direction) for name, each in pair.items()}
-                times = in_turns(calls, how.rounds, seconds)
+                times = in_turns(calls, how.rounds, how.seconds)
                 case = Case(level, width, sentences, length, direction)
                 found[case] = ratio(times[RECURRENCE], times[ATTENTION])
                 shown = (f"{1000 * min(each):.3g} ms" for each in times.values())
@@ -149,6 +148,17 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         ],
         partial(draw, found, how),
         "" if effort.quick else conclusion(begins, how),
+    )
+
+
+def grid(effort: Effort) -> Grid:
+    """Return the sizes that fit the effort: large batches take most of the time, and go first."""
+    if effort.quick:
+        return QUICK
+    return FULL._replace(
+        batches=FULL.batches[: effort.amount(1, len(FULL.batches))],
+        rounds=effort.amount(2, FULL.rounds),
+        seconds=FULL.seconds * effort.share,
     )
 
 

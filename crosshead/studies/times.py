@@ -1,8 +1,8 @@
 """Times of the studies, for `study list` and `--minutes`: seconds on two cores of an AMD EPYC.
 
-The full times are those of the recorded runs, `seconds` in each NAME.json. Where a study has
-changed since, its time is the recorded one in proportion, or an estimate by the quick form, and the
-comment says so. The quick times are of one thread.
+The full times are those of the recorded runs (`seconds` in each NAME.json). Where a study has
+changed since, its time is the recorded one in proportion, or an estimate by the size of its
+computations, and the comment says so. The quick times are estimates as well.
 """
 
 from crosshead.studies.effort import Times

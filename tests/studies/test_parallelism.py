@@ -2,6 +2,9 @@ import pytest
 import torch
 from torch import Generator
 
+from crosshead.studies.effort import FULL as WHOLE
+from crosshead.studies.effort import QUICK as QUICKLY
+from crosshead.studies.effort import Effort
 from crosshead.studies.equal import WITHIN, weights
 from crosshead.studies.fitting import size
 from crosshead.studies.parallelism import (
@@ -21,6 +24,7 @@ from crosshead.studies.parallelism import (
     beginnings,
     beginnings_table,
     conclusion,
+    grid,
     layer_pair,
     measured,
     random_batch,
@@ -61,7 +65,7 @@ def test_only_the_way_back_has_gradients_and_they_do_not_add_up(name: str) -> No
     torch.testing.assert_close(x.grad, once)
 
 
-def grid(low: dict[int, float]) -> tuple[dict[Case, Ratio], Grid]:
+def sizes(low: dict[int, float]) -> tuple[dict[Case, Ratio], Grid]:
     """Ratios whose smallest are those of a width, forwards half of that, and a grid of them."""
     how = Grid(tuple(low), (1, 16), (16, 256), 3, 0.0)
     found = {
@@ -78,7 +82,7 @@ def grid(low: dict[int, float]) -> tuple[dict[Case, Ratio], Grid]:
 
 
 def test_the_claim_begins_to_hold_where_it_does_at_all_larger_widths() -> None:
-    found, how = grid({256: 1.1, 512: 0.9, 1024: 1.5, 2048: 3})
+    found, how = sizes({256: 1.1, 512: 0.9, 1024: 1.5, 2048: 3})
     begins = beginnings(found, how)
     assert begins[LAYER, TRAINING, 1] == 1024 and begins[MODEL, FORWARD, 16] == 2048
     assert "layer alone with 1 at once from width 1,024 on" in conclusion(begins, how)
@@ -87,14 +91,21 @@ def test_the_claim_begins_to_hold_where_it_does_at_all_larger_widths() -> None:
         [LAYER, FORWARD, "2,048", "2,048"],
         [LAYER, TRAINING, "1,024", "1,024"],
     ]
-    found, how = grid({256: 0.5, 512: 0.9})
+    found, how = sizes({256: 0.5, 512: 0.9})
     begins = beginnings(found, how)
     assert set(begins.values()) == {None}
     assert "at no width up to 512" in conclusion(begins, how)
 
 
+def test_a_shortened_form_leaves_out_the_large_batches() -> None:
+    found = [grid(effort) for effort in (QUICKLY, Effort(0.1), Effort(0.5), WHOLE)]
+    assert [len(each.batches) for each in found] == [2, 1, 2, 3]
+    assert all(each.widths == FULL.widths for each in found[1:])
+    assert found[-1] == FULL and found[1].rounds >= 2 and found[1].seconds < FULL.seconds
+
+
 def test_quantities_are_those_of_their_sizes_and_no_others() -> None:
-    found, _ = grid({256: 1.0, 512: 3.0})
+    found, _ = sizes({256: 1.0, 512: 3.0})
     short = Case(LAYER, 512, 1, 16, TRAINING)
     values = measured({**found, short: Ratio(2, 1, 3)})
     assert values[ONE.format(512)] == 6 == values[SIXTEEN] and values[GROWTH] == 3
