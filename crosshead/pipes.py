@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 
-from crosshead.data.corpora import split_lines
+from crosshead.data.lines import split_lines
 from crosshead.errors import DataError, why_unreadable
 
 PATIENCE = 0.05

@@ -11,7 +11,7 @@ from typing import Any
 from crosshead.answers import answering, search_settings
 from crosshead.bundle import Bundle, build_without_memory
 from crosshead.config import nearest
-from crosshead.data.corpora import read_lines
+from crosshead.data.lines import read_lines
 from crosshead.data.tokenizers import MOST_PIECES
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation import (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosshead.data.corpora import split_lines
+from crosshead.data.lines import split_lines
 from crosshead.errors import DataError
 from crosshead.pipes import (
     FROM_FILE,

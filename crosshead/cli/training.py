@@ -38,14 +38,14 @@ def train(
         Files, typer.Option(metavar="F", help="Their translations; one for each --source.")
     ] = None,
     pairs: Annotated[
-        Files, typer.Option(metavar="F", help="TSV or JSONL with both sides; repeatable.")
+        Files, typer.Option(metavar="F", help="TSV, CSV or JSONL with both sides; repeatable.")
     ] = None,
     fields: Annotated[
         str | None,
         typer.Option(
             metavar="A,B",
-            help="Source and target field of --pairs: names (a TSV's first line is then its "
-            "header), or in a TSV numbers of columns from 1.",
+            help="Source and target field of --pairs: names (the first line of a TSV or CSV then "
+            "has them), or numbers of columns from 1.",
         ),
     ] = None,
     text: Annotated[

@@ -1,27 +1,21 @@
-"""Parallel text from files: line-aligned pairs of files, TSV and JSONL, plain or gzipped.
+"""Parallel text from files: line-aligned pairs of files, TSV, CSV and JSONL, plain or gzipped."""
 
-Only a line feed ends a line, and one carriage return before it is removed: form feeds, NUL,
-U+0085 and U+2028 stay inside their line, so that a file of n lines always gives n pairs. A byte
-order mark at the beginning of a file is removed. Nothing else is changed, dropped or repaired.
-"""
-
-import gzip
-import hashlib
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from crosshead.config import Config
-from crosshead.data.tables import has_header, is_jsonl, table_pairs
+from crosshead.data.delimited import Layout, layout_of
+from crosshead.data.lines import iter_lines
+from crosshead.data.tables import has_header, header_warning, is_jsonl, jsonl_pairs, table_pairs
 from crosshead.data.text import CHUNK, Origin, ParallelText, Sides
-from crosshead.errors import DataError, why_unreadable
+from crosshead.errors import DataError
 
 
 def _listed(value: Any) -> Any:
@@ -54,11 +48,12 @@ class DataConfig(Config):
     """Files of their translations, one for each file of `source`, line by line."""
 
     pairs: _Names = Field(default_factory=list)
-    """Files with both sides: TSV, or JSON Lines where the name ends in `.jsonl`."""
+    """Files with both sides: JSON Lines where the name ends in `.jsonl`, CSV where it ends in
+    `.csv`, and otherwise TSV. Quotes around cells, as spreadsheets write them, are left out."""
 
     fields: _Names = Field(default_factory=list)
-    """Which two fields of `pairs` are source and target: names (in a TSV, those of its first
-    line) or, in a TSV, numbers of columns from 1. A TSV of two columns needs none."""
+    """Which two fields of `pairs` are source and target: names (in TSV and CSV, those of the first
+    line) or, in TSV and CSV, numbers of columns from 1. A file of two columns needs none."""
 
     valid_source: _Names = Field(default_factory=list)
     """As `source`, for validation."""
@@ -133,9 +128,6 @@ class DataConfig(Config):
         return self
 
 
-_BLOCK = 1 << 20
-
-
 @dataclass(frozen=True)
 class Part:
     """A corpus: two files that belong together line by line, or one with both sides."""
@@ -144,10 +136,26 @@ class Part:
     fields: Sequence[str]
     """For a file with both sides: which fields they are."""
 
-    @property
-    def first_line(self) -> int:
-        """The line of the first pair."""
-        return 2 if len(self.files) == 1 and has_header(Path(self.files[0]), self.fields) else 1
+    @cached_property
+    def layout(self) -> Layout:
+        """How the cells of a file with both sides are written: it is read through for this."""
+        path = Path(self.files[0])
+        return Layout() if self._is_lines else layout_of(path, self._lines)
+
+    def line(self, row: int) -> int:
+        """Return the line on which pair `row` (from 0) begins."""
+        header = not self._is_lines and has_header(Path(self.files[0]), self.fields)
+        return self.layout.line(row + header)
+
+    def notes(self) -> list[str]:
+        """Return lines that say how the file is read, and warn of a first line that is no pair."""
+        if self._is_lines:
+            return []
+        path = Path(self.files[0])
+        return [
+            *self.layout.notes,
+            *header_warning(path, self._lines(), self.fields, self.layout),
+        ]
 
     def chunks(self) -> Iterator[Sides]:
         """Its pairs, at most `CHUNK` at a time; raises `DataError` for what cannot be read."""
@@ -155,13 +163,25 @@ class Part:
         if len(paths) == 2:
             yield from _aligned_chunks(paths[0], paths[1])
             return
-        pairs = table_pairs(paths[0], iter_lines(paths[0]), self.fields)
+        if self._is_lines:
+            pairs = jsonl_pairs(paths[0], self._lines(), self.fields)
+        else:
+            pairs = table_pairs(paths[0], self._lines(), self.fields, self.layout)
         empty = True
         while chunk := list(islice(pairs, CHUNK)):
             yield [pair[0] for pair in chunk], [pair[1] for pair in chunk]
             empty = False
         if empty:
             raise DataError(f"{paths[0]}: empty; expected a pair on every line")
+
+    def _lines(self) -> Iterator[str]:
+        """The lines of the file with both sides."""
+        return iter_lines(Path(self.files[0]))
+
+    @property
+    def _is_lines(self) -> bool:
+        """Whether every pair is a line: of two files, or of JSON Lines."""
+        return len(self.files) == 2 or is_jsonl(Path(self.files[0]))
 
 
 @dataclass(frozen=True)
@@ -189,7 +209,7 @@ class Corpora:
         """Where pair `row` is read."""
         number = int(np.searchsorted(self.starts, row, side="right")) - 1
         part = self.parts[number]
-        return Origin(part.files[0], row - int(self.starts[number]) + part.first_line)
+        return Origin(part.files[0], part.line(row - int(self.starts[number])))
 
     def read(self) -> ParallelText:
         """All pairs, in memory."""
@@ -241,25 +261,20 @@ def read_pairs(config: DataConfig) -> ParallelText:
     return survey(training_parts(config)).read()
 
 
-def read_valid_pairs(config: DataConfig) -> ParallelText | None:
-    """The validation pairs, or None where no file for them is given."""
+def read_valid_pairs(
+    config: DataConfig, say: Callable[[str], None] = lambda line: None
+) -> ParallelText | None:
+    """The validation pairs, or None where no file for them is given.
+
+    `say` gets the lines that say how the files are read.
+    """
     if not config.valid_source and not config.valid_pairs:
         return None
     parts = _parts(config.valid_source, config.valid_target, config.valid_pairs, config.fields)
+    for part in parts:
+        for note in part.notes():
+            say(note)
     return survey(parts).read()
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file (`.gz`: gunzipped), without their ends; an empty file has none.
-
-    Raises `DataError` for a file that is missing, unreadable, damaged or not UTF-8.
-    """
-    return list(iter_lines(path))
-
-
-def iter_lines(path: Path) -> Iterator[str]:
-    """The lines of `read_lines`, of which few are held at a time."""
-    return chain.from_iterable(_line_blocks(path))
 
 
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
@@ -272,38 +287,6 @@ def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
         sides[0].extend(left)
         sides[1].extend(right)
     return sides
-
-
-def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
-    r"""The lines of a file's bytes; `name` is what errors call the file.
-
-    `\n` ends a line, and one `\r` before it goes with it; the last line needs no end. A byte order
-    mark in front is removed. `before` is how many lines of the file stand before these. Raises
-    `DataError` with `name:line:byte` where it is not UTF-8.
-    """
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = before + raw.count(b"\n", 0, error.start) + 1
-        byte = error.start - raw.rfind(b"\n", 0, error.start)
-        raise DataError(
-            f"{name}:{line}:{byte}: not UTF-8 (byte 0x{raw[error.start]:02X}); "
-            "convert the file to UTF-8"
-        ) from None
-    if not before:
-        text = text.removeprefix("\ufeff")
-    if not text:
-        return []
-    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file; raises `DataError` where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise _unreadable(path, error) from None
 
 
 def _parts(
@@ -346,47 +329,6 @@ def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
         before += len(chunk[0])
     if not before:
         raise DataError(f"{source} and {target} are empty; expected a sentence on every line")
-
-
-def _line_blocks(path: Path) -> Iterator[list[str]]:
-    """The lines of a file, those of a block of bytes at a time."""
-    before = 0
-    pieces: list[bytes] = []
-    for block in _byte_blocks(path):
-        head, end, rest = block.rpartition(b"\n")
-        if end:
-            lines = split_lines(b"".join([*pieces, head, end]), str(path), before)
-            yield lines
-            before += len(lines)
-            pieces = []
-        pieces.append(rest)
-    yield split_lines(b"".join(pieces), str(path), before)
-
-
-def _byte_blocks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, gunzipped where its name ends in `.gz`."""
-    try:
-        file: BinaryIO = path.open("rb")
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    with file:
-        if path.suffix != ".gz":
-            try:
-                while block := file.read(_BLOCK):
-                    yield block
-            except OSError as error:
-                raise _unreadable(path, error) from None
-            return
-        try:
-            with gzip.GzipFile(fileobj=file) as unzipped:
-                while block := unzipped.read(_BLOCK):
-                    yield block
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(f"{path}: not a whole gzip file ({error}); compress it again") from None
-
-
-def _unreadable(path: Path, error: OSError) -> DataError:
-    return DataError(f"{path}: {why_unreadable(error)}")
 
 
 def _require_as_many(source: str, sources: list[str], target: str, targets: list[str]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 
 from crosshead.bundle import CHECKPOINTS, CONFIG, RECIPE
-from crosshead.data.corpora import read_lines
+from crosshead.data.lines import read_lines
 from crosshead.decoding.search import DecodeConfig
 from crosshead.files import atomic_write, make_directory
 from crosshead.models.registry import AnyConfig

@@ -11,7 +11,8 @@ import numpy as np
 from crosshead.bundle import Bundle
 from crosshead.card import CardFile
 from crosshead.data.batching import Epoch
-from crosshead.data.corpora import DataConfig, file_sha256, read_lines
+from crosshead.data.corpora import DataConfig
+from crosshead.data.lines import file_sha256, read_lines
 from crosshead.data.masking import MaskedWindows
 from crosshead.data.stream import Stream, Windows, decode_text, epoch_windows
 from crosshead.data.tokenizers import Tokenizer, load_tokenizer

@@ -16,7 +16,7 @@ from crosshead.data.batching import (
     plan_batches,
     plan_in_order,
 )
-from crosshead.data.corpora import read_lines
+from crosshead.data.lines import read_lines
 from crosshead.data.symbols import WordTokenizer
 from crosshead.errors import DataError
 from crosshead.vocabulary import BOS, EOS, PAD

@@ -9,15 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crosshead.config import validate
-from crosshead.data.corpora import (
-    DataConfig,
-    file_sha256,
-    read_aligned,
-    read_lines,
-    read_pairs,
-    read_valid_pairs,
-    split_lines,
-)
+from crosshead.data.corpora import DataConfig, read_aligned, read_pairs, read_valid_pairs
+from crosshead.data.lines import file_sha256, read_lines, split_lines
 from crosshead.errors import ConfigError
 from tests.data.written import config, refusal, write
 
@@ -60,7 +53,7 @@ def test_lines_that_are_written_are_read(lines: list[str], crlf: bool) -> None:
 
 @pytest.mark.parametrize(
     ("raw", "where"),
-    [(b"\xff\xfe", "f:1:1"), (b"ok\nok\nab\xe4cd\n", "f:3:3"), (b"a\n\xf0\x9f", "f:2:1")],
+    [(b"\xff\xff", "f:1:1"), (b"ok\nok\nab\xe4cd\n", "f:3:3"), (b"a\n\xf0\x9f", "f:2:1")],
 )
 def test_invalid_utf8_is_named_by_line_and_byte(raw: bytes, where: str) -> None:
     assert refusal(split_lines, raw, "f").startswith(f"{where}: not UTF-8 (byte 0x")
@@ -177,14 +170,14 @@ def test_lines_are_the_same_in_blocks_of_any_size(
     raw = ("\ufeff" * mark + "\r\n".join(lines)).encode()
     path.write_bytes(raw)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crosshead.data.corpora._BLOCK", block)
+        patch.setattr("crosshead.data.lines._BLOCK", block)
         assert read_lines(path) == split_lines(raw, "f")
 
 
 def test_a_damaged_line_is_named_in_whichever_block_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crosshead.data.corpora._BLOCK", 4)
+    monkeypatch.setattr("crosshead.data.lines._BLOCK", 4)
     path = write(tmp_path / "file", b"one line\n\ntwo\nab\xe4cd\n")
     assert refusal(read_lines, path).startswith(f"{path}:4:3: not UTF-8 (byte 0xE4)")
 

@@ -8,7 +8,7 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosshead.data.corpora import read_lines
+from crosshead.data.lines import read_lines
 from crosshead.data.subword_training import train_model
 from crosshead.data.subwords import BpeTokenizer
 
