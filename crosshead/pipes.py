@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 
-from crosshead.data.lines import split_lines
+from crosshead.data.lines import LONGEST_LINE, split_lines, too_long
 from crosshead.errors import DataError, why_unreadable
 
 PATIENCE = 0.05
@@ -29,7 +29,7 @@ _STDIN = 0
 def read_groups(name: str) -> Iterator[list[str]]:
     r"""The lines of a file in groups, as they arrive; `-` is standard input.
 
-    The lines are those of `crosshead.data.corpora.read_lines`: `\n` alone ends one, a `\r` before
+    The lines are those of `crosshead.data.lines.read_lines`: `\n` alone ends one, a `\r` before
     it goes with it, a byte order mark in front is removed; `.gz` is gunzipped.
     Raises `DataError` where the file cannot be read or is not UTF-8, after the lines before that
     place have been given.
@@ -72,7 +72,7 @@ def line_groups(chunks: Iterable[bytes], name: str, most: int) -> Iterator[list[
     An empty chunk ends a group early.
 
     `name` is what errors call the stream. Raises `DataError` with `name:line:byte` where it is not
-    UTF-8, after the lines before that one.
+    UTF-8, and with `name:line` where a line is too long, after the lines before that one.
     """
     pending = bytearray()
     complete = given = 0
@@ -86,6 +86,8 @@ def line_groups(chunks: Iterable[bytes], name: str, most: int) -> Iterator[list[
             del pending[:end]
             complete -= count
             given += count
+        if not complete and len(pending) > LONGEST_LINE:
+            raise too_long(name, given + 1, LONGEST_LINE)
     if pending:
         yield from _decoded(bytes(pending), name, given)
 

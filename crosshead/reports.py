@@ -11,7 +11,7 @@ from typing import Any
 from crosshead.answers import answering, search_settings
 from crosshead.bundle import Bundle, build_without_memory
 from crosshead.config import nearest
-from crosshead.data.lines import read_lines
+from crosshead.data.lines import LONGEST_TEXT, read_lines
 from crosshead.data.tokenizers import MOST_PIECES
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation import (
@@ -86,7 +86,7 @@ def text_evaluation(
 
     Raises `ConfigError` for a stride or a memory where the model reads windows from both sides.
     """
-    lines = read_lines(text)
+    lines = read_lines(text, LONGEST_TEXT)
     if not any(lines):
         raise DataError(f"{text}: is empty")
     model = load(bundle, device, threads)

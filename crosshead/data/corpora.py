@@ -1,4 +1,8 @@
-"""Parallel text from files: line-aligned pairs of files, TSV, CSV and JSONL, plain or gzipped."""
+"""Parallel text from files: line-aligned pairs of files, TSV, CSV and JSONL, plain or gzipped.
+
+A file of n lines gives n pairs, but for cells of a table that hold line breaks:
+`crosshead.data.lines` says where a line ends.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from crosshead.config import Config
 from crosshead.data.delimited import Layout, layout_of
-from crosshead.data.lines import iter_lines
+from crosshead.data.lines import check_regular, iter_lines
 from crosshead.data.tables import has_header, header_warning, is_jsonl, jsonl_pairs, table_pairs
 from crosshead.data.text import CHUNK, Origin, ParallelText, Sides
 from crosshead.errors import DataError
@@ -27,6 +31,8 @@ def _check_names(names: list[str]) -> list[str]:
         if any("\ud800" <= character <= "\udfff" for character in name):
             # The recipe and the model card, which name it, are UTF-8.
             raise ValueError(f"{name!a} is not UTF-8: give it another name")
+        if "\0" in name:
+            raise ValueError(f"{name!a} is no name of a file: it holds a NUL; leave that out")
     return names
 
 
@@ -292,21 +298,11 @@ def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
 def _parts(
     source: Sequence[str], target: Sequence[str], pairs: Sequence[str], fields: Sequence[str]
 ) -> list[Part]:
-    """`source` and `target` are as long as each other; raises `DataError` for a pipe."""
+    """`source` and `target` are as long as each other; raises `DataError` for a pipe or device."""
     for name in chain(source, target, pairs):
-        if _is_pipe(Path(name)):
-            raise DataError(
-                f"{name}: a pipe, and text is read several times; write it to a file first"
-            )
+        check_regular(Path(name))
     aligned = [Part(names, []) for names in zip(source, target, strict=True)]
     return [*aligned, *(Part((name,), fields) for name in pairs)]
-
-
-def _is_pipe(path: Path) -> bool:
-    try:
-        return path.is_fifo()
-    except OSError:  # who reads it says why it cannot be read
-        return False
 
 
 def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:

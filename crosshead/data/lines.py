@@ -1,12 +1,13 @@
-r"""Lines of text files, plain or gzipped.
+"""Lines of text files, plain or gzipped.
 
 Only a line feed ends a line, and one carriage return before it is removed: form feeds, NUL,
-U+0085 and U+2028 stay inside their line, so that a file of n lines always gives n lines. A byte
-order mark at the beginning of a file is removed. Nothing else is changed, dropped or repaired.
+U+0085 and U+2028 stay inside their line. A byte order mark at the beginning of a file is removed.
+Nothing else is changed, dropped or repaired.
 """
 
 import gzip
 import hashlib
+import stat
 import zlib
 from collections.abc import Iterator
 from itertools import chain
@@ -16,20 +17,62 @@ from typing import BinaryIO
 from crosshead.data.encodings import conversion, legacy_advice, wide_encoding
 from crosshead.errors import DataError, why_unreadable
 
+LONGEST_LINE = 1 << 24
+"""Bytes of the longest line that is read. A device or a sparse file may never end one."""
+
+LONGEST_TEXT = 1 << 30
+"""The same where a file is one text, whose lines mean nothing."""
+
 _BLOCK = 1 << 20
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file (`.gz`: gunzipped), without their ends; an empty file has none.
+def read_lines(path: Path, longest: int = LONGEST_LINE) -> list[str]:
+    """Return the lines of a text file (`.gz`: gunzipped), without their ends.
 
-    Raises `DataError` for a file that is missing, unreadable, damaged or not UTF-8.
+    An empty file has none.
+
+    Args:
+        path: The file.
+        longest: The bytes that a line may have.
+
+    Raises:
+        DataError: If the file is missing, unreadable, damaged or not UTF-8, has a line that is too
+            long, or does not fit into memory.
     """
-    return list(iter_lines(path))
+    try:
+        return list(iter_lines(path, longest))
+    except MemoryError:
+        raise DataError(
+            f"{path}: does not fit into memory; take a part of it, or a machine with more"
+        ) from None
 
 
-def iter_lines(path: Path) -> Iterator[str]:
-    """The lines of `read_lines`, of which few are held at a time."""
-    return chain.from_iterable(_line_blocks(path))
+def iter_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
+    """Yield the lines of `read_lines`, of which few are held at a time."""
+    return chain.from_iterable(_line_blocks(path, longest))
+
+
+def check_regular(path: Path) -> None:
+    """Raise `DataError` for a pipe, a device or a socket, which cannot be read several times.
+
+    A path that leads to nothing or to a directory passes: reading it says what is wrong.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return
+    kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
+    raise DataError(f"{path}: a {kind}, and text is read several times; write it to a file first")
+
+
+def too_long(name: str, number: int, longest: int) -> DataError:
+    """Return the error for a line that does not end."""
+    return DataError(
+        f"{name}:{number}: more than {longest:,} bytes without a line feed; expected text, in "
+        "lines; name another file, or break the line"
+    )
 
 
 def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
@@ -69,9 +112,9 @@ def file_sha256(path: Path) -> str:
         raise _unreadable(path, error) from None
 
 
-def _line_blocks(path: Path) -> Iterator[list[str]]:
+def _line_blocks(path: Path, longest: int) -> Iterator[list[str]]:
     """The lines of a file, those of a block of bytes at a time."""
-    before = 0
+    before = held = 0
     pieces: list[bytes] = []
     for block in _byte_blocks(path):
         head, end, rest = block.rpartition(b"\n")
@@ -79,8 +122,11 @@ def _line_blocks(path: Path) -> Iterator[list[str]]:
             lines = split_lines(b"".join([*pieces, head, end]), str(path), before)
             yield lines
             before += len(lines)
-            pieces = []
+            pieces, held = [], 0
         pieces.append(rest)
+        held += len(rest)
+        if held > longest:
+            raise too_long(str(path), before + 1, longest)
     yield split_lines(b"".join(pieces), str(path), before)
 
 

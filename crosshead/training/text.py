@@ -12,7 +12,7 @@ from crosshead.bundle import Bundle
 from crosshead.card import CardFile
 from crosshead.data.batching import Epoch
 from crosshead.data.corpora import DataConfig
-from crosshead.data.lines import file_sha256, read_lines
+from crosshead.data.lines import LONGEST_TEXT, check_regular, file_sha256, read_lines
 from crosshead.data.masking import MaskedWindows
 from crosshead.data.stream import Stream, Windows, decode_text, epoch_windows
 from crosshead.data.tokenizers import Tokenizer, load_tokenizer
@@ -147,13 +147,16 @@ def read_text(
     data = recipe.data
     if not data.text:
         raise ConfigError("no text to train on; give --text FILE, or text in [data]")
-    lines = [read_lines(Path(name)) for name in data.text]
+    for name in (*data.text, *data.valid_text):
+        check_regular(Path(name))
+    lines = [read_lines(Path(name), LONGEST_TEXT) for name in data.text]
     for name, each in zip(data.text, lines, strict=True):
         if not any(each):
             raise DataError(f"{name}: is empty")
     text = "".join(_joined(lines))
     if data.valid_text:
-        training, valid = text, "".join(_joined([read_lines(Path(n)) for n in data.valid_text]))
+        held = [read_lines(Path(name), LONGEST_TEXT) for name in data.valid_text]
+        training, valid = text, "".join(_joined(held))
     else:
         cut = len(text) - round(data.valid_share * len(text))
         training, valid = text[:cut], text[cut:]
@@ -166,10 +169,10 @@ def read_text(
         CardFile(name, len(each), file_sha256(Path(name)))
         for name, each in zip(data.text, lines, strict=True)
     ]
-    stream, held = (_stream(tokenizer, each, should_stop) for each in (training, valid))
+    stream, judged = (_stream(tokenizer, each, should_stop) for each in (training, valid))
     for what, found, names in (
         ("train", stream, data.text),
-        ("validate", held, data.valid_text or data.text),
+        ("validate", judged, data.valid_text or data.text),
     ):
         if len(found) < 2:
             raise DataError(
@@ -177,7 +180,7 @@ def read_text(
                 "text needs two tokens at least"
             )
     return kind(
-        config, tokenizer, tokenizer, files, stream, held, data.context, not data.valid_text
+        config, tokenizer, tokenizer, files, stream, judged, data.context, not data.valid_text
     )
 
 

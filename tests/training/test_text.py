@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,17 @@ def test_validation_files_leave_the_text_whole(book: Path, tmp_path: Path) -> No
     assert text_of(corpus, corpus.valid.ids) == "the text\nof\n"
     assert not corpus.held_out
     assert str(tmp_path / "valid.txt") in corpus.validation(settings.data)
+
+
+@pytest.mark.parametrize("key", ["text", "valid_text"])
+def test_text_that_cannot_be_read_twice_is_refused_unopened(
+    key: str, book: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")  # that nobody writes to: opening it would wait
+    for place, kind in ((tmp_path / "fifo", "a pipe"), (Path("/dev/zero"), "a device")):
+        settings = recipe(book, **{key: [str(place)]})
+        with pytest.raises(DataError, match=f"^{place}: {kind}, and text is read several times"):
+            read_text(settings, None, None)
 
 
 def test_files_follow_each_other_as_one_text(book: Path, tmp_path: Path) -> None:
