@@ -30,6 +30,7 @@ from crosshead.training.log import counted
 from crosshead.training.presets import PRESETS
 from crosshead.training.recipe import compose
 from crosshead.training.run import LEFT_OUT, Summary
+from crosshead.training.usable import Findings
 
 
 def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) -> list[str]:
@@ -203,10 +204,7 @@ def run_report(summary: Summary) -> str:
         ["bundle", f"{summary.out}"],
         ["ended", summary.reason],
         ["weights", summary.weights],
-        *[
-            [f"{each.metric} ({summary.search})", f"{each.value:.2f} ({each.test_set})"]
-            for each in summary.scores
-        ],
+        *_score_rows(summary),
         [
             "training",
             f"{counted(progress.update, 'update')}{skipped}, {progress.epochs:.1f} epochs, "
@@ -226,8 +224,39 @@ def run_report(summary: Summary) -> str:
         "language": f"Write with: {program()} generate {out} --prompt TEXT\n",
         "masked": f"Fill with: {program()} fill {out} TEXT\n",
     }
+    if summary.findings:
+        parts += _samples(summary.findings)
+    if summary.verdict:
+        parts.append(f"warning: {summary.verdict}\n")
     parts.append(use[summary.task])
     return "\n".join(parts)
+
+
+def _score_rows(summary: Summary) -> list[list[str]]:
+    """The scores of a run: by the quick search of training, and by that of the bundle."""
+    rows = []
+    if summary.greedy is not None and summary.search != "greedy":
+        rows.append(["BLEU (greedy, as in training)", f"{summary.greedy:.2f} (validation)"])
+    return rows + [
+        [f"{each.metric} ({summary.search})", f"{each.value:.2f} ({each.test_set})"]
+        for each in summary.scores
+    ]
+
+
+def _samples(findings: Findings) -> list[str]:
+    """What the model makes of some of the validation set, each part on a line of its own."""
+    return [
+        table([[name, _shortened(part)] for name, part in zip(findings.labels, each, strict=True)])
+        for each in findings.samples
+    ]
+
+
+def _shortened(text: str, most: int = 80) -> str:
+    """A text on one line of a terminal."""
+    line = " ".join(text.split())
+    if not line:
+        return "(nothing)"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def how_to_resume(summary: Summary) -> str:

@@ -46,8 +46,8 @@ def budget_spent(config: TrainConfig, progress: Progress, around: Around, since:
             return f"max_minutes {config.max_minutes:g} is reached"
         if left <= after:
             return (
-                f"max_minutes {config.max_minutes:g} is reached with the {after:.0f} seconds that "
-                "validation and scoring at the end are given"
+                f"max_minutes {config.max_minutes:g} is reached: {after:.0f} seconds of it are "
+                "left for validation and scoring at the end"
             )
     if config.patience and progress.since_best >= config.patience:  # counted after the warm-up
         return f"{counted(config.patience, 'validation')} brought nothing better"
