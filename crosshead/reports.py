@@ -2,6 +2,7 @@
 
 import dataclasses
 import shlex
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -269,27 +270,33 @@ def how_to_resume(summary: Summary) -> str:
     return f"stopped at update {summary.progress.update}; go on with: {command}"
 
 
-def preset_rows() -> list[list[str]]:
-    """A row for each preset under a head; a vocabulary that follows the data is at its largest."""
+def preset_table() -> str:
+    """Return a table of all presets; it fits 100 columns."""
     rows = [["model", "preset", "shape", "vocabulary", "parameters", "MB"]]
     for architecture, presets in PRESETS.items():
         for name in presets:
             recipe = compose(name, {"model": architecture})
             model, vocabulary = recipe.model, recipe.tokenizer.vocab_size or MOST_PIECES
-            bound = "" if recipe.tokenizer.vocab_size else "by the data, to "
+            most = "" if recipe.tokenizer.vocab_size else "to "
             built = build_without_memory(model, vocabulary, vocabulary)
             parameters = sum(parameter.numel() for parameter in built.parameters())
-            rows.append(
-                [
-                    architecture,
-                    name,
-                    model.shape(),
-                    f"{bound}{vocabulary:,}",
-                    f"{'to ' if bound else ''}{parameters:,}",
-                    f"{'to ' if bound else ''}{4 * parameters / 1e6:.0f}",
-                ]
-            )
-    return rows
+            sizes = [f"{most}{vocabulary:,}", f"{most}{parameters:,}"]
+            first, *rest = _parts(model.shape(), _SHAPE_WIDTH)
+            rows.append([architecture, name, first, *sizes, f"{most}{4 * parameters / 1e6:.0f}"])
+            rows += [["", "", line, "", "", ""] for line in rest]
+    return table(rows, numbers=3) + (
+        "\nto N: the vocabulary follows the text, up to N pieces, and the parameters with it\n"
+    )
+
+
+def _parts(text: str, width: int) -> list[str]:
+    """A list by commas on lines of some width; a line ends behind a comma."""
+    tied = text.replace(" ", "\xa0").replace(",\xa0", ", ")
+    return [line.replace("\xa0", " ") for line in textwrap.wrap(tied, width)]
+
+
+_SHAPE_WIDTH = 42
+"""Columns of a shape; the others of the table and the gaps take 58."""
 
 
 def _left_out(path: Path) -> Counter[str]:
