@@ -120,17 +120,20 @@ class DataConfig(Config):
         _require_as_many("valid_source", self.valid_source, "valid_target", self.valid_target)
         if len(self.fields) not in (0, 2):
             raise ValueError(
-                f"fields names the source's and the target's field, found {self.fields}"
+                f"data.fields names two fields, of source and target; found {self.fields}"
             )
         corpora = len(self.source) + len(self.pairs)
         if self.weights and len(self.weights) != corpora:
             raise ValueError(
-                f"weights has {len(self.weights)} numbers for {corpora} corpora; give one for each "
-                "file of source, then one for each of pairs"
+                f"data.weights has {len(self.weights)} numbers for {corpora} corpora; give one "
+                "for each file of source, then one for each of pairs"
             )
         for name in [*self.pairs, *self.valid_pairs]:
             if is_jsonl(Path(name)) and not self.fields:
-                raise ValueError(f"{name} is JSON Lines: name two fields, as fields = ['en', 'de']")
+                raise ValueError(
+                    f"data.pairs: {name} is JSON Lines: say which two fields are source and target "
+                    "(data.fields), such as en,de"
+                )
         return self
 
 
@@ -330,6 +333,6 @@ def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
 def _require_as_many(source: str, sources: list[str], target: str, targets: list[str]) -> None:
     if len(sources) != len(targets):
         raise ValueError(
-            f"{source} names {len(sources)} files but {target} {len(targets)}; "
+            f"data.{source} names {len(sources)} files but data.{target} {len(targets)}; "
             "each source file needs its target file"
         )
