@@ -8,8 +8,7 @@
 Importing the package is cheap: PyTorch is imported when a model is.
 """
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # that of typing, which takes longer to import than a Ctrl-C waits
 if TYPE_CHECKING:
     from crosshead.pipelines import load
 
@@ -17,7 +16,7 @@ __all__ = ["__version__", "load"]
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import `load` at its first use (PEP 562): `import crosshead` then needs no PyTorch."""
     if name == "load":
         from crosshead.pipelines import load

@@ -12,7 +12,7 @@ from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.filler import MARK, Filler
-from crosshead.pipelines import ScoredTranslation, Translation, Translator
+from crosshead.pipelines import LONGEST_STRETCH, ScoredTranslation, Translation, Translator
 from crosshead.pipes import count_lines, read_groups
 from crosshead.terminal import json_line, note, open_output, table, watched
 from crosshead.training.log import Bar, Messages
@@ -138,7 +138,7 @@ def answer(
             )
             first, listed = before + 1, n_best is not None  # people count lines from 1
             write(answers(lines, found, first, listed, scores, jsonl).encode())
-            progress(1.0, split_warnings(found, first))
+            progress(1.0, line_warnings(found, first))
             before += len(lines)
 
 
@@ -160,18 +160,22 @@ def answers(
     )
 
 
-def split_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[str]:
-    """What there is to say of lines that were translated in parts."""
-    return [
-        f"warning: line {number} is longer than the model's reach: it was split "
-        + (
-            "inside a sentence and translated in parts"
-            if best[0].sentence_was_cut
-            else "at ends of sentences and translated in parts"
-        )
-        for number, best in enumerate(found, first)
-        if best[0].was_split
-    ]
+def line_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[str]:
+    """Return a warning for each line that was split or passed through."""
+    warnings = []
+    for number, (best, *_) in enumerate(found, first):
+        if best.was_passed_through:
+            warnings.append(
+                f"warning: line {number} has more than {LONGEST_STRETCH:,} characters without a "
+                "space or a mark of punctuation: it was passed through, not translated"
+            )
+        elif best.was_split:
+            where = "inside a sentence" if best.sentence_was_cut else "at ends of sentences"
+            warnings.append(
+                f"warning: line {number} is longer than the model's reach: it was split {where} "
+                "and translated in parts"
+            )
+    return warnings
 
 
 @contextlib.contextmanager
@@ -210,28 +214,38 @@ def answering(total: int | None, unit: str = "lines") -> Iterator[Callable[..., 
 def scored(
     translator: Translator, sources: Sequence[str], targets: Sequence[str], jsonl: bool
 ) -> Iterator[str]:
-    """What `score` prints, a group of pairs after the other."""
+    """Yield what `score` prints, a group of pairs after the other.
+
+    A pair that is too long for the model has a line as well: `nan`, or an object with null for its
+    log-probability. A warning says so.
+    """
     for first in range(0, len(sources), SCORED_AT_ONCE):
         rows = slice(first, first + SCORED_AT_ONCE)
-        found = translator.score(sources[rows], targets[rows], first=first)
-        pairs = zip(sources[rows], targets[rows], found, strict=True)
+        pairs = list(zip(sources[rows], targets[rows], strict=True))
+        refused = translator.refusals(sources[rows], targets[rows], first=first)
+        kept = [pair for row, pair in enumerate(pairs) if row not in refused]
+        found = iter(translator.score([pair[0] for pair in kept], [pair[1] for pair in kept]))
         yield "".join(
-            _scored(number, source, target, each, jsonl)
-            for number, (source, target, each) in enumerate(pairs, first + 1)
+            _scored(first + row + 1, *pair, None if row in refused else next(found), jsonl)
+            for row, pair in enumerate(pairs)
         )
+        for why in refused.values():
+            note(f"warning: {why}; it was not scored")
 
 
-def _scored(number: int, source: str, target: str, found: ScoredTranslation, jsonl: bool) -> str:
+def _scored(
+    number: int, source: str, target: str, found: ScoredTranslation | None, jsonl: bool
+) -> str:
     if not jsonl:
-        return f"{found.log_prob:.4f}\n"
+        return f"{found.log_prob:.4f}\n" if found else "nan\n"
     return json_line(
         {
             "line": number,
             "source": source,
             "target": target,
-            "log_prob": found.log_prob,
-            "pieces": found.pieces,
-            "piece_log_probs": found.piece_log_probs,
+            "log_prob": found.log_prob if found else None,
+            "pieces": found.pieces if found else [],
+            "piece_log_probs": found.piece_log_probs if found else [],
         }
     )
 

@@ -20,7 +20,13 @@ from crosshead.devices import choose_device, choose_threads, hold_kernels
 from crosshead.errors import BundleError, ConfigError, DataError
 from crosshead.filler import Filler
 from crosshead.models.base import SequenceModel, decodable
-from crosshead.sentences import join_parts, longest_stretch, split_long, split_sentences
+from crosshead.sentences import (
+    join_parts,
+    longest_stretch,
+    one_line,
+    split_long,
+    split_sentences,
+)
 from crosshead.vocabulary import EOS
 from crosshead.writer import Writer
 
@@ -39,8 +45,8 @@ PRECISIONS = ["float32", "bfloat16"]
 """What a model is computed in, its weights with it. Sums and statistics are in float32 in both."""
 
 LONGEST_STRETCH = 10_000
-"""Characters without a space or the end of a clause that are translated, piece by piece: what is
-longer (an image in base64, say) is no text, and would take minutes."""
+"""Characters without a space or the end of a clause that are translated, piece by piece. A longer
+stretch (an image in base64, say) is no text and would take minutes: its line is passed through."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,8 @@ class Translation:
     log-probabilities, whose sum is `log_prob`. `score`, by which hypotheses are ranked, is
     `log_prob` over the length penalty. `was_split` says that the line was longer than the model's
     reach and was translated in parts, `sentence_was_cut` that it had a sentence longer than that.
+    `was_passed_through` says that the line was not translated: `text` is the line itself, because
+    more than `LONGEST_STRETCH` characters follow each other in it without a space.
     """
 
     text: str
@@ -61,6 +69,7 @@ class Translation:
     piece_log_probs: list[float]
     was_split: bool = False
     sentence_was_cut: bool = False
+    was_passed_through: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,16 +184,16 @@ class Translator(Pipeline):
         has no more to offer. A line longer than training ever saw is split at the ends of
         sentences, translated in parts and joined again. The model sees no white space around lines
         and parts: it is put around their translations, but for line breaks, which none contains.
+        A line with more than `LONGEST_STRETCH` characters without a space or the end of a clause
+        is passed through: its one translation is the line itself.
         None depends on the other lines; samples depend on the line's number, the first of which is
         `first`. `progress` is called with the share that is done, first with 0.
 
-        Raises `TypeError` for what are not lines of text, a single text included, and `DataError`,
-        before anything is translated, where a line (counted from 1) has more than
-        `LONGEST_STRETCH` characters without a space or the end of a clause among them.
+        Raises `TypeError` for what are not lines of text, a single text included.
         """
         decode = decode or self.bundle.config.decode
         lines = _checked_lines(lines)
-        parts = [self._parts(line, number) for number, line in enumerate(lines, first + 1)]
+        parts = [self._parts(line) for line in lines]
         texts = [part for line_parts in parts for part in line_parts]
         # Samples are drawn by number: a line's own, and which of its parts it is.
         numbers = [
@@ -195,7 +204,9 @@ class Translator(Pipeline):
         found = iter(self._search(texts, numbers, decode, n_best, progress))
         return [
             self._joined(line_parts, [next(found) for _ in line_parts], decode, n_best)
-            for line_parts in parts
+            if line_parts or not line.strip()
+            else [Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=True)]
+            for line, line_parts in zip(lines, parts, strict=True)
         ]
 
     def score(
@@ -228,53 +239,80 @@ class Translator(Pipeline):
     def examples(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
     ) -> list[Example]:
-        """The tokens of sources and their targets, as far as the model can take a pair at once.
+        """Return the tokens of sources and their targets.
 
         Raises `TypeError` for what are not lines of text, `DataError` where the lists differ in
         length, and where a side has more than `LONGEST_SCORED` tokens or than the model has
         positions for; it counts the pairs from 1, after the `first` that went before these.
         """
+        examples = self._examples(sources, targets)
+        for why in self._too_long(examples, first).values():
+            raise DataError(f"{why}; split both sides of the pair into sentences")
+        return examples
+
+    def refusals(
+        self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
+    ) -> dict[int, str]:
+        """Find the pairs that `score` refuses.
+
+        Args:
+            sources: Lines of text.
+            targets: As many lines.
+            first: The number of pairs before these, for the messages.
+
+        Returns:
+            The reason by the row of the pair, counted from 0.
+
+        Raises:
+            TypeError: If a side is not lines of text.
+            DataError: If the lists differ in length.
+        """
+        return self._too_long(self._examples(sources, targets), first)
+
+    def _examples(self, sources: Sequence[str], targets: Sequence[str]) -> list[Example]:
         sources, targets = _checked_lines(sources), _checked_lines(targets)
         if len(sources) != len(targets):
             raise DataError(
                 f"expected a target for each source, found {len(sources)} sources and "
                 f"{len(targets)} targets"
             )
-        examples: list[Example] = list(
+        return list(
             zip(
                 token_ids(self.bundle.source_tokenizer, sources),
                 token_ids(self.bundle.target_tokenizer, targets),
                 strict=True,
             )
         )
+
+    def _too_long(self, examples: Sequence[Example], first: int) -> dict[int, str]:
         model = self.bundle.config.model
         bounds = [
             min(LONGEST_SCORED, positions or LONGEST_SCORED)
             for positions in (model.most_source, model.most_positions)
         ]
-        for number, lengths in enumerate(example_lengths(examples).tolist(), first + 1):
+        found = {}
+        for row, lengths in enumerate(example_lengths(examples).tolist()):
             for side, length, most in zip(("source", "target"), lengths, bounds, strict=True):
-                if length > most:
-                    raise DataError(
-                        f"pair {number}: its {side} has {length:,} tokens, and the model takes "
-                        f"{most:,} at once; split both sides of the pair into sentences"
+                if length > most and row not in found:
+                    found[row] = (
+                        f"pair {first + row + 1}: its {side} has {length:,} tokens, and the model "
+                        f"takes {most:,} at once"
                     )
-        return examples
+        return found
 
-    def _parts(self, line: str, number: int) -> list[str]:
-        """What a line is translated in: itself, or its sentences; nothing where it is blank."""
+    def _parts(self, line: str) -> list[str]:
+        """Return what a line is translated in: itself, or its sentences.
+
+        A blank line has no parts, and neither has one that is passed through.
+        """
         if not line.strip():
             return []
         length = self._source_length
+        # A line of so many letters is measured before it is tokenized, which takes more memory.
+        if len(line) > LONGEST_STRETCH and longest_stretch(line) > LONGEST_STRETCH:
+            return []
         if length(line.strip()) <= min(self.bundle.config.longest_source, self.reach):
             return [line]
-        stretch = longest_stretch(line)
-        if stretch > LONGEST_STRETCH:
-            raise DataError(
-                f"line {number}: {stretch:,} characters without a space or a mark of punctuation, "
-                f"of which {LONGEST_STRETCH:,} at most are taken for text; leave the line out, or "
-                "put spaces between its words"
-            )
         return split_long(line, length, self.reach)
 
     def _source_length(self, text: str) -> int:

@@ -25,11 +25,11 @@ from crosshead.evaluation import (
     text_scores,
 )
 from crosshead.filler import Filler
-from crosshead.pipelines import Translator, load
-from crosshead.terminal import at_terminal, json_line, program, table
+from crosshead.pipelines import LONGEST_STRETCH, Translator, load
+from crosshead.terminal import at_terminal, json_line, note, program, table
 from crosshead.training.log import counted
 from crosshead.training.presets import PRESETS
-from crosshead.training.recipe import compose
+from crosshead.training.recipe import compose, search_name
 from crosshead.training.run import LEFT_OUT, Summary
 from crosshead.training.usable import Findings
 
@@ -113,9 +113,20 @@ def text_evaluation(
 def translated(
     translator: Translator, sources: Sequence[str], flags: Mapping[str, Any]
 ) -> list[str]:
-    """The best translation of each line, searched as the bundle and then the flags say."""
+    """Return the best translation of each line, searched as the bundle and then the flags say.
+
+    A warning counts the lines that were passed through untranslated.
+    """
     decode = search_settings(translator.bundle.config.decode, False, flags, None)
-    return [best[0].text for best in translator.translate(sources, decode=decode)]
+    found = translator.translate(sources, decode=decode)
+    passed = [number for number, best in enumerate(found, 1) if best[0].was_passed_through]
+    if passed:
+        note(
+            f"warning: {counted(len(passed), 'line')} with more than {LONGEST_STRETCH:,} "
+            "characters without a space or a mark of punctuation: passed through, not translated "
+            f"(the first is line {passed[0]:,})"
+        )
+    return [best[0].text for best in found]
 
 
 def scores_table(scores: Sequence[CorpusScore]) -> str:
@@ -183,7 +194,7 @@ def _translation_facts(bundle: Bundle) -> list[list[str]]:
             f"{longest} tokens; a longer line is split at the ends of its sentences, one of more "
             f"than {Translator(bundle).reach} inside",
         ],
-        ["search", f"beam {decode.beam}, length penalty {decode.length_penalty:g}"],
+        ["search", search_name(decode)],
     ]
 
 

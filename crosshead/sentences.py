@@ -79,7 +79,12 @@ def join_parts(parts: list[str], translations: list[str]) -> str:
         line += before + translation + after
         if index < last and not after and _SPACED.search(translation):
             line += " "
-    return _LINE_BREAKS.sub(" ", line.strip("\r\n"))
+    return one_line(line)
+
+
+def one_line(text: str) -> str:
+    """Return the text without line feeds and carriage returns: a space for those inside it."""
+    return _LINE_BREAKS.sub(" ", text.strip("\r\n"))
 
 
 def _cut_down(

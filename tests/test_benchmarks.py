@@ -215,10 +215,12 @@ def test_the_benchmark_of_going_on_runs(data: Path) -> None:
     assert len(rows) == 2 and rows[0].startswith("| after 1 of ")
 
 
-@pytest.mark.slow
-def test_the_translation_benchmark_runs(tmp_path: Path) -> None:
-    lines = ["a man rides", "two dogs", "the red ball flies"]
-    tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), lines)
+LINES = ["a man rides", "two dogs", "the red ball flies"]
+
+
+def write_bundle_and_lines(folder: Path) -> list[object]:
+    """Write an untrained bundle and what it translates; return arguments that name them."""
+    tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), LINES)
     config = TransformerConfig(**SHAPE)
     bundle = Bundle(
         BundleConfig(
@@ -232,14 +234,31 @@ def test_the_translation_benchmark_runs(tmp_path: Path) -> None:
         tokenizer,
         tokenizer,
     )
-    save_bundle(tmp_path / "bundle", bundle, "")
+    save_bundle(folder / "bundle", bundle, "")
     for side in ("source", "reference"):
-        (tmp_path / side).write_text("\n".join(lines) + "\n")
-    printed = run(
-        "translate_speed.py", tmp_path / "bundle", "--rounds", 1, "--no-calibration",
-        "--source", tmp_path / "source", "--reference", tmp_path / "reference",
-    )  # fmt: skip
+        (folder / side).write_text("\n".join(LINES) + "\n")
+    named = [f"--{side}={folder / side}" for side in ("source", "reference")]
+    return [folder / "bundle", *named]
+
+
+@pytest.mark.slow
+def test_the_translation_benchmark_runs(tmp_path: Path) -> None:
+    files = write_bundle_and_lines(tmp_path)
+    printed = run("translate_speed.py", *files, "--rounds", 1, "--no-calibration")
     assert "times as fast as CTranslate2 int8" in printed
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_stops_runs(tmp_path: Path) -> None:
+    files = write_bundle_and_lines(tmp_path)
+    printed = run("beam_stops.py", *files, "--beam", 3, "--length-penalty", 1, "--n-best", 2)
+    assert (
+        "beam 3, length penalty 1, at most 50 tokens more than the source, n-best 2, 3" in printed
+    )
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows[2:]] == ["| full", "| exact"]
+    full, exact = (int(row[2].split()[0].replace(",", "")) for row in rows[2:])
+    assert exact >= full > 0
 
 
 def test_a_bundle_that_is_not_there_is_an_error_of_one_line(tmp_path: Path) -> None:

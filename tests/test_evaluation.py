@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from crosshead.evaluation import (
     compare,
     corpus_scores,
     exact_match,
+    masked_scores,
     perplexity,
     text_scores,
 )
+from crosshead.filler import ScoredMasks
 from crosshead.pipelines import ScoredTranslation
 from crosshead.writer import ScoredText
 
@@ -110,6 +113,50 @@ def test_the_interval_of_perplexity_is_as_wide_as_the_sentences_differ() -> None
     error = 1.96 * values.std() / math.sqrt(len(values))
     for end, expected in ((found.low, -error), (found.high, error)):
         assert math.log(end) - math.log(found.value) == pytest.approx(expected, rel=0.15)
+
+
+def bootstrap(columns: list[np.ndarray], value: Callable[..., float]) -> list[float]:
+    """The 2.5th and 97.5th percentile of 1,000 resamples, as the signature describes them."""
+    rng, rows = np.random.default_rng(12345), len(columns[0])
+    draws = [rng.integers(rows, size=rows) for _ in range(1000)]
+    values = [value(*(column[rows].sum() for column in columns)) for rows in draws]
+    return np.percentile(values, [2.5, 97.5]).tolist()
+
+
+def random_windows(rows: int) -> list[tuple[float, int, int]]:
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(5, 20, size=(rows, 2))
+    nats = rng.normal(2, 0.5, size=rows) * sizes[:, 0]
+    return [(float(n), int(a), int(b)) for n, (a, b) in zip(nats, sizes, strict=True)]
+
+
+def test_the_interval_of_perplexity_follows_from_the_seed_in_its_signature() -> None:
+    windows = random_windows(50)
+    scored = [ScoredTranslation(-n, ["a"] * size, [-n / size] * size) for n, size, _ in windows]
+    found = perplexity(scored, BYTES)
+    assert "|bs:1000|seed:12345|" in found.signature
+    nats, sizes, _ = map(np.array, zip(*windows, strict=True))
+    expected = bootstrap([nats, sizes], lambda nats, pieces: math.exp(nats / pieces))
+    assert [found.low, found.high] == pytest.approx(expected)
+
+
+def test_the_intervals_of_windows_follow_from_the_seed_in_their_signature() -> None:
+    windows = random_windows(50)
+    columns = [np.array(column) for column in zip(*windows, strict=True)]
+    rates = {
+        "perplexity": lambda nats, tokens, _: math.exp(nats / tokens),
+        "bits per character": lambda nats, _, characters: nats / math.log(2) / characters,
+        "masked perplexity": lambda nats, tokens, _: math.exp(nats / tokens),
+        "masked accuracy, %": lambda _, tokens, hits: 100 * hits / tokens,
+    }
+    scores = [
+        *text_scores(ScoredText(windows, 0, "context:8", BYTES)),
+        *masked_scores(ScoredMasks(windows, "hidden:0.15", BYTES)),
+    ]
+    assert [score.metric for score in scores] == list(rates)
+    for score in scores:
+        assert "|bs:1000|seed:12345|" in score.signature
+        assert [score.low, score.high] == pytest.approx(bootstrap(columns, rates[score.metric]))
 
 
 def test_a_text_of_coins_has_a_bit_for_each() -> None:

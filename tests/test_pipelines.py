@@ -170,12 +170,32 @@ def test_a_text_is_translated_line_by_line(translator: Translator) -> None:
     assert translator("One.\n") == "Eins.\n"
 
 
-def test_what_is_no_text_is_refused_before_anything_is_translated(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(translator, "_search", None)
-    with pytest.raises(DataError, match=r"line 7: 1,000,000 characters without a space .* 10,000"):
-        translator.translate(["One.", "x" * 10**6], first=5)
+@pytest.mark.parametrize("stretch", ["x" * 10_001, "x" * 10**6, "\0" * 10_001, "\u0301" * 10_001])
+def test_a_line_that_is_no_text_is_passed_through(translator: Translator, stretch: str) -> None:
+    line = f" One two. {stretch}\rThree.\r"
+    found = translator.translate(["One.", line, "Two."], n_best=2)
+    assert [best[0].was_passed_through for best in found] == [False, True, False]
+    assert [best[0].text for best in found] == [
+        "Eins.", f" One two. {stretch} Three.", "Zwei.",
+    ]  # fmt: skip
+    [passed] = found[1]
+    assert (passed.pieces, passed.log_prob, passed.was_split) == ([], 0.0, False)
+    assert translator("One.\n" + "x" * 20_000) == "Eins.\n" + "x" * 20_000
+
+
+def test_a_stretch_that_is_not_too_long_is_translated(translator: Translator) -> None:
+    lines = ["x" * 2000 + " " + "y" * 2000, "One."]
+    found = translator.translate(lines, decode=DecodeConfig(beam=1, max_extra=0))
+    assert not any(best[0].was_passed_through for best in found)
+
+
+def test_pairs_that_are_too_long_are_found_before_they_are_scored(translator: Translator) -> None:
+    sources, targets = ["One.", "x" * 9000, "Two."], ["Eins.", "Zwei.", "y" * 9000]
+    refused = translator.refusals(sources, targets, first=10)
+    assert list(refused) == [1, 2]
+    assert "pair 12: its source has 9,00" in refused[1] and "pair 13: its target" in refused[2]
+    with pytest.raises(DataError, match=r"pair 2: its source has .*; split both sides"):
+        translator.score(sources, targets)
 
 
 def test_progress_is_told_part_by_part(translator: Translator) -> None:

@@ -1,4 +1,4 @@
-"""What was already seen: keys and values computed once, or vectors that are remembered."""
+"""What was already seen: keys and values computed once, or hidden states that are remembered."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -20,6 +20,9 @@ class KeyValues(NamedTuple):
         return self.keys.shape[2]
 
 
+Normalise = Callable[[Tensor], Tensor]
+"""Hidden states `N T D` as a sublayer sees them: normalised, or as they are in post-norm layers."""
+
 Project = Callable[[Tensor, int], KeyValues]
 """The keys and values of vectors `N T D`, the first of which stands at a position."""
 
@@ -38,10 +41,21 @@ class Past(Protocol):
         """How many of these, the last ones, can still be attended to."""
         ...
 
-    def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
-        """Remember the positions `x`, and return all that can be attended to, them included.
+    def extend(
+        self, x: Float[Tensor, "N T D"], normalise: Normalise, project: Project
+    ) -> tuple[Float[Tensor, "N T D"], KeyValues]:
+        """Remember new positions, and return what attention needs of them and of earlier ones.
 
-        `project` makes keys and values of vectors: those that are remembered may be kept as either.
+        A past may keep hidden states, or the keys and values that become of them.
+
+        Args:
+            x: Hidden states of the new positions, as the layer is given them.
+            normalise: Makes of hidden states what the sublayer sees.
+            project: Makes keys and values of normalised vectors.
+
+        Returns:
+            The new positions, normalised, and the keys and values of all positions that can be
+            attended to, the new ones last.
         """
         ...
 
@@ -51,43 +65,59 @@ class NoPast:
 
     length = seen = 0
 
-    def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
-        """The keys and values of `x` alone."""
-        return project(x, 0)
+    def extend(
+        self, x: Float[Tensor, "N T D"], normalise: Normalise, project: Project
+    ) -> tuple[Float[Tensor, "N T D"], KeyValues]:
+        """Return `x`, normalised, and the keys and values of `x` alone."""
+        y = normalise(x)
+        return y, project(y, 0)
 
 
 class Memory:
-    """What one layer was given at positions already seen, as constants: no gradient reaches them.
+    """The hidden states that one layer was given at earlier positions, as constants.
 
-    Their keys and values are made anew each time, and so the weights that make them learn from what
-    is remembered (Dai et al. 2019, section 3.2). A memory is not changed by what it is extended by,
-    but `last` makes another of it: a layer may be computed twice, to recompute its activations.
+    No gradient reaches them. They are normalised and projected anew each time, so that the norm of
+    a pre-norm layer and the projections learn from them too (Dai et al. 2019, section 3.2, and the
+    authors' code). A memory is not changed by what it is extended by, but `last` makes another of
+    it: a layer may be computed twice, to recompute its activations.
     """
 
-    def __init__(self, vectors: Float[Tensor, "N T D"] | None = None) -> None:
-        self._vectors = self._seen = vectors
+    def __init__(self, states: Float[Tensor, "N T D"] | None = None) -> None:
+        self._states = states
+        self._new: Tensor | None = None
 
     @property
     def length(self) -> int:
         """The number of positions that are remembered."""
-        return 0 if self._vectors is None else self._vectors.shape[1]
+        return 0 if self._states is None else self._states.shape[1]
 
     @property
     def seen(self) -> int:
         """All of them."""
         return self.length
 
-    def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
-        """The keys and values of what is remembered and of `x`; positions count from the oldest."""
-        seen = x if self._vectors is None else torch.cat((self._vectors, x), dim=1)
-        self._seen = seen.detach()
-        return project(seen, 0)
+    def extend(
+        self, x: Float[Tensor, "N T D"], normalise: Normalise, project: Project
+    ) -> tuple[Float[Tensor, "N T D"], KeyValues]:
+        """Return `x`, normalised, and the keys and values of the memory and `x`.
+
+        Positions count from the oldest that is remembered.
+        """
+        self._new, y = x.detach(), normalise(x)
+        if self._states is None:
+            return y, project(y, 0)
+        return y, project(torch.cat((normalise(self._states), y), dim=1), 0)
 
     def last(self, positions: int) -> "Memory":
-        """The memory of the last so many positions, those it was extended by included."""
-        if self._seen is None or positions == 0:
+        """Return the memory of the last so many positions, those it was extended by included."""
+        parts: list[Tensor] = []
+        for part in (self._new, self._states):
+            if part is not None and positions > 0:
+                parts.insert(0, part[:, -positions:])
+                positions -= part.shape[1]
+        if not parts:
             return Memory()
-        return Memory(self._seen[:, -positions:])
+        return Memory(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
 
 
 class Cache:
@@ -110,9 +140,12 @@ class Cache:
         """How many positions those that are given next may attend to."""
         return self.length if self.reach is None else min(self.length, self.reach)
 
-    def extend(self, x: Float[Tensor, "N T D"], project: Project) -> KeyValues:
+    def extend(
+        self, x: Float[Tensor, "N T D"], normalise: Normalise, project: Project
+    ) -> tuple[Float[Tensor, "N T D"], KeyValues]:
         """Append positions in place; a cache continues one way only."""
-        keys, values = (part.permute(2, 0, 1, 3) for part in project(x, self.length))
+        y = normalise(x)
+        keys, values = (part.permute(2, 0, 1, 3) for part in project(y, self.length))
         seen, new = self.seen, keys.shape[0]
         if self._buffers is None or self._held + new > self._buffers[0].shape[0]:
             self._make_room(keys, values, max(2 * seen, seen + new, 16))
@@ -122,9 +155,8 @@ class Cache:
         self.length += new
         self._held += new
         begin = self._held - seen - new
-        return KeyValues(
-            *(buffer[begin : self._held].permute(1, 2, 0, 3) for buffer in self._buffers)
-        )
+        held = (buffer[begin : self._held].permute(1, 2, 0, 3) for buffer in self._buffers)
+        return y, KeyValues(*held)
 
     def select(self, rows: Int[Tensor, " M"]) -> "Cache":
         """A cache whose row i continues row `rows[i]` of this one."""

@@ -10,6 +10,7 @@ Axes: `B` sentences still searched, `R` rows of a sentence, `K` beam, `N` = `B` 
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -28,6 +29,9 @@ from crosshead.decoding.candidates import (
     top_values,
 )
 from crosshead.decoding.protocol import Decodable, State
+
+Stop = Literal["full", "exact"]
+"""When the search of a sentence ends before its maximum length: see `beam_search`."""
 
 
 @dataclass(frozen=True)
@@ -68,25 +72,42 @@ def beam_search(
     alpha: float,
     n_best: int,
     prefix: Int[Tensor, "B P"] | None = None,
+    stop: Stop = "full",
 ) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each sentence, best first; `prefix` is that of `search`.
+    """Return the `n_best` hypotheses of each sentence, best first.
 
     At each step the `beam` best continuations that do not end in eos stay; those that do end in eos
     and are among the `beam` best of all continuations are finished. Score is log-probability over
     length penalty (Wu et al. 2016, Eq. 14; the search of Vaswani et al. 2017, section 6.1). A
     sentence is answered
 
-    - when `beam` hypotheses have finished (so a beam of one is greedy search), or
-    - when `n_best` have and no hypothesis still in the beam can beat the last of them. The bound is
-      exact: log-probabilities only fall and the penalty only grows, so the best that a hypothesis
-      can reach is its present log-probability over the penalty of the sentence's maximum length.
-      Stopping here changes no result; or
-    - at its maximum length (`max_lengths`, eos counted), where the best unfinished hypotheses stand
-      in for finished ones that are missing.
+    - when `n_best` hypotheses have finished and no unfinished one can still beat the last of them.
+      The bound is exact: log-probabilities only fall and the penalty only grows, so the best that
+      a hypothesis can reach is its present log-probability over the penalty of the sentence's
+      maximum length. Stopping here changes no result; or
+    - with `stop` "full", also when `beam` hypotheses have finished and no unfinished one scores
+      better as it stands than the last of the `n_best`. A beam of one is then greedy search. An
+      unfinished hypothesis that would score better only later is lost; or
+    - at its maximum length, where the best unfinished hypotheses stand in for finished ones that
+      are missing.
 
-    A list is shorter than `n_best` only where fewer hypotheses exist. Raises `ValueError` for a
-    maximum length below 1 or more hypotheses than the beam holds, `BundleError` where a model
-    gives no finite probability.
+    Args:
+        model: The model that is searched.
+        source: Padded sources.
+        max_lengths: The maximum length of each output in tokens, eos counted.
+        specials: The ids that search treats in their own way.
+        beam: The number of unfinished hypotheses kept for each sentence.
+        alpha: The exponent of the length penalty.
+        n_best: The number of hypotheses to return for each sentence, at most `beam`.
+        prefix: Tokens fed before the first one that is searched for, as for `search`.
+        stop: When to end, as above.
+
+    Returns:
+        A list for each sentence, shorter than `n_best` only where fewer hypotheses exist.
+
+    Raises:
+        ValueError: A maximum length is below 1, or `n_best` is larger than the beam.
+        BundleError: The model gives no finite probability.
     """
     check_lengths(max_lengths)
     if not 1 <= n_best <= beam:
@@ -110,7 +131,7 @@ def beam_search(
         ended[:, beam:] = False
         _collect(results, beams, candidates, ended, specials, alpha)
         beams, rows = _advance(beams, candidates, ended, specials.eos, beam, alpha)
-        done = _done(beams, beam)
+        done = _done(beams, beam, alpha, stop)
         if done.any():
             _cut(results, beams, done, n_best, specials, alpha)
             beams, rows = _drop(beams, rows, done)
@@ -217,11 +238,14 @@ def _advance(
     return advanced, rows
 
 
-def _done(beams: Beams, beam: int) -> Bool[Tensor, " B"]:
-    """Which sentences are answered; a beam without any hypothesis left (-inf) is too."""
-    reachable = beams.log_probs[:, 0] / beams.limit_penalties
-    at_limit = beams.limits <= beams.tokens.shape[1]
-    return (beams.finished >= beam) | (beams.best[:, -1] >= reachable) | at_limit
+def _done(beams: Beams, beam: int, alpha: float, stop: Stop) -> Bool[Tensor, " B"]:
+    """Say which sentences are answered; a beam without any hypothesis left (-inf) is too."""
+    length = beams.tokens.shape[1]
+    worst, unfinished = beams.best[:, -1], beams.log_probs[:, 0]
+    done = (beams.limits <= length) | (worst >= unfinished / beams.limit_penalties)
+    if stop == "full":
+        done |= (beams.finished >= beam) & (worst >= unfinished / length_penalty(length, alpha))
+    return done
 
 
 def _cut(

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from crosshead.config import Config
-from crosshead.decoding.beam import beam_search
+from crosshead.decoding.beam import Stop, beam_search
 from crosshead.decoding.candidates import (
     Hypothesis,
     NextTokens,
@@ -41,6 +41,10 @@ class DecodeConfig(Config):
     """Hypotheses kept for each sentence; 1 is greedy search."""
     length_penalty: float = Field(default=0.6, ge=0)
     """Alpha of score = log P / ((5 + |Y|) / 6)^alpha; 0 compares plain log-probabilities."""
+    stop: Stop = "full"
+    """When beam search ends a sentence: "full" when as many hypotheses have finished as the beam
+    holds and no unfinished one scores better as it stands; "exact" when none can score better any
+    more, which costs more steps. Without a length penalty the two are the same."""
     max_extra: int = Field(default=50, ge=0)
     """The longest output is this many tokens longer than the source, eos counted."""
     sample: bool = False
@@ -105,7 +109,15 @@ def search(
     if config.beam == 1:
         return greedy_search(model, source, max_lengths, specials, config.length_penalty, prefix)
     return beam_search(
-        model, source, max_lengths, specials, config.beam, config.length_penalty, n_best, prefix
+        model,
+        source,
+        max_lengths,
+        specials,
+        config.beam,
+        config.length_penalty,
+        n_best,
+        prefix,
+        config.stop,
     )
 
 

@@ -41,9 +41,8 @@ class DecoderLayer(nn.Module):
         are rows (`N`, sentence by sentence): the rows of a sentence then query its one memory
         together.
         """
-        y = self.add_norm_self.before(x)
         start, offset = past.length, past.seen
-        written = past.extend(y, self.self_attention.project)
+        y, written = past.extend(x, self.add_norm_self.before, self.self_attention.project)
         x = self.add_norm_self.after(x, self.self_attention(y, written, mask, offset, start))
 
         y = self.add_norm_cross.before(x)

@@ -34,9 +34,8 @@ class EncoderLayer(nn.Module):
 
         `past` adds the positions before these, where the stack reads what it has written itself.
         """
-        y = self.add_norm_attention.before(x)
         start, offset = past.length, past.seen
-        seen = past.extend(y, self.attention.project)
+        y, seen = past.extend(x, self.add_norm_attention.before, self.attention.project)
         y = self.attention(y, seen, mask, offset, start)
         x = self.add_norm_attention.after(x, y)
 

@@ -1,5 +1,16 @@
 """Recurrent layers: PyTorch's LSTM and GRU, stacked, over sequences that end where they end.
 
+PyTorch's GRU applies the reset gate after the product with the state, where the papers apply it
+before it (Cho et al. 2014, Eq. 8; Bahdanau et al. 2015, section A.1.1):
+
+    n = tanh(W x + b + r * (U h + b'))      PyTorch
+    n = tanh(W x + U (r * h) + b)           the papers
+
+In general no choice of weights turns one into the other. PyTorch has kernels for its own form; the
+other one would need a Python loop over positions. The update gate is that of PyTorch and of Cho,
+h' = z * h + (1 - z) * n. Bahdanau's is one minus that: the same function, the gate's weights
+negated.
+
 Dropout stands between layers of one each, since PyTorch's own draws from its global generator.
 Axes: `B` sentences, `N` rows being decoded, `S` and `T` positions, `D` width, `L` layers.
 """

@@ -140,6 +140,7 @@ class Bahdanau(RecurrentDecoder):
     looks; layers begin with tanh(W_s h), of the encoder's last state in its last direction
     (`d_final` wide), which is backwards in one that reads both ways.
     The readout reads s_i, on which Eq. 4 says that the next token depends, where A.2.2 has s_{i-1}.
+    With a GRU, f is PyTorch's, whose reset gate acts after the product: see `layers.recurrent`.
     """
 
     def __init__(

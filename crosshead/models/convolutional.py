@@ -5,6 +5,10 @@
     a_ij = softmax_j(d_i . z_j)                                z the encoder's output
     c_i = sum_j a_ij (z_j + e_j)                               Eq. 2, e the source's embeddings
 
+With `score = "additive"` v^T tanh(d_i + z_j) takes the place of d_i . z_j, with a vector v for each
+decoder layer: the score of Bahdanau et al. 2015 (section A.1.2), whose W_a and U_a are the linear
+maps of h and of z. The paper has the dot product alone.
+
 In the decoder a window ends with its position, and c_i is added to h_i. So that variances stay what
 they are at the start, every sum of two is multiplied by sqrt(1/2), and c_i, a mean of about m
 vectors where a source has m, by m sqrt(1/m) (section 3.4).
@@ -13,7 +17,7 @@ Embeddings are as wide as layers here. The linear maps between them are those th
 lists: of embeddings before the first layer, of z, of h before scores (W_d), of h before the logits.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -27,7 +31,7 @@ from torch.nn import functional as F
 from crosshead.attention.attend import Attention, attend
 from crosshead.attention.cache import KeyValues
 from crosshead.attention.masks import present
-from crosshead.attention.scores import Dot
+from crosshead.attention.scores import Dot, ProjectedAdditive, Score
 from crosshead.layers.convolution import GatedConvolution, WeightNormLinear
 from crosshead.layers.dropout import Dropout
 from crosshead.layers.embeddings import (
@@ -57,6 +61,8 @@ class ConvolutionalConfig(ModelConfig):
     kernel: int = Field(3, ge=1)
     # The number of learned positions, of source and target each.
     max_length: int = Field(1024, ge=1)
+    # How a decoder state is scored against a source position; the paper has the dot product.
+    score: Literal["dot", "additive"] = "dot"
     # Which of source embedding, target embedding and output projection are one matrix: all, the
     # last two, or none of them, as in the paper.
     tie: Literal["three-way", "two-way", "none"] = "three-way"
@@ -91,17 +97,19 @@ class ConvolutionalConfig(ModelConfig):
         layer = (self.kernel + 2 + drops) * width
         ends = (source * (4 + drops) + target * (3 + 2 * drops)) * width
         block = rows * target * source if weights else 0
+        # The weight of a pair, and what an additive score has in its hidden layer.
+        kept = 1 + (width if self.score == "additive" else 0)
         encoder, decoder = source * layer, target * (layer + 2 * width)
         convolution = 2 * self.kernel * width**2
         if recompute:
             inputs = (self.encoder_layers * source + self.decoder_layers * target) * width
             matrices = 4 * width**2 + convolution + width**2
             vectors = ends + inputs + max(encoder, decoder)
-            return Numbers(rows * vectors + matrices, 3 * block, block)
+            return Numbers(rows * vectors + matrices, (kept + 2) * block, block)
         matrices = 4 * width**2 + self.encoder_layers * convolution
         matrices += self.decoder_layers * (convolution + width**2)
         vectors = ends + self.encoder_layers * encoder + self.decoder_layers * decoder
-        return Numbers(rows * vectors + matrices, (self.decoder_layers + 2) * block, block)
+        return Numbers(rows * vectors + matrices, (self.decoder_layers * kept + 2) * block, block)
 
 
 class EncoderLayer(nn.Module):
@@ -121,12 +129,20 @@ class EncoderLayer(nn.Module):
         return (x + y) * scale
 
 
+_SCORES: dict[str, Callable[[int], Score]] = {
+    "dot": lambda d_model: Dot(),
+    "additive": lambda d_model: ProjectedAdditive(1, d_model),
+}
+"""The score of each name, of queries and keys so wide."""
+
+
 class Hop(Attention):
     """The attention of one decoder layer, one of the hops of multi-step attention (section 3.3)."""
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, score: Score) -> None:
         super().__init__()
         self.query = WeightNormLinear(d_model, d_model, 1 / d_model)
+        self.score = score
 
     def forward(
         self,
@@ -142,7 +158,7 @@ class Hop(Attention):
             keys,
             values,
             mask=memory.mask,
-            score=Dot(),
+            score=self.score,
             observe=self.observe,
             backend=self.backend,
         )
@@ -152,11 +168,11 @@ class Hop(Attention):
 class DecoderLayer(nn.Module):
     """A gated convolution of what was written so far, and attention to the source."""
 
-    def __init__(self, d_model: int, kernel: int, dropout: float) -> None:
+    def __init__(self, d_model: int, kernel: int, dropout: float, score: Score) -> None:
         super().__init__()
         self.dropout = Dropout(dropout)
         self.convolution = GatedConvolution(d_model, kernel, 1 - dropout)
-        self.cross_attention = Hop(d_model)
+        self.cross_attention = Hop(d_model, score)
 
     def forward(
         self,
@@ -222,7 +238,8 @@ class Convolutional(SequenceModel):
         self.memory_map = WeightNormLinear(d_model, d_model, 1 / d_model)
         self.target_map = WeightNormLinear(d_model, d_model, keep / d_model)
         self.decoder = nn.ModuleList(
-            DecoderLayer(d_model, config.kernel, dropout) for _ in range(config.decoder_layers)
+            DecoderLayer(d_model, config.kernel, dropout, _SCORES[config.score](d_model))
+            for _ in range(config.decoder_layers)
         )
         self.output_map = WeightNormLinear(d_model, d_model, 1 / d_model)
         self.dropout = Dropout(dropout)
@@ -243,7 +260,8 @@ class Convolutional(SequenceModel):
             x = layer(x, there * ROOT_HALF)
         z = self.memory_map(x)
         if z.requires_grad:
-            # Every layer of the decoder sends gradients back here (section 3.4).
+            # Every layer of the decoder sends gradients back here (section 3.4), by L of which
+            # fairseq's code divides twice as much: see docs/models.md.
             z.register_hook(lambda gradient: gradient / self.config.decoder_layers)
         # What the weights sum up is scaled here, once, where it is linear: m sqrt(1/m) = sqrt(m).
         root = valid.sum(dim=1)[:, None, None].to(z.dtype).sqrt()

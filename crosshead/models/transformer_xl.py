@@ -51,15 +51,18 @@ class TransformerXLConfig(TextStackConfig):
     def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
         """Segment by segment as those of a decoder-only Transformer, and what is remembered.
 
-        Scores keep their queries twice, and vectors of all distances; a layer keeps its memory
-        beside its input, and the keys and values of both.
+        Scores keep their queries twice, and vectors of all distances; a layer keeps its normalised
+        memory beside its normalised input, and the keys and values of both. The norm of a pre-norm
+        layer keeps a memory longer than a segment as well; a shorter one is part of the input
+        before.
         """
         width, drops = self.d_model, self.dropout > 0
         token = (9 + 2 * drops) * width + self.inner_vectors() * self.d_ff
         pairs, layers, remembered = [], [], 0
         for start in range(0, shape.target, self.segment):
             new, before = min(self.segment, shape.target - start), min(self.memory, start)
-            beside = (3 * before + (before > 0) * new) * width
+            copied = self.norm == "pre" and before > self.segment
+            beside = ((3 + copied) * before + (before > 0) * new) * width
             distances = 2 * new + before
             layers.append(shape.rows * (new * token + beside) + 2 * distances * width)
             pairs.append(shape.rows * self.heads * new * (new + before) * weights)
@@ -101,7 +104,10 @@ class TransformerXL(LanguageModel, RememberingModel):
         h~ = [SG(m) o h],   q = h W_q,   k = h~ W_k,   v = h~ W_v
 
     (SG stops gradients, o sets side by side.) Keys and values of the memory are thus made with the
-    weights as they are, and these learn from it. In a pre-norm layer `h` is normalised.
+    weights as they are, and these learn from it. A pre-norm layer puts LN(h) and LN(h~) in the
+    place of h and h~, as the authors' code does: a memory holds hidden states, and the norm learns
+    from it too. `u` and `v` of the score are each layer's own, as with `untie_r` in the authors'
+    TensorFlow code; their PyTorch code has one pair for all layers.
     """
 
     config: TransformerXLConfig

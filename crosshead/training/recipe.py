@@ -384,4 +384,5 @@ def search_name(decode: DecodeConfig) -> str:
         return "sampled"
     if decode.beam == 1:
         return "greedy"
-    return f"beam {decode.beam}, length penalty {decode.length_penalty:g}"
+    stop = "" if decode.stop == "full" else f", {decode.stop} stop"
+    return f"beam {decode.beam}, length penalty {decode.length_penalty:g}{stop}"

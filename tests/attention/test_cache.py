@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crosshead.attention.cache import Cache, KeyValues, Memory, NoPast, Project
+from crosshead.attention.cache import Cache, KeyValues, Memory, NoPast, Past
 
 
 def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues:
@@ -15,9 +15,12 @@ def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues
     )
 
 
-def projected(pair: KeyValues) -> tuple[Tensor, Project]:
-    """What `extend` takes: vectors, and how they become the pair."""
-    return torch.empty(pair.keys.shape[0], pair.length, 1), lambda x, start: pair
+def extend(past: Past, pair: KeyValues) -> KeyValues:
+    """What a past holds once positions are added that become these keys and values."""
+    x = torch.empty(pair.keys.shape[0], pair.length, 1)
+    y, held = past.extend(x, lambda x: x, lambda x, start: pair)
+    assert y is x
+    return held
 
 
 def check(held: KeyValues, keys: Tensor, values: Tensor) -> None:
@@ -47,7 +50,7 @@ def test_extending_and_selecting_equal_concatenating_and_indexing(
     for length, selection in moves:
         new = random_pair(rows, length, generator)
         keys, values = torch.cat((keys, new.keys), 2), torch.cat((values, new.values), 2)
-        check(cache.extend(*projected(new)), keys, values)
+        check(extend(cache, new), keys, values)
         assert cache.length == keys.shape[2]
         if selection:
             chosen = torch.tensor(selection) % rows
@@ -60,15 +63,15 @@ def test_it_grows_past_its_room() -> None:
     generator = torch.Generator().manual_seed(0)
     cache, parts = Cache(), [random_pair(2, 1, generator) for _ in range(70)]
     for part in parts:
-        held = cache.extend(*projected(part))
+        held = extend(cache, part)
     check(held, torch.cat([p.keys for p in parts], 2), torch.cat([p.values for p in parts], 2))
 
 
 def test_one_long_prefix_fits() -> None:
     cache, generator = Cache(), torch.Generator().manual_seed(0)
     prefix, last = random_pair(2, 100, generator), random_pair(2, 1, generator)
-    cache.extend(*projected(prefix))
-    held = cache.extend(*projected(last))
+    extend(cache, prefix)
+    held = extend(cache, last)
     check(held, torch.cat((prefix.keys, last.keys), 2), torch.cat((prefix.values, last.values), 2))
 
 
@@ -82,7 +85,7 @@ def test_what_is_beyond_reach_is_dropped(reach: int) -> None:
         keys, values = torch.cat((keys, new.keys), 2), torch.cat((values, new.values), 2)
         assert cache.seen == min(before, reach)
         begin = before - cache.seen
-        check(cache.extend(*projected(new)), keys[:, :, begin:], values[:, :, begin:])
+        check(extend(cache, new), keys[:, :, begin:], values[:, :, begin:])
         assert cache.length == keys.shape[2]
         assert all(part.shape[0] <= max(2 * reach, reach + 50, 16) for part in cache._buffers)
         cache = cache.select(torch.tensor([0, 1]))
@@ -94,12 +97,12 @@ def test_a_selection_goes_its_own_way() -> None:
     generator = torch.Generator().manual_seed(0)
     first = random_pair(2, 3, generator)
     cache = Cache()
-    cache.extend(*projected(first))
+    extend(cache, first)
     other = cache.select(torch.tensor([0, 1]))
     here, there = random_pair(2, 1, generator), random_pair(2, 1, generator)
-    cache.extend(*projected(here))
-    held = other.extend(*projected(there))
-    again = cache.extend(*projected(random_pair(2, 1, generator)))
+    extend(cache, here)
+    held = extend(other, there)
+    again = extend(cache, random_pair(2, 1, generator))
     assert torch.equal(held.keys, torch.cat((first.keys, there.keys), 2))
     assert torch.equal(again.keys[:, :, :4], torch.cat((first.keys, here.keys), 2))
 
@@ -107,14 +110,14 @@ def test_a_selection_goes_its_own_way() -> None:
 def test_selecting_from_an_empty_cache() -> None:
     cache = Cache().select(torch.tensor([1, 0, 1]))
     new = random_pair(3, 2, torch.Generator().manual_seed(0))
-    check(cache.extend(*projected(new)), new.keys, new.values)
+    check(extend(cache, new), new.keys, new.values)
 
 
 def test_no_past_remembers_nothing() -> None:
     past, generator = NoPast(), torch.Generator().manual_seed(0)
     for _ in range(2):
         new = random_pair(2, 3, generator)
-        assert past.extend(*projected(new)) is new
+        assert extend(past, new) is new
 
 
 def test_a_cache_says_where_new_positions_stand() -> None:
@@ -127,8 +130,8 @@ def test_a_cache_says_where_new_positions_stand() -> None:
 
     cache = Cache()
     for length in (3, 1, 2):
-        cache.extend(torch.empty(2, length, 1), project)
-    NoPast().extend(torch.empty(2, 4, 1), project)
+        cache.extend(torch.empty(2, length, 1), torch.Tensor.clone, project)
+    NoPast().extend(torch.empty(2, 4, 1), torch.Tensor.clone, project)
     assert starts == [0, 3, 4, 0]
 
 
@@ -136,18 +139,18 @@ def test_the_last_of_a_cache_goes_its_own_way() -> None:
     generator = torch.Generator().manual_seed(0)
     cache, first = Cache(), random_pair(2, 7, generator)
     assert cache.last(3).length == 0
-    cache.extend(*projected(first))
+    extend(cache, first)
     for positions, left in ((0, 0), (3, 3), (100, 7)):
         last, new = cache.last(positions), random_pair(2, 2, generator)
         assert last.length == left
-        held = last.extend(*projected(new))
+        held = extend(last, new)
         check(
             held,
             torch.cat((first.keys[:, :, 7 - left :], new.keys), 2),
             torch.cat((first.values[:, :, 7 - left :], new.values), 2),
         )
     new = random_pair(2, 1, generator)
-    held = cache.extend(*projected(new))
+    held = extend(cache, new)
     check(held, torch.cat((first.keys, new.keys), 2), torch.cat((first.values, new.values), 2))
 
 
@@ -159,7 +162,7 @@ def seen_by(memory: Memory, x: Tensor) -> Tensor:
         shown.append((vectors, start))
         return random_pair(2, vectors.shape[1], torch.Generator().manual_seed(0))
 
-    memory.extend(x, project)
+    memory.extend(x, torch.Tensor.clone, project)
     [(vectors, start)] = shown
     assert start == 0
     return vectors
@@ -178,6 +181,30 @@ def test_a_memory_keeps_the_last_vectors() -> None:
         memory = memory.last(positions)
         assert memory.length == min(positions, held)
     assert Memory().last(4).length == 0
+
+
+@pytest.mark.parametrize("past", [NoPast(), Cache(), Memory()])
+def test_what_is_projected_was_normalised(past: Past) -> None:
+    x = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+
+    def project(y: Tensor, start: int) -> KeyValues:
+        return KeyValues(y[:, None], -y[:, None])
+
+    y, held = past.extend(x, torch.tanh, project)
+    assert torch.equal(y, x.tanh())
+    check(held, x.tanh()[:, None], -x.tanh()[:, None])
+
+
+def test_a_memory_is_normalised_anew() -> None:
+    """By the norm as it is then: it learns from what is remembered."""
+    first, second = torch.randn(2, 2, 3, 4, generator=torch.Generator().manual_seed(0))
+    gain, memory = torch.ones(4, requires_grad=True), Memory()
+    memory.extend(first, lambda x: x * 5, lambda y, start: KeyValues(y[:, None], y[:, None]))
+    _, held = memory.last(2).extend(
+        second, lambda x: x * gain, lambda y, start: KeyValues(y[:, None], y[:, None])
+    )
+    held.keys.sum().backward()
+    torch.testing.assert_close(gain.grad, torch.cat((first[:, 1:], second), 1).sum((0, 1)))
 
 
 def test_no_gradient_reaches_what_is_remembered() -> None:

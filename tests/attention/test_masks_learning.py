@@ -19,6 +19,7 @@ from crosshead.attention.masks import (
 )
 from crosshead.models.encoder import EncoderConfig, TransformerEncoder
 from crosshead.vocabulary import PAD
+from tests.learning import SEEDS, learns
 
 LENGTH, LETTERS, FIRST = 16, 8, 4
 FILLER = FIRST + LETTERS
@@ -77,13 +78,14 @@ def by_what_another_forbids(rows: int) -> Case:
     return Case(tokens, wanted, ~causal & window(1))
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     "draw",
     [with_a_prefix, in_documents, with_a_global_token, by_a_table, by_what_another_forbids],
     ids=lambda draw: draw.__name__,
 )
-def test_what_a_mask_shows_is_learned(draw: Callable[[int], Case]) -> None:
-    torch.manual_seed(0)
+def test_what_a_mask_shows_is_learned(draw: Callable[[int], Case], seed: int) -> None:
+    torch.manual_seed(seed)
     config = EncoderConfig(layers=1, d_model=32, d_ff=64, heads=2, dropout=0.0, positions="shaw")
     model = TransformerEncoder(config, VOCABULARY)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -92,13 +94,19 @@ def test_what_a_mask_shows_is_learned(draw: Callable[[int], Case]) -> None:
         mask = case.mask.evaluate(LENGTH, LENGTH, batch=len(case.tokens))
         return model.projection(model.stack(model.embeddings(case.tokens), mask))
 
-    for _ in range(250):
+    def update(number: int) -> float:
         case = draw(64)
         loss = F.cross_entropy(logits(case).flatten(0, 1), case.wanted.flatten(), ignore_index=PAD)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        return loss.item()
+
     test = draw(200)
-    found = logits(test).argmax(dim=-1)
     asked = test.wanted != PAD
-    assert torch.equal(found[asked], test.wanted[asked])
+
+    @torch.inference_mode()
+    def learned() -> bool:
+        return torch.equal(logits(test).argmax(dim=-1)[asked], test.wanted[asked])
+
+    assert learns(update, learned, most=1000)

@@ -1,4 +1,6 @@
 import json
+import math
+import os
 import shutil
 import signal
 import subprocess
@@ -72,6 +74,50 @@ def test_a_line_that_is_split_is_warned_of(
     path.write_text("one.\n" + "one two three " * 20 + "\n")
     assert run(["translate", str(BUNDLE), str(path), "--beam", "1"]) == 0
     assert f"{said} inside a sentence and" in capfd.readouterr().err
+
+
+def test_a_line_that_is_no_text_is_passed_through_with_a_warning(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, letters = tmp_path / "in", "x" * 10_001
+    path.write_text(f"one\n{letters}\ntwo\n")
+    command = ["translate", str(BUNDLE), str(path), "--beam", "2"]
+    assert run(command) == 0
+    captured = capfd.readouterr()
+    first, passed, last, _ = captured.out.split("\n")
+    assert passed == letters and first and last
+    assert captured.err.count("\n") == 1
+    assert "warning: line 2 has more than 10,000 characters without a space" in captured.err
+    rows = [json.loads(row) for row in output_of([*command, "--jsonl"], capfd).splitlines()]
+    assert [row["was_passed_through"] for row in rows] == [False, True, False]
+    assert [row["translation"] for row in rows] == [first, letters, last]
+    listed = output_of([*command, "--n-best", 2], capfd).splitlines()
+    assert [line.split(" ||| ")[0] for line in listed] == ["1", "1", "2", "3", "3"]
+
+    reference = tmp_path / "reference"
+    reference.write_text("a\nb\nc\n")
+    files = ["--source", str(path), "--reference", str(reference)]
+    assert run(["evaluate", str(BUNDLE), *files, "--metrics", "chrf"]) == 0
+    said = capfd.readouterr().err
+    assert "warning: 1 line with more than 10,000 characters" in said and said.count("\n") == 1
+
+
+def test_a_pair_that_is_too_long_has_a_line_without_a_score(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("one\n" + "x" * 9000 + "\ntwo\n")
+    target.write_text("eins\nzwei\nzwei\n")
+    command = ["score", str(BUNDLE), "--source", str(source), "--target", str(target)]
+    assert run(command) == 0
+    captured = capfd.readouterr()
+    numbers = [float(line) for line in captured.out.splitlines()]
+    assert [math.isnan(number) for number in numbers] == [False, True, False]
+    assert captured.err.count("\n") == 1
+    assert "warning: pair 2: its source has 9,00" in captured.err
+    rows = [json.loads(row) for row in output_of([*command, "--jsonl"], capfd).splitlines()]
+    assert [row["log_prob"] is None for row in rows] == [False, True, False]
+    assert rows[0]["log_prob"] == pytest.approx(numbers[0], abs=1e-4)
 
 
 def test_a_pipe_is_answered_while_it_is_open_and_ends_quietly() -> None:
@@ -160,14 +206,13 @@ def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(tmp_path: Path)
     assert "warning: line 2" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["score", "evaluate"])
-def test_a_megabyte_in_a_line_is_not_scored(verb: str, tmp_path: Path, refused: Refused) -> None:
+def test_perplexity_is_not_taken_of_a_pair_that_is_too_long(
+    tmp_path: Path, refused: Refused
+) -> None:
     (tmp_path / "source").write_text("One.\n" + "two " * 2**18 + "\n")
     (tmp_path / "target").write_text("Eins.\nZwei.\n")
-    flag = "--target" if verb == "score" else "--reference"
-    metrics = [] if verb == "score" else ["--metrics", "bleu,perplexity"]
-    files = ["--source", tmp_path / "source", flag, tmp_path / "target"]
-    said = refused(verb, BUNDLE, *files, *metrics)
+    files = ["--source", tmp_path / "source", "--reference", tmp_path / "target"]
+    said = refused("evaluate", BUNDLE, *files, "--metrics", "bleu,perplexity")
     assert "pair 2: its source has" in said
     assert "split both sides" in said
 
@@ -248,13 +293,16 @@ def test_the_input_is_not_written_over(tmp_path: Path, refused: Refused) -> None
     assert (tmp_path / "in").read_text() == "one\n"
 
 
-def test_a_megabyte_without_a_space_is_refused_by_its_number(
-    tmp_path: Path, refused: Refused
-) -> None:
-    (tmp_path / "in").write_text("one\n" + "x" * 10**6 + "\n")
-    said = refused("translate", BUNDLE, tmp_path / "in", "--output", tmp_path / "out")
-    assert "line 2: 1,000,000 characters without a space" in said
-    assert not (tmp_path / "out").exists()
+def test_a_line_without_an_end_is_refused_behind_the_lines_before(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"one\ntwo\n")
+    os.truncate(tmp_path / "in", 200 * 10**9)
+    command = ["prlimit", f"--as={8 * 10**9}", *COMMAND, "translate", BUNDLE, "--beam", "1"]
+    done = subprocess.run(
+        [*command, tmp_path / "in"], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.count("\n")) == (2, 2)
+    assert "in:3: more than 16,777,216 bytes without a line feed" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

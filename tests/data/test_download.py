@@ -1,5 +1,6 @@
 import gzip
 import hashlib
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.data import download as module
-from crosshead.data.download import DATA_SETS, RemoteFile, download
+from crosshead.data.download import DATA_SETS, download
+from crosshead.data.remote import RemoteFile
 from crosshead.errors import DataError, UserError
 
 TEXT = b"A dog runs.\n"
@@ -52,8 +54,8 @@ def test_files_are_downloaded_unpacked_and_checked(
 ) -> None:
     offer(
         monkeypatch,
-        RemoteFile("a.txt", f"{address}/plain.txt", sha256(TEXT)),
-        RemoteFile("b.txt", f"{address}/packed.txt.gz", sha256(TEXT)),
+        RemoteFile("a.txt", f"{address}/plain.txt", len(TEXT), sha256(TEXT)),
+        RemoteFile("b.txt", f"{address}/packed.txt.gz", len(TEXT), sha256(TEXT)),
     )
     said: list[str] = []
     download("small", tmp_path / "out", said.append)
@@ -67,7 +69,7 @@ def test_files_are_downloaded_unpacked_and_checked(
 def test_a_wrong_checksum_writes_nothing(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", sha256(b"other")))
+    offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", len(TEXT), sha256(b"other")))
     with pytest.raises(DataError, match=f"SHA-256 is {sha256(TEXT)}, expected {sha256(b'other')}"):
         download("small", tmp_path / "out", print)
     assert not (tmp_path / "out").exists()
@@ -76,11 +78,27 @@ def test_a_wrong_checksum_writes_nothing(
 def test_a_file_in_the_way_is_left_alone(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", sha256(TEXT)))
-    (tmp_path / "a.txt").write_bytes(b"mine")
-    with pytest.raises(DataError, match=r"a\.txt: is in the way"):
+    offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", len(TEXT), sha256(TEXT)))
+    for mine in (b"mine", TEXT[::-1]):
+        (tmp_path / "a.txt").write_bytes(mine)
+        with pytest.raises(DataError, match=r"a\.txt: is in the way"):
+            download("small", tmp_path, print)
+        assert (tmp_path / "a.txt").read_bytes() == mine
+
+
+def test_what_is_in_the_way_is_not_read_where_its_size_is_wrong(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", len(TEXT), sha256(TEXT)))
+    place = tmp_path / "a.txt"
+    os.mkfifo(place)  # which nobody writes to: reading it would wait
+    with pytest.raises(DataError, match=r"a\.txt: is in the way: expected a file of 12 bytes"):
         download("small", tmp_path, print)
-    assert (tmp_path / "a.txt").read_bytes() == b"mine"
+    place.unlink()
+    place.touch()
+    os.truncate(place, 200 * 10**9)
+    with pytest.raises(DataError, match=r"a\.txt: is in the way: expected a file of 12 bytes"):
+        download("small", tmp_path, print)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +107,7 @@ def test_a_file_in_the_way_is_left_alone(
 def test_what_a_source_fails_to_send(
     path: str, words: str, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer(monkeypatch, RemoteFile("a.txt", f"{address}/{path}", sha256(TEXT)))
+    offer(monkeypatch, RemoteFile("a.txt", f"{address}/{path}", len(TEXT), sha256(TEXT)))
     with pytest.raises(DataError, match=words):
         download("small", tmp_path / "out", print)
     assert not (tmp_path / "out").exists()
@@ -99,7 +117,10 @@ def test_no_network_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.Monk
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-        offer(monkeypatch, RemoteFile("a.txt", f"http://127.0.0.1:{port}/a.txt", sha256(TEXT)))
+        offer(
+            monkeypatch,
+            RemoteFile("a.txt", f"http://127.0.0.1:{port}/a.txt", len(TEXT), sha256(TEXT)),
+        )
         with pytest.raises(DataError, match="needs the network, every other command") as caught:
             download("small", tmp_path / "out", print)
     assert "\n" not in str(caught.value)
@@ -109,7 +130,7 @@ def test_no_network_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_directory_that_cannot_be_made(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", sha256(TEXT)))
+    offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", len(TEXT), sha256(TEXT)))
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(UserError, match="cannot be made a directory"):
         download("small", tmp_path / "file" / "below", print)
@@ -124,6 +145,9 @@ def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
     ("name", "folder"),
     [("multi30k", "multi30k/raw"), ("tinyshakespeare", "tinyshakespeare"), ("ett", "ett")],
 )
-def test_checksums_are_those_of_the_real_files(name: str, folder: str, data: Path) -> None:
+def test_sizes_and_checksums_are_those_of_the_real_files(
+    name: str, folder: str, data: Path
+) -> None:
     for file in DATA_SETS[name]:
-        assert sha256((data / folder / file.name).read_bytes()) == file.sha256
+        content = (data / folder / file.name).read_bytes()
+        assert (len(content), sha256(content)) == (file.size, file.sha256)

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosshead.decoding.beam import beam_search
-from crosshead.decoding.candidates import Hypothesis, Specials
-from crosshead.decoding.search import greedy_search
+from crosshead.decoding.beam import Stop, beam_search
+from crosshead.decoding.candidates import Hypothesis, Specials, length_penalty
+from crosshead.decoding.search import DecodeConfig, greedy_search, search
 from crosshead.errors import BundleError
 from tests.decoding.toy import (
     EOS,
@@ -38,6 +38,7 @@ def assert_equal(found: list[Hypothesis], expected: list[Scored]) -> None:
     spread=st.sampled_from([0.5, 2.0, 5.0]),
     beam=st.integers(1, 6),
     alpha=st.sampled_from([0.0, 0.6, 2.0]),
+    stop=st.sampled_from(["full", "exact"]),
     data=st.data(),
 )
 def test_it_finds_what_a_plain_beam_search_without_early_stops_finds(
@@ -47,14 +48,17 @@ def test_it_finds_what_a_plain_beam_search_without_early_stops_finds(
     spread: float,
     beam: int,
     alpha: float,
+    stop: Stop,
     data: st.DataObject,
 ) -> None:
     n_best = data.draw(st.integers(1, beam))
     toy = random_toy(seed, len(limits), 6, vocabulary, spread)
     lengths = torch.tensor(limits)
-    found = beam_search(toy, sources(len(limits)), lengths, SPECIALS, beam, alpha, n_best)
+    found = beam_search(
+        toy, sources(len(limits)), lengths, SPECIALS, beam, alpha, n_best, stop=stop
+    )
     for sentence, limit in enumerate(limits):
-        expected = plain_beam(toy, sentence, limit, beam, alpha, n_best, SPECIALS.forbidden)
+        expected = plain_beam(toy, sentence, limit, beam, alpha, n_best, SPECIALS.forbidden, stop)
         assert_equal(found[sentence], expected)
 
 
@@ -63,7 +67,7 @@ def test_a_vocabulary_wide_enough_for_the_two_stages() -> None:
     toy.table[:, 1:, :, EOS] += 9  # else nothing would ever finish
     found = beam_search(toy, sources(2), torch.tensor([4, 3]), SPECIALS, 4, 0.6, 4)
     for sentence, limit in enumerate([4, 3]):
-        expected = plain_beam(toy, sentence, limit, 4, 0.6, 4, SPECIALS.forbidden)
+        expected = plain_beam(toy, sentence, limit, 4, 0.6, 4, SPECIALS.forbidden, "full")
         assert any(tokens[-1] == EOS for _, tokens in expected)
         assert_equal(found[sentence], expected)
 
@@ -136,6 +140,61 @@ def test_without_a_length_penalty_the_bound_is_the_log_probability_itself() -> N
     toy = certain(0.6)
     beam_search(toy, sources(1), torch.tensor([50]), SPECIALS, 2, 0.0, 1)
     assert len(toy.fed) == 1
+
+
+def long_way_round(first_eos: float, limit: int, improbable: float = 0.0) -> Toy:
+    """A toy that ends at once, with `first_eos`, or else after `limit` - 1 times token 3.
+
+    On the way eos is `improbable`, and nothing else is possible.
+    """
+    table = torch.full((1, limit, 4, 4), -math.inf)
+    table[:, :, :, 3] = math.log1p(-improbable)
+    table[:, :, :, EOS] = math.log(improbable) if improbable else -math.inf
+    table[:, 0, :, EOS], table[:, 0, :, 3] = math.log(first_eos), math.log1p(-first_eos)
+    table[:, -1, :, EOS], table[:, -1, :, 3] = 0.0, -math.inf
+    return Toy(table)
+
+
+@pytest.mark.parametrize("stop", ["full", "exact"])
+def test_improbable_ends_do_not_hide_a_better_hypothesis(stop: Stop) -> None:
+    """Enough of them finish to fill a beam before the best hypothesis does."""
+    toy = long_way_round(first_eos=0.5, limit=8, improbable=1e-4)
+    found = beam_search(toy, sources(1), torch.tensor([8]), SPECIALS, 4, 0.2, 1, stop=stop)[0][0]
+    assert found.tokens == [3] * 7
+    assert found.score == pytest.approx(-0.5944, abs=1e-4)
+    assert found.score > math.log(0.5)  # the score of the empty one
+
+
+@pytest.mark.parametrize(("stop", "written"), [("full", []), ("exact", [3] * 8)])
+def test_only_the_exact_stop_waits_for_what_scores_better_later(
+    stop: Stop, written: list[int]
+) -> None:
+    toy = long_way_round(first_eos=0.55, limit=9, improbable=1e-4)
+    limits = torch.tensor([9])
+    found = beam_search(toy, sources(1), limits, SPECIALS, 4, 0.6, 1, stop=stop)[0][0]
+    assert found.tokens == written
+    assert len(toy.fed) == (9 if written else 4)
+    # The configuration says the same.
+    [[same]] = search(toy, sources(1), limits, SPECIALS, DecodeConfig(stop=stop))
+    assert same == found
+
+
+@pytest.mark.parametrize(
+    ("bound", "first_eos", "written"),
+    # The penalty of 9 tokens is 1.6625, of 8 tokens 1.5904 and of 10 tokens 1.7329.
+    [("of one token less", 0.584, [3] * 8), ("of one token more", 0.590, [])],
+)
+def test_the_bound_is_the_penalty_of_the_longest_output(
+    bound: str, first_eos: float, written: list[int]
+) -> None:
+    toy = long_way_round(first_eos, limit=9)
+    rest = math.log1p(-first_eos)
+    exact, other = (rest / length_penalty(length, 0.6) for length in (9, 8 if written else 10))
+    assert (exact > math.log(first_eos)) == bool(written), f"not so {bound}"
+    assert (other > math.log(first_eos)) != bool(written)
+    found = beam_search(toy, sources(1), torch.tensor([9]), SPECIALS, 2, 0.6, 1)[0][0]
+    assert found.tokens == written
+    assert len(toy.fed) == (9 if written else 1)
 
 
 def test_a_longer_hypothesis_that_scores_better_later_is_waited_for() -> None:

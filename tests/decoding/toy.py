@@ -108,8 +108,12 @@ def plain_beam(
     alpha: float,
     n_best: int,
     forbidden: tuple[int, ...],
+    stop: str,
 ) -> list[Scored]:
-    """Beam search without any early stop but that of `beam` finished hypotheses."""
+    """Beam search without any early stop but, with stop "full", that of a full beam.
+
+    That is: `beam` have finished, and no unfinished one scores better as it stands.
+    """
     finished: list[Scored] = []
     alive: list[Scored] = [(0.0, [])]
     for length in range(1, limit + 1):
@@ -124,8 +128,9 @@ def plain_beam(
             if tokens[-1] == EOS:
                 finished.append((penalised(log_prob, length, alpha), tokens))
         alive = [candidate for candidate in candidates if candidate[1][-1] != EOS][:beam]
-        if len(finished) >= beam:
+        finished.sort(reverse=True)
+        unfinished = penalised(alive[0][0], length, alpha) if alive else -math.inf
+        if stop == "full" and len(finished) >= beam and finished[n_best - 1][0] >= unfinished:
             break
-    finished.sort(reverse=True)
     cut = [(penalised(log_prob, len(tokens), alpha), tokens) for log_prob, tokens in alive]
     return (finished + (cut if len(finished) < n_best else []))[:n_best]

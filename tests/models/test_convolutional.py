@@ -22,6 +22,7 @@ from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.updater import batch_loss, seeded, twin_of
 from crosshead.vocabulary import BOS, EOS, PAD
+from tests.learning import SEEDS, learns
 from tests.models.decodable import SOURCES, DecodableTests
 from tests.models.small_transformers import VOCABULARY, padded, tokens
 
@@ -32,6 +33,7 @@ VARIANTS = {
     "kernel 3": TINY,
     "kernel 1": TINY.model_copy(update={"kernel": 1}),
     "kernel 5, untied": TINY.model_copy(update={"kernel": 5, "tie": "none"}),
+    "additive score": TINY.model_copy(update={"score": "additive"}),
 }
 
 
@@ -81,8 +83,11 @@ def written_out(model: Convolutional, source: list[int], target: list[int]) -> T
         for i in range(len(h)):
             state = half * (gated(layer.convolution.linear, row[i : i + k]) + h[i])
             d = half * (layer.cross_attention.query(state) + g[i])
-            scores = [torch.exp(d @ z[j]) for j in range(m)]
-            a = [score / sum(scores) for score in scores]
+            if model.config.score == "additive":  # Bahdanau et al. 2015, section A.1.2
+                scores = [layer.cross_attention.score.v[0] @ torch.tanh(d + z[j]) for j in range(m)]
+            else:
+                scores = [d @ z[j] for j in range(m)]
+            a = [torch.exp(score) / sum(map(torch.exp, scores)) for score in scores]
             c = sum(a[j] * half * (z[j] + e[j]) for j in range(m)) * m * math.sqrt(1 / m)
             above.append(half * (state + c))
         h = above
@@ -185,11 +190,19 @@ def test_positions_end_with_an_error_that_names_both_lengths() -> None:
         ({"decoder_layers": 0}, "decoder_layers: .*1 or more"),
         ({"dropout": 0.001}, "dropout: .*cannot be drawn"),
         ({"heads": 4}, "unknown key 'heads'"),
+        ({"score": "cosine"}, "score: .*'dot' or 'additive'"),
     ],
 )
 def test_impossible_shapes_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         validate(ConvolutionalConfig, values)
+
+
+def test_a_bundle_that_names_no_score_has_the_dot_product() -> None:
+    values = TINY.model_dump(mode="json")
+    del values["score"]
+    assert validate(ConvolutionalConfig, values) == TINY
+    assert weights_of(model_of(TINY)).keys() == weights_of(model_of(VARIANTS["kernel 1"])).keys()
 
 
 def test_three_way_tying_needs_one_vocabulary() -> None:
@@ -267,7 +280,10 @@ def test_gradients_are_the_same_where_activations_are_computed_again() -> None:
     torch.testing.assert_close(gradients(model), expected)
 
 
-@pytest.mark.parametrize("changes", [{}, {"kernel": 1}, {"dropout": 0.2, "encoder_layers": 1}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"kernel": 1}, {"dropout": 0.2, "encoder_layers": 1}, {"score": "additive"}],
+)
 def test_what_is_counted_is_what_autograd_keeps(changes: dict[str, object]) -> None:
     config = TINY.model_copy(update={"d_model": 64, "max_length": 96, **changes})
     shape, model = Shape(2, 96, 64), Convolutional(config, VOCABULARY, VOCABULARY)
@@ -318,26 +334,43 @@ def test_the_attention_of_every_layer_can_be_recorded() -> None:
 # Learning
 
 
-@pytest.mark.parametrize("task", [copy_task, reverse_task], ids=["copy", "reverse"])
-def test_it_learns(task: Callable[[int, int, int, int], list[Example]]) -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("task", "score"),
+    [(copy_task, "dot"), (reverse_task, "dot"), (copy_task, "additive")],
+    ids=["copy", "reverse", "copy, additive score"],
+)
+def test_it_learns(
+    task: Callable[[int, int, int, int], list[Example]], score: str, seed: int
+) -> None:
     """Every sequence that training did not show comes out right, to the last token."""
     vocabulary, longest = 9, 5
-    made = task(5000, vocabulary, longest, 1)
+    made = task(5000, vocabulary, longest, seed)
     shown, rest = made[:4400], made[4400:]
     seen = {tuple(source) for source, _ in shown}
     unseen = [example for example in rest if tuple(example[0]) not in seen]
     assert len(unseen) > 100
-    torch.manual_seed(1)
-    config = ConvolutionalConfig(encoder_layers=2, decoder_layers=2, d_model=64, dropout=0.0)
+    torch.manual_seed(seed)
+    config = ConvolutionalConfig(
+        encoder_layers=2, decoder_layers=2, d_model=64, dropout=0.0, score=score
+    )
     model = Convolutional(config, vocabulary, vocabulary)
-    updates = 150
-    optimizer = Optimizer(model, TrainConfig(max_updates=updates, learning_rate=0.004))
-    for update in range(updates):
+    optimizer = Optimizer(model, TrainConfig(max_updates=1, learning_rate=0.004))
+
+    def update(number: int) -> float:
         batch = collate(shown, torch.randint(len(shown), (64,)).tolist())
-        loss = batch_loss(model, batch, 0.0)
-        optimizer.backward(loss.loss / loss.count)
-        optimizer.step(0.004 * (1 - update / updates))
+        sums = batch_loss(model, batch, 0.0)
+        optimizer.backward(sums.loss / sums.count)
+        optimizer.step(0.004 / (1 + number / 100))
+        return sums.loss.item() / sums.count
+
     batch = collate(unseen, range(len(unseen)))
     limits = torch.full((len(unseen),), longest + 5)
-    found = greedy_search(model.eval(), batch.source, limits, Specials(BOS, EOS, (PAD, BOS)), 0.0)
-    assert [best[0].tokens for best in found] == [list(target) for _, target in unseen]
+
+    def learned() -> bool:
+        specials = Specials(BOS, EOS, (PAD, BOS))
+        found = greedy_search(model.eval(), batch.source, limits, specials, 0.0)
+        model.train()
+        return [best[0].tokens for best in found] == [list(target) for _, target in unseen]
+
+    assert learns(update, learned, most=1000)

@@ -16,11 +16,12 @@ from crosshead.inspection import record_attention
 from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import self_mask
 from crosshead.models.transformer import Transformer, TransformerConfig
+from tests.learning import SEEDS, learns
 from tests.models.small_language_models import model_of as language_model_of
 from tests.models.small_language_models import nothing
 from tests.models.small_transformers import TINY, model_of, padded, shifted, tokens
 
-LENGTH = 16
+LENGTH, MOST_UPDATES = 16, 3000
 SCORES = get_args(TransformerConfig.model_fields["score"].annotation)
 PATTERNS = {
     "window": {"radius": 2},
@@ -51,18 +52,24 @@ def furthest(name: str) -> list[int]:
     return [i - {"window": 2, "dilated": 6, "strided": 6}[name] for i in range(LENGTH)]
 
 
-def learned(config: TransformerConfig, wanted: list[int], updates: int) -> tuple[float, float]:
-    """How often encoder and decoder, each by itself, copy to every position the wanted one."""
-    torch.manual_seed(1)
+def learned(
+    config: TransformerConfig, wanted: list[int], most: int, seed: int = 1
+) -> tuple[float, float]:
+    """Return how often encoder and decoder, each by itself, copy the wanted position to every one.
+
+    These are shares of the last ten batches of a training; all batches are new. Training ends after
+    `most` updates, or sooner if all was right in ten batches in a row.
+    """
+    torch.manual_seed(seed)
     model = Transformer(config, 9, 9)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    optimizer = torch.optim.AdamW(model.parameters())
     nothing = torch.full((32, 1), 2)
     places = [i for i, j in enumerate(wanted) if j >= 0]
     sources = [wanted[i] for i in places]
-    shares = []
-    for update in range(updates):
-        for group in optimizer.param_groups:
-            group["lr"] = 0.01 * min(1, (update + 1) / 20, 2 * (1 - update / updates))
+    shares: list[list[float]] = []
+
+    def update(number: int) -> float:
+        optimizer.param_groups[0]["lr"] = 0.01 * min(1, number / 20) / (1 + number / 300)
         x = torch.randint(4, 9, (32, LENGTH))
         logits = [model.projection(model.encode(x)[0]), model(nothing, x)]
         found, right = [y[:, places] for y in logits], x[:, sources]
@@ -71,10 +78,10 @@ def learned(config: TransformerConfig, wanted: list[int], updates: int) -> tuple
         loss.backward()
         optimizer.step()
         shares.append([(y.argmax(-1) == right).float().mean().item() for y in found])
-        # Every batch is new: the last ten are a test.
-        encoder, decoder = torch.tensor(shares[-10:]).mean(0).tolist()
-        if update > 10 and encoder == decoder == 1:
-            break
+        return loss.item()
+
+    learns(update, lambda: shares[-10:] == [[1.0, 1.0]] * 10, most, every=1)
+    encoder, decoder = torch.tensor(shares[-10:]).mean(0).tolist()
     return encoder, decoder
 
 
@@ -83,16 +90,17 @@ LEARNER = TransformerConfig(
 )
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", PATTERNS)
 @pytest.mark.usefixtures("always_in_blocks")
-def test_a_pattern_learns_to_copy_what_only_it_sees(name: str) -> None:
+def test_a_pattern_learns_to_copy_what_only_it_sees(name: str, seed: int) -> None:
     # Distances are learned sooner than places, but do not tell the ends of blocks.
     positions = "sinusoidal" if name == "fixed" else "rotary"
     config = with_pattern(name, LEARNER).model_copy(update={"positions": positions})
     wanted = furthest(name)
     seen = self_mask(config, causal).dense(LENGTH, LENGTH)[0, 0]
     assert all(seen[i, j] for i, j in enumerate(wanted) if j >= 0)
-    assert learned(config, wanted, updates=300) == (1.0, 1.0)
+    assert learned(config, wanted, MOST_UPDATES, seed) == (1.0, 1.0)
 
 
 ABSOLUTE = ("sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "learned")
@@ -115,13 +123,13 @@ def test_patterns_learn_with_every_norm_and_position(name: str, norm: str, posit
     and every score gives the numbers in blocks that it gives with dense masks (below).
     """
     config = with_pattern(name, LEARNER).model_copy(update={"norm": norm, "positions": positions})
-    assert learned(config, furthest(name), updates=1000) == (1.0, 1.0)
+    assert learned(config, furthest(name), MOST_UPDATES) == (1.0, 1.0)
 
 
 @pytest.mark.usefixtures("always_in_blocks")
 def test_what_is_out_of_reach_is_not_learned() -> None:
     wanted = [i - 3 for i in range(LENGTH)]
-    encoder, decoder = learned(with_pattern("window", LEARNER), wanted, updates=60)
+    encoder, decoder = learned(with_pattern("window", LEARNER), wanted, most=60)
     assert encoder < 0.4 and decoder < 0.4  # one of five symbols
 
 

@@ -78,27 +78,34 @@ def test_a_bfloat16_model_keeps_float32_masters() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_long_gradients_are_shortened(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("times", [1.05, 1.9, 100.0])
+def test_gradients_longer_than_clip_norm_are_shortened_to_it(
+    dtype: torch.dtype, times: float
+) -> None:
     model = small_model(dtype)
-    optimizer = Optimizer(model, UNCLIPPED.model_copy(update={"clip_norm": 0.5}))
-    give_gradients(model, 0, scale=10.0)
+    give_gradients(model, 0)
     norm = total_norm(model)
     gradients = {name: p.grad.float().clone() for name, p in model.named_parameters()}
-    assert norm > 0.5
+    limit = norm / times
+    optimizer = Optimizer(model, UNCLIPPED.model_copy(update={"clip_norm": limit}))
     assert optimizer.step(0.01) == pytest.approx(norm, rel=1e-4)
     for name, gradient in gradients.items():
         moment = optimizer.state()[f"{name}.exp_avg"]
-        torch.testing.assert_close(moment, 0.1 * gradient * 0.5 / norm, rtol=1e-4, atol=1e-7)
+        torch.testing.assert_close(moment, 0.1 * gradient / times, rtol=1e-4, atol=1e-7)
 
 
-def test_short_gradients_are_left_alone() -> None:
+@pytest.mark.parametrize("times", [0.95, 0.5, 1e-6])
+def test_gradients_shorter_than_clip_norm_are_left_alone(times: float) -> None:
     clipped, unclipped = small_model(), small_model()
-    first = Optimizer(clipped, UNCLIPPED.model_copy(update={"clip_norm": 1e6}))
+    give_gradients(clipped, 0)
+    limit = total_norm(clipped) / times
+    first = Optimizer(clipped, UNCLIPPED.model_copy(update={"clip_norm": limit}))
     second = Optimizer(unclipped, UNCLIPPED)
     for model, optimizer in ((clipped, first), (unclipped, second)):
         give_gradients(model, 0)
         optimizer.step(0.01)
     assert_equal(first.weights(), second.weights())
+    assert_equal(first.state(), second.state())
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])

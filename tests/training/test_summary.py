@@ -83,6 +83,7 @@ def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> 
     [
         (DecodeConfig(beam=1), "greedy"),
         (DecodeConfig(beam=5, length_penalty=1.0), "beam 5, length penalty 1"),
+        (DecodeConfig(stop="exact"), "beam 4, length penalty 0.6, exact stop"),
         (DecodeConfig(beam=1, sample=True), "sampled"),
     ],
 )

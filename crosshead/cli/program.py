@@ -1,0 +1,52 @@
+"""The program: all verbs in their order, run, and the end of the process."""
+
+import atexit  # noqa: I001 - the verbs below are in the order of the help
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+import typer
+
+from crosshead.cli import training, translation, text, studies, others  # noqa: F401
+from crosshead.cli.app import app
+from crosshead.terminal import INTERRUPTED, end_on, guarded
+
+__all__ = ["app", "run", "run_and_end"]
+
+
+def run_and_end() -> None:
+    """Run the command line on the arguments of the process, and end it."""
+    signal.signal(signal.SIGTERM, end_on)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGHUP, end_on)
+    # Python gives signals up before it has ended: what comes that late is too late.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    code = run(sys.argv[1:])
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _leave)  # while threads are waited for
+    if code and "WORLD_SIZE" in os.environ:
+        # One of several processes, under torchrun: what PyTorch keeps of a group that has lost one
+        # may abort while it is taken down, and hide the code.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line on these arguments, or help; returns the exit code."""
+
+    def work() -> None:
+        command = typer.main.get_command(app)
+        with command.make_context("crosshead", list(arguments) or ["--help"]) as context:
+            command.invoke(context)
+
+    return guarded(work)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    os._exit(INTERRUPTED)

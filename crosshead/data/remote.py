@@ -1,0 +1,180 @@
+"""Files from HTTP servers, of which nothing is believed but a known size and SHA-256."""
+
+import hashlib
+import http.client
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from crosshead.errors import DataError
+
+TIMEOUT = 30.0
+"""Seconds without an answer after which a download is given up."""
+
+LONGEST = 600.0
+"""Seconds that one file may take: a server that sends a byte now and then is given up too."""
+
+MOST_REDIRECTS = 5
+"""Redirects that are followed one after the other."""
+
+_CHUNK = 1 << 16
+_SCHEMES = ("http", "https")
+"""What a redirect may lead to: the same, or what comes later."""
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file of a data set."""
+
+    name: str
+    url: str
+    """Where it is; what an address in `.gz` sends is gunzipped."""
+    size: int
+    """The bytes of its content, gunzipped."""
+    sha256: str
+    """The SHA-256 of its content, gunzipped."""
+
+    @property
+    def packed(self) -> bool:
+        """Whether it is sent as gzip."""
+        return self.url.endswith(".gz")
+
+    @property
+    def most_sent(self) -> int:
+        """The bytes that a server may send: gzip makes a file hardly larger than it is."""
+        return self.size + self.size // 100 + 4096 if self.packed else self.size
+
+
+def fetch(file: RemoteFile) -> bytes:
+    """Download a file, and gunzip it where its address ends in `.gz`.
+
+    What is sent and what is unpacked is bounded by the size of the file as it comes, and redirects
+    lead to HTTP servers only, from HTTPS to HTTPS only.
+
+    Raises:
+        DataError: If the server cannot be reached, does not have the file, takes too long, or sends
+            anything but the file.
+    """
+    # A thread of its own: whatever a server is slow at, its name or its headers, time runs out.
+    download = _Download(file)
+    download.start()
+    download.join(LONGEST)
+    if download.is_alive():
+        raise DataError(
+            f"{file.url}: not all there after {LONGEST:,.0f} seconds; try again later, or copy the "
+            "file from elsewhere"
+        )
+    if download.error is not None:
+        raise download.error
+    return download.content
+
+
+class _Download(threading.Thread):
+    """A file that is fetched beside the main thread."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        super().__init__(daemon=True)  # does not keep the program from ending
+        self._file = file
+        self.content = b""
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Fetch the file, and keep the content or the error."""
+        try:
+            self.content = _checked(self._file)
+        except BaseException as error:
+            self.error = error
+
+
+def _checked(file: RemoteFile) -> bytes:
+    """The content of a file, with its size and its SHA-256 as they should be."""
+    content = bytearray()
+    for chunk in _unpacked(file) if file.packed else _sent(file):
+        content += chunk
+        if len(content) > file.size:
+            raise _refused(file.url, f"holds more than the {file.size:,} bytes expected")
+    if len(content) < file.size:
+        raise _refused(file.url, f"holds {len(content):,} bytes, expected {file.size:,}")
+    found = hashlib.sha256(content).hexdigest()
+    if found != file.sha256:
+        raise _refused(file.url, f"its SHA-256 is {found}, expected {file.sha256}")
+    return bytes(content)
+
+
+def _refused(url: str, why: str) -> DataError:
+    return DataError(
+        f"{url}: {why}: it was damaged on the way or changed at its source; nothing was written"
+    )
+
+
+def _sent(file: RemoteFile) -> Iterator[bytes]:
+    """What the file's source sends, as far as it may send."""
+    count = 0
+    try:
+        with _answer(file.url) as answer:
+            while chunk := answer.read(_CHUNK):
+                yield chunk
+                count += len(chunk)
+                if count > file.most_sent:
+                    raise _refused(file.url, f"sends more than {file.most_sent:,} bytes")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        host = urllib.parse.urlsplit(file.url).netloc
+        reason = getattr(error, "reason", None) or error or type(error).__name__
+        raise DataError(
+            f"cannot download {file.name} from {host} ({reason}); `data get` needs the network, "
+            "every other command takes local files"
+        ) from None
+
+
+def _answer(url: str) -> Any:
+    """The answer of the server that has the file, behind redirects whose bodies are not read."""
+    opener = urllib.request.OpenerDirector()  # that of urllib also opens files and FTP
+    for handler in (
+        urllib.request.ProxyHandler(), urllib.request.HTTPHandler(), urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(), urllib.request.HTTPErrorProcessor(),
+        urllib.request.UnknownHandler(),
+    ):  # fmt: skip
+        opener.add_handler(handler)
+    place = url
+    for _ in range(MOST_REDIRECTS + 1):
+        try:
+            return opener.open(place, timeout=TIMEOUT)
+        except urllib.error.HTTPError as error:
+            error.close()
+            where = error.headers.get("Location")
+            if error.code not in _REDIRECTS or not where:
+                raise DataError(
+                    f"{url}: HTTP {error.code} {error.reason}; the file is no longer at its source"
+                ) from None
+        scheme, place = urllib.parse.urlsplit(place).scheme, urllib.parse.urljoin(place, where)
+        if urllib.parse.urlsplit(place).scheme not in _SCHEMES[_SCHEMES.index(scheme) :]:
+            raise DataError(
+                f"{url}: redirects to {place!r}, expected an address of {scheme}; the file is no "
+                "longer at its source"
+            )
+    raise DataError(
+        f"{url}: redirects more than {MOST_REDIRECTS} times; the file is no longer at its source"
+    )
+
+
+def _unpacked(file: RemoteFile) -> Iterator[bytes]:
+    """The content of a gzip file that is sent, a little at a time however well it is packed."""
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        for chunk in _sent(file):
+            while chunk:
+                if unpacker.eof:  # a gzip file may hold several, one behind the other
+                    unpacker = zlib.decompressobj(wbits=31)
+                yield unpacker.decompress(chunk, _CHUNK)
+                chunk = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+    except zlib.error as error:
+        raise DataError(f"{file.url}: what it sends is not a whole gzip file ({error})") from None
+    if not unpacker.eof:
+        raise DataError(f"{file.url}: what it sends is not a whole gzip file (its end is missing)")
