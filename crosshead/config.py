@@ -70,8 +70,50 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
+_ALSO_CALLED = {
+    "learning_rate": "lr peak_lr",
+    "max_epochs": "epochs num_epochs n_epochs num_train_epochs",
+    "max_updates": "steps max_steps num_steps updates iterations max_iters train_steps",
+    "max_minutes": "minutes max_time time_limit",
+    "batch_tokens": "batch_size batch bs batchsize max_tokens per_device_train_batch_size",
+    "accumulate": "update_freq gradient_accumulation_steps accum_steps grad_accum",
+    "warmup": "warmup_steps warmup_updates num_warmup_steps",
+    "clip_norm": "clip grad_clip max_grad_norm gradient_clip",
+    "label_smoothing": "smoothing label_smoothing_factor",
+    "valid_every": "eval_every eval_steps valid_freq validate_every",
+    "checkpoint_every": "save_every save_steps save_freq",
+    "log_every": "logging_steps log_interval",
+    "keep_last": "save_total_limit keep_checkpoints",
+    "patience": "early_stopping early_stopping_patience",
+    "d_model": "hidden_size hidden_dim hidden dim model_dim embed_dim embedding_dim emb_dim n_embd",
+    "d_ff": "ffn_dim ff_dim ffn_size intermediate_size feedforward_dim dim_feedforward",
+    "heads": "n_heads num_heads nhead n_head num_attention_heads attention_heads",
+    "encoder_layers": "num_layers n_layers n_layer num_hidden_layers depth num_encoder_layers",
+    "decoder_layers": "num_layers n_layers n_layer num_hidden_layers depth num_decoder_layers",
+    "layers": "num_layers n_layers n_layer num_hidden_layers depth",
+    "dropout": "dropout_rate drop p_dropout",
+    "vocab_size": "vocab vocabulary vocabulary_size n_vocab",
+    "max_length": "max_len max_seq_len max_seq_length max_source_length",
+    "context": "block_size context_length ctx_len n_ctx",
+    "beam": "beam_size num_beams beam_width",
+    "seed": "random_seed",
+    "source": "src train_src",
+    "target": "tgt trg train_tgt",
+}
+"""What other toolkits call a key, beside what crosshead calls it."""
+
+
+def usual_names(word: str) -> list[str]:
+    """Return the keys that other toolkits, or their users, call `word`."""
+    plain = word.lower().replace("-", "_")
+    return [name for name, others in _ALSO_CALLED.items() if plain in others.split()]
+
+
 def nearest(word: str, known: list[str]) -> str:
     """A clause that names the known word nearest to `word`, or lists them all when none is near."""
+    usual = [name for name in usual_names(word) if name in known]
+    if usual:
+        return f"did you mean {' or '.join(map(repr, usual))}?"
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"
@@ -85,8 +127,9 @@ def _explain(config_class: type[Config], error: ValidationError, typed: Mapping[
     key = ".".join(location)
     if first["type"] == "extra_forbidden":
         return f"unknown key {key!r}; {nearest(location[-1], fields)}"
-    name = typed.get(key, key)
-    return f"{name}: {_complaint(first)}" if name else _complaint(first)
+    name, complaint = typed.get(key, key), _complaint(first)
+    says_where = not name or complaint.startswith(f"{name}.")
+    return complaint if says_where else f"{name}: {complaint}"
 
 
 def _complaint(error: Any) -> str:

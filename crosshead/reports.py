@@ -2,6 +2,7 @@
 
 import dataclasses
 import shlex
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -40,6 +41,7 @@ from crosshead.training.log import LOG, counted
 from crosshead.training.presets import PRESETS
 from crosshead.training.recipe import compose, search_name
 from crosshead.training.run import LEFT_OUT, Summary
+from crosshead.training.usable import Findings
 
 
 def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) -> list[str]:
@@ -275,10 +277,7 @@ def run_report(summary: Summary) -> str:
         ["bundle", f"{summary.out}"],
         ["ended", summary.reason],
         ["weights", summary.weights],
-        *[
-            [f"{each.metric} ({summary.search})", f"{each.value:.2f} ({each.test_set})"]
-            for each in summary.scores
-        ],
+        *_score_rows(summary),
         [
             "training",
             f"{counted(progress.update, 'update')}{skipped}, {progress.epochs:.1f} epochs, "
@@ -298,8 +297,39 @@ def run_report(summary: Summary) -> str:
         "language": f"Write with: {program()} generate {out} --prompt TEXT\n",
         "masked": f"Fill with: {program()} fill {out} TEXT\n",
     }
+    if summary.findings:
+        parts += _samples(summary.findings)
+    if summary.verdict:
+        parts.append(f"warning: {summary.verdict}\n")
     parts.append(use[summary.task])
     return "\n".join(parts)
+
+
+def _score_rows(summary: Summary) -> list[list[str]]:
+    """The scores of a run: by the quick search of training, and by that of the bundle."""
+    rows = []
+    if summary.greedy is not None and summary.search != "greedy":
+        rows.append(["BLEU (greedy, as in training)", f"{summary.greedy:.2f} (validation)"])
+    return rows + [
+        [f"{each.metric} ({summary.search})", f"{each.value:.2f} ({each.test_set})"]
+        for each in summary.scores
+    ]
+
+
+def _samples(findings: Findings) -> list[str]:
+    """What the model makes of some of the validation set, each part on a line of its own."""
+    return [
+        table([[name, _shortened(part)] for name, part in zip(findings.labels, each, strict=True)])
+        for each in findings.samples
+    ]
+
+
+def _shortened(text: str, most: int = 80) -> str:
+    """A text on one line of a terminal."""
+    line = " ".join(text.split())
+    if not line:
+        return "(nothing)"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def how_to_resume(summary: Summary) -> str:
@@ -312,27 +342,33 @@ def how_to_resume(summary: Summary) -> str:
     return f"stopped at update {summary.progress.update}; go on with: {command}"
 
 
-def preset_rows() -> list[list[str]]:
-    """A row for each preset under a head; a vocabulary that follows the data is at its largest."""
+def preset_table() -> str:
+    """Return a table of all presets; it fits 100 columns."""
     rows = [["model", "preset", "shape", "vocabulary", "parameters", "MB"]]
     for architecture, presets in PRESETS.items():
         for name in presets:
             recipe = compose(name, {"model": architecture})
             model, vocabulary = recipe.model, recipe.tokenizer.vocab_size or MOST_PIECES
-            bound = "" if recipe.tokenizer.vocab_size else "by the data, to "
+            most = "" if recipe.tokenizer.vocab_size else "to "
             built = build_without_memory(model, vocabulary, vocabulary)
             parameters = sum(parameter.numel() for parameter in built.parameters())
-            rows.append(
-                [
-                    architecture,
-                    name,
-                    model.shape(),
-                    f"{bound}{vocabulary:,}",
-                    f"{'to ' if bound else ''}{parameters:,}",
-                    f"{'to ' if bound else ''}{4 * parameters / 1e6:.0f}",
-                ]
-            )
-    return rows
+            sizes = [f"{most}{vocabulary:,}", f"{most}{parameters:,}"]
+            first, *rest = _parts(model.shape(), _SHAPE_WIDTH)
+            rows.append([architecture, name, first, *sizes, f"{most}{4 * parameters / 1e6:.0f}"])
+            rows += [["", "", line, "", "", ""] for line in rest]
+    return table(rows, numbers=3) + (
+        "\nto N: the vocabulary follows the text, up to N pieces, and the parameters with it\n"
+    )
+
+
+def _parts(text: str, width: int) -> list[str]:
+    """A list by commas on lines of some width; a line ends behind a comma."""
+    tied = text.replace(" ", "\xa0").replace(",\xa0", ", ")
+    return [line.replace("\xa0", " ") for line in textwrap.wrap(tied, width)]
+
+
+_SHAPE_WIDTH = 42
+"""Columns of a shape; the others of the table and the gaps take 58."""
 
 
 def _left_out(path: Path) -> Counter[str]:

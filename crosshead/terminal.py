@@ -228,9 +228,27 @@ def _usage_error(error: Exception) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "crosshead"
     message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    if suggested := _options_called(getattr(error, "option_name", ""), context):
+        message = f"No such option: {error.option_name}; did you mean {' or '.join(suggested)}?"  # type: ignore[attr-defined]
     for theirs, ours in _EXPECTED.items():
         message = message.replace(theirs, ours)
     return _fail(f"{message}{' See' if message.endswith('?') else '; see'} `{path} --help`")
+
+
+def _options_called(name: str, context: Any) -> list[str]:
+    """The options of a command that other toolkits call `name`: flags, or keys of `--set`."""
+    from crosshead.config import usual_names  # not at the top: `--help` has no need of pydantic
+
+    parameters = context.command.params if context else []
+    flags = {flag for parameter in parameters for flag in parameter.opts}
+    found = []
+    for key in usual_names(name.lstrip("-")):
+        flag = f"--{key.replace('_', '-')}"
+        if flag in flags:
+            found.append(flag)
+        elif "--set" in flags:
+            found.append(f"--set {key}=...")
+    return found
 
 
 def _fail(message: str) -> int:

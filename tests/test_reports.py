@@ -23,6 +23,7 @@ from crosshead.reports import (
 )
 from crosshead.training.checkpoint import Progress
 from crosshead.training.run import Summary
+from crosshead.training.usable import Findings, Sample
 from crosshead.writer import ScoredText
 
 BUNDLE = Path(__file__).parent / "fixtures" / "bundle-format-1"
@@ -136,6 +137,26 @@ def test_a_run_is_reported_with_what_was_skipped(tmp_path: Path) -> None:
     assert "1,200 updates, 3.2 epochs, 1.5 minutes" in run_report(summary)
     progress.skipped = 2
     assert "1,200 updates (2 left out: gradients not finite)" in run_report(summary)
+
+
+def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> None:
+    score = BundleScore(metric="BLEU", value=70.6, signature="s", test_set="validation")
+    long = "word " * 40
+    findings = Findings([score], samples=[Sample("one", "", "eins"), Sample(long, long, long)])
+    summary = Summary(
+        tmp_path, "why", False, Progress(update=9), 5, "the best", [score], "beam 4",
+        greedy=41.9, findings=findings, verdict="this model is not usable yet: why; what",
+    )  # fmt: skip
+    report = run_report(summary)
+    assert "BLEU (greedy, as in training)  41.90" in report
+    assert "BLEU (beam 4)                  70.60" in report
+    assert "source     one\noutput     (nothing)\nreference  eins\n" in report
+    assert "warning: this model is not usable yet: why; what\n" in report
+    shown = [line for line in report.splitlines() if "word" in line]
+    assert len(shown) == 3 and max(map(len, shown)) <= 100
+    greedy = dataclasses.replace(summary, search="greedy", verdict="")
+    assert "as in training" not in run_report(greedy)
+    assert "warning" not in run_report(greedy)
 
 
 def test_what_is_left_of_a_run_that_was_stopped(tmp_path: Path) -> None:

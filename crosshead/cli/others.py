@@ -77,4 +77,4 @@ def presets() -> None:
     """List the presets: shapes, parameters, and sizes on disk."""
     from crosshead import reports
 
-    put(table(reports.preset_rows(), numbers=7))
+    put(reports.preset_table())

@@ -10,6 +10,7 @@ import typer
 
 from crosshead.cli.app import app
 from crosshead.cli.options import Files
+from crosshead.cli.spoken import spoken_as_flags
 from crosshead.errors import UserError
 from crosshead.terminal import note, put, stop_on_signals
 
@@ -38,14 +39,14 @@ def train(
         Files, typer.Option(metavar="F", help="Their translations; one for each --source.")
     ] = None,
     pairs: Annotated[
-        Files, typer.Option(metavar="F", help="TSV or JSONL with both sides; repeatable.")
+        Files, typer.Option(metavar="F", help="TSV, CSV or JSONL with both sides; repeatable.")
     ] = None,
     fields: Annotated[
         str | None,
         typer.Option(
             metavar="A,B",
-            help="Source and target field of --pairs: names (a TSV's first line is then its "
-            "header), or in a TSV numbers of columns from 1.",
+            help="Source and target field of --pairs: names (the first line of a TSV or CSV then "
+            "has them), or numbers of columns from 1.",
         ),
     ] = None,
     text: Annotated[
@@ -126,28 +127,31 @@ def train(
             "precision": precision,
         },
     }
-    given = without_unset(flags)
-    if resume:
-        if force:
-            raise UserError(f"--resume goes on with the run in {out}: leave out --force")
-        settings = resumed_recipe(out, recipe, given, assignments or [])
-        if preset or start:
-            note(f"the run in {out} has begun: --preset and --from are not read again")
-    else:
-        settings = new_recipe(preset, recipe, given, assignments or [], start)
-        if preset and start:
-            note(f"--preset {preset} says how to train; model and tokenizer are those of {start}")
-    with stop_on_signals() as request:
-        summary = run_recipe(
-            settings,
-            out,
-            start=start,
-            resume=resume,
-            force=force,
-            command=shlex.join(["crosshead", *sys.argv[1:]]),
-            display=choose_display(lambda: request.ask(signal.SIGPIPE)),
-            should_stop=request,
-        )
+    with spoken_as_flags(flags, recipe, assignments or []):
+        given = without_unset(flags)
+        if resume:
+            if force:
+                raise UserError(f"--resume goes on with the run in {out}: leave out --force")
+            settings = resumed_recipe(out, recipe, given, assignments or [])
+            if preset or start:
+                note(f"the run in {out} has begun: --preset and --from are not read again")
+        else:
+            settings = new_recipe(preset, recipe, given, assignments or [], start)
+            if preset and start:
+                note(
+                    f"--preset {preset} says how to train; model and tokenizer are those of {start}"
+                )
+        with stop_on_signals() as request:
+            summary = run_recipe(
+                settings,
+                out,
+                start=start,
+                resume=resume,
+                force=force,
+                command=shlex.join(["crosshead", *sys.argv[1:]]),
+                display=choose_display(lambda: request.ask(signal.SIGPIPE)),
+                should_stop=request,
+            )
     if summary.rank == 0:  # of several processes the first one speaks
         (note if summary.interrupted else put)(reports.end_of_run(summary))
     raise typer.Exit(request.exit_code if summary.interrupted else 0)

@@ -1,9 +1,10 @@
-"""Parallel text from files: line-aligned pairs of files, TSV and JSONL, plain or gzipped.
+"""Parallel text from files: line-aligned pairs of files, TSV, CSV and JSONL, plain or gzipped.
 
-A file of n lines always gives n pairs: `crosshead.data.lines` says where a line ends.
+A file of n lines gives n pairs, but for cells of a table that hold line breaks:
+`crosshead.data.lines` says where a line ends.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -14,8 +15,9 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from crosshead.config import Config
+from crosshead.data.delimited import Layout, layout_of
 from crosshead.data.lines import check_regular, iter_lines
-from crosshead.data.tables import has_header, is_jsonl, table_pairs
+from crosshead.data.tables import has_header, header_warning, is_jsonl, jsonl_pairs, table_pairs
 from crosshead.data.text import CHUNK, Origin, ParallelText, Sides
 from crosshead.errors import DataError
 
@@ -52,11 +54,12 @@ class DataConfig(Config):
     """Files of their translations, one for each file of `source`, line by line."""
 
     pairs: _Names = Field(default_factory=list)
-    """Files with both sides: TSV, or JSON Lines where the name ends in `.jsonl`."""
+    """Files with both sides: JSON Lines where the name ends in `.jsonl`, CSV where it ends in
+    `.csv`, and otherwise TSV. Quotes around cells, as spreadsheets write them, are left out."""
 
     fields: _Names = Field(default_factory=list)
-    """Which two fields of `pairs` are source and target: names (in a TSV, those of its first
-    line) or, in a TSV, numbers of columns from 1. A TSV of two columns needs none."""
+    """Which two fields of `pairs` are source and target: names (in TSV and CSV, those of the first
+    line) or, in TSV and CSV, numbers of columns from 1. A file of two columns needs none."""
 
     valid_source: _Names = Field(default_factory=list)
     """As `source`, for validation."""
@@ -117,17 +120,20 @@ class DataConfig(Config):
         _require_as_many("valid_source", self.valid_source, "valid_target", self.valid_target)
         if len(self.fields) not in (0, 2):
             raise ValueError(
-                f"fields names the source's and the target's field, found {self.fields}"
+                f"data.fields names two fields, of source and target; found {self.fields}"
             )
         corpora = len(self.source) + len(self.pairs)
         if self.weights and len(self.weights) != corpora:
             raise ValueError(
-                f"weights has {len(self.weights)} numbers for {corpora} corpora; give one for each "
-                "file of source, then one for each of pairs"
+                f"data.weights has {len(self.weights)} numbers for {corpora} corpora; give one "
+                "for each file of source, then one for each of pairs"
             )
         for name in [*self.pairs, *self.valid_pairs]:
             if is_jsonl(Path(name)) and not self.fields:
-                raise ValueError(f"{name} is JSON Lines: name two fields, as fields = ['en', 'de']")
+                raise ValueError(
+                    f"data.pairs: {name} is JSON Lines: say which two fields are source and target "
+                    "(data.fields), such as en,de"
+                )
         return self
 
 
@@ -139,10 +145,26 @@ class Part:
     fields: Sequence[str]
     """For a file with both sides: which fields they are."""
 
-    @property
-    def first_line(self) -> int:
-        """The line of the first pair."""
-        return 2 if len(self.files) == 1 and has_header(Path(self.files[0]), self.fields) else 1
+    @cached_property
+    def layout(self) -> Layout:
+        """How the cells of a file with both sides are written: it is read through for this."""
+        path = Path(self.files[0])
+        return Layout() if self._is_lines else layout_of(path, self._lines)
+
+    def line(self, row: int) -> int:
+        """Return the line on which pair `row` (from 0) begins."""
+        header = not self._is_lines and has_header(Path(self.files[0]), self.fields)
+        return self.layout.line(row + header)
+
+    def notes(self) -> list[str]:
+        """Return lines that say how the file is read, and warn of a first line that is no pair."""
+        if self._is_lines:
+            return []
+        path = Path(self.files[0])
+        return [
+            *self.layout.notes,
+            *header_warning(path, self._lines(), self.fields, self.layout),
+        ]
 
     def chunks(self) -> Iterator[Sides]:
         """Its pairs, at most `CHUNK` at a time; raises `DataError` for what cannot be read."""
@@ -150,13 +172,25 @@ class Part:
         if len(paths) == 2:
             yield from _aligned_chunks(paths[0], paths[1])
             return
-        pairs = table_pairs(paths[0], iter_lines(paths[0]), self.fields)
+        if self._is_lines:
+            pairs = jsonl_pairs(paths[0], self._lines(), self.fields)
+        else:
+            pairs = table_pairs(paths[0], self._lines(), self.fields, self.layout)
         empty = True
         while chunk := list(islice(pairs, CHUNK)):
             yield [pair[0] for pair in chunk], [pair[1] for pair in chunk]
             empty = False
         if empty:
             raise DataError(f"{paths[0]}: empty; expected a pair on every line")
+
+    def _lines(self) -> Iterator[str]:
+        """The lines of the file with both sides."""
+        return iter_lines(Path(self.files[0]))
+
+    @property
+    def _is_lines(self) -> bool:
+        """Whether every pair is a line: of two files, or of JSON Lines."""
+        return len(self.files) == 2 or is_jsonl(Path(self.files[0]))
 
 
 @dataclass(frozen=True)
@@ -184,7 +218,7 @@ class Corpora:
         """Where pair `row` is read."""
         number = int(np.searchsorted(self.starts, row, side="right")) - 1
         part = self.parts[number]
-        return Origin(part.files[0], row - int(self.starts[number]) + part.first_line)
+        return Origin(part.files[0], part.line(row - int(self.starts[number])))
 
     def read(self) -> ParallelText:
         """All pairs, in memory."""
@@ -236,11 +270,19 @@ def read_pairs(config: DataConfig) -> ParallelText:
     return survey(training_parts(config)).read()
 
 
-def read_valid_pairs(config: DataConfig) -> ParallelText | None:
-    """The validation pairs, or None where no file for them is given."""
+def read_valid_pairs(
+    config: DataConfig, say: Callable[[str], None] = lambda line: None
+) -> ParallelText | None:
+    """The validation pairs, or None where no file for them is given.
+
+    `say` gets the lines that say how the files are read.
+    """
     if not config.valid_source and not config.valid_pairs:
         return None
     parts = _parts(config.valid_source, config.valid_target, config.valid_pairs, config.fields)
+    for part in parts:
+        for note in part.notes():
+            say(note)
     return survey(parts).read()
 
 
@@ -291,6 +333,6 @@ def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
 def _require_as_many(source: str, sources: list[str], target: str, targets: list[str]) -> None:
     if len(sources) != len(targets):
         raise ValueError(
-            f"{source} names {len(sources)} files but {target} {len(targets)}; "
+            f"data.{source} names {len(sources)} files but data.{target} {len(targets)}; "
             "each source file needs its target file"
         )

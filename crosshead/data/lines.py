@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
+from crosshead.data.encodings import conversion, legacy_advice, wide_encoding
 from crosshead.errors import DataError, why_unreadable
 
 LONGEST_LINE = 1 << 24
@@ -79,8 +80,13 @@ def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
 
     `\n` ends a line, and one `\r` before it goes with it; the last line needs no end. A byte order
     mark in front is removed. `before` is how many lines of the file stand before these. Raises
-    `DataError` with `name:line:byte` where it is not UTF-8.
+    `DataError` with `name:line:byte` where it is not UTF-8, and says which command converts it.
     """
+    wide = None if before else wide_encoding(raw)
+    if wide is not None:
+        raise DataError(
+            f"{name}: {wide}, expected UTF-8; convert the file: {conversion(wide, name)}"
+        )
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -88,7 +94,7 @@ def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
         byte = error.start - raw.rfind(b"\n", 0, error.start)
         raise DataError(
             f"{name}:{line}:{byte}: not UTF-8 (byte 0x{raw[error.start]:02X}); "
-            "convert the file to UTF-8"
+            + legacy_advice(raw, name)
         ) from None
     if not before:
         text = text.removeprefix("\ufeff")

@@ -47,12 +47,12 @@ from crosshead.data.filters import (
 )
 from crosshead.data.heldout import HeldOut, held_out
 from crosshead.data.lines import file_sha256
-from crosshead.data.tables import is_jsonl
+from crosshead.data.tables import file_kind
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
 from crosshead.errors import UserError
 from crosshead.files import atomic_file, atomic_write, explained, make_directory
 
-FORMAT = 1
+FORMAT = 2
 """Changes with what is in the files, how it follows from the text, or how much a shard holds."""
 
 _CONTENTS = "corpus.json"
@@ -86,7 +86,7 @@ def cache_key(
     content = {
         "format": FORMAT,
         "files": [list(part) for part in files],
-        "kinds": ["jsonl" if is_jsonl(Path(name)) else "tsv" for name in config.pairs],
+        "kinds": [file_kind(Path(name)) for name in config.pairs],
         "settings": settings,
         "held_out": None if held_out_seed is None else [held_out_seed, config.valid_size],
         "tokenizers": {path.name: file_sha256(path) for path in sorted(scratch.iterdir())},

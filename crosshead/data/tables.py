@@ -1,11 +1,12 @@
-"""Pairs from lines of TSV and JSON Lines."""
+"""Pairs from files of cells (TSV, CSV) and from JSON Lines."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from crosshead.data.delimited import SAMPLE, Layout, is_csv, looks_like_header
 from crosshead.errors import DataError
 
 Pair = tuple[str, str]
@@ -17,31 +18,84 @@ def is_jsonl(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith(".jsonl")
 
 
+def file_kind(path: Path) -> str:
+    """Return how a file with both sides is read, by its name: `jsonl`, `csv` or `tsv`."""
+    return "jsonl" if is_jsonl(path) else "csv" if is_csv(path) else "tsv"
+
+
 def has_header(path: Path, fields: Sequence[str]) -> bool:
-    """Whether the first line of a file names columns: that of a TSV with fields by name."""
+    """Return whether the first line of a file names columns: where fields are given by name."""
     return not is_jsonl(path) and bool(fields) and not _are_numbers(fields)
 
 
-def table_pairs(path: Path, lines: Iterator[str], fields: Sequence[str]) -> Iterator[Pair]:
-    """The pairs in the lines of a file, which are read as they are asked for.
+def jsonl_pairs(path: Path, lines: Iterator[str], fields: Sequence[str]) -> Iterator[Pair]:
+    """Yield the pairs in the lines of JSON Lines, which are read as they are asked for.
 
-    `fields` are the two of source and target, as in `DataConfig`. Raises `DataError` by file and
-    line for one without a pair.
+    Args:
+        path: The name of the file, for messages.
+        lines: Its lines.
+        fields: The keys of source and target, as in `DataConfig`.
+
+    Raises:
+        DataError: A line holds no pair; the message names file and line.
     """
-    parse: Callable[[str, str], Pair]
-    number = 1
-    if is_jsonl(path):
-        parse = partial(_jsonl_pair, fields)
-    elif not fields:
-        parse = _two_columns
-    elif has_header(path, fields):
-        columns, number = _named_columns(path, next(lines, None), fields), 2
-        parse = partial(_columns_of, columns)
-    else:
-        numbered = int(fields[0]) - 1, int(fields[1]) - 1
-        parse = partial(_columns_of, numbered)
-    for at, line in enumerate(lines, number):
-        yield parse(f"{path}:{at}", line)
+    for number, line in enumerate(lines, 1):
+        yield _jsonl_pair(fields, f"{path}:{number}", line)
+
+
+def table_pairs(
+    path: Path, lines: Iterator[str], fields: Sequence[str], layout: Layout
+) -> Iterator[Pair]:
+    """Yield the pairs in a file of cells, which is read as they are asked for.
+
+    Args:
+        path: The name of the file, for messages.
+        lines: Its lines.
+        fields: The columns of source and target, as in `DataConfig`.
+        layout: How the cells are written.
+
+    Raises:
+        DataError: A record holds no pair; the message names file and line.
+    """
+    records = layout.records(path, lines)
+    columns = None
+    if has_header(path, fields):
+        first = next(records, None)
+        columns = _named_columns(path, first[1] if first else [], fields)
+    elif fields:
+        columns = int(fields[0]) - 1, int(fields[1]) - 1
+    for number, cells in records:
+        where = f"{path}:{number}"
+        if columns is None:
+            yield _two_columns(where, cells, layout)
+        else:
+            yield _columns_of(columns, where, cells, layout)
+
+
+def header_warning(
+    path: Path, lines: Iterator[str], fields: Sequence[str], layout: Layout
+) -> list[str]:
+    """Return a warning, in a list, where the first pair looks like names of columns.
+
+    Args:
+        path: The name of the file.
+        lines: Its lines, of which the first are read.
+        fields: The columns of source and target, as in `DataConfig`; a file with names of columns
+            gets no warning.
+        layout: How the cells are written.
+    """
+    if has_header(path, fields):
+        return []
+    columns = [int(field) - 1 for field in fields] or [0, 1]
+    rows = [cells for _, cells in islice(layout.records(path, lines), SAMPLE)]
+    chosen = [[row[place] for place in columns] for row in rows if len(row) > max(columns)]
+    if not chosen or len(rows[0]) <= max(columns) or not looks_like_header(chosen[0], chosen[1:]):
+        return []
+    names = [cell.strip() for cell in chosen[0]]
+    return [
+        f"warning: {path}:1: {' and '.join(map(repr, names))} look like names of columns, and are "
+        f"trained on as a pair; if they are names, give --fields {','.join(names)}"
+    ]
 
 
 def _jsonl_pair(fields: Sequence[str], where: str, line: str) -> tuple[str, str]:
@@ -66,12 +120,13 @@ def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
     return text
 
 
-def _two_columns(where: str, line: str) -> tuple[str, str]:
-    """The two columns of a line of TSV that has no others."""
-    cells = line.split("\t")
+def _two_columns(where: str, cells: Sequence[str], layout: Layout) -> Pair:
+    """The two cells of a record that has no others."""
     if len(cells) != 2:
-        advice = "" if len(cells) < 2 else "; say which two, as data.fields = ['1', '2']"
-        raise DataError(f"{where}: expected 2 columns between tabs, found {len(cells)}{advice}")
+        advice = "; say which two: --fields 1,2 (or their names)" if len(cells) > 2 else ""
+        raise DataError(
+            f"{where}: expected 2 columns between {layout.between}, found {len(cells)}{advice}"
+        )
     return cells[0], cells[1]
 
 
@@ -79,9 +134,8 @@ def _are_numbers(fields: Sequence[str]) -> bool:
     return all(field.isdecimal() and int(field) > 0 for field in fields)
 
 
-def _named_columns(path: Path, first: str | None, fields: Sequence[str]) -> tuple[int, int]:
+def _named_columns(path: Path, header: Sequence[str], fields: Sequence[str]) -> tuple[int, int]:
     """The columns that `fields` names in the first line, from 0."""
-    header = [] if first is None else first.split("\t")
     for field in fields:
         if field not in header:
             raise DataError(
@@ -91,11 +145,10 @@ def _named_columns(path: Path, first: str | None, fields: Sequence[str]) -> tupl
     return header.index(fields[0]), header.index(fields[1])
 
 
-def _columns_of(columns: tuple[int, int], where: str, line: str) -> tuple[str, str]:
-    cells = line.split("\t")
+def _columns_of(columns: tuple[int, int], where: str, cells: Sequence[str], layout: Layout) -> Pair:
     if len(cells) <= max(columns):
         raise DataError(
-            f"{where}: expected at least {max(columns) + 1} columns between tabs, "
+            f"{where}: expected at least {max(columns) + 1} columns between {layout.between}, "
             f"found {len(cells)}"
         )
     return cells[columns[0]], cells[columns[1]]

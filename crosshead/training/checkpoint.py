@@ -79,7 +79,9 @@ class Progress:
     since_best: int = 0
     """Validations since the best one, after the warm-up."""
     validated: int = 0
-    """The update of the last validation."""
+    """The update of the last validation; -1 where it is the weights that were given that wait."""
+    validation_seconds: float = 0.0
+    """How long the longest validation took."""
     interim: int = 0
     """The update of the checkpoint that the next one replaces; 0 where there is none."""
     log_bytes: int = 0

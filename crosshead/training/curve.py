@@ -23,28 +23,60 @@ def plot_curve(log: Path, picture: Path) -> None:
         losses = figure.subplots()
         losses.set_xlabel("update")
         losses.xaxis.get_major_locator().set_params(integer=True)
-        losses.set_ylabel("negative log-likelihood (nats per token)")
+        losses.set_ylabel("negative log-likelihood\n(nats per token)")
         losses.grid(alpha=0.3)
         lines = [
             *_line(losses, trained, "nll", "training", "tab:blue"),
             *_line(losses, valid, "nll", "validation", "tab:orange"),
         ]
+        _widen(losses)
         if valid and "bleu" in valid[0]:
             scores = losses.twinx()
             scores.set_ylabel("BLEU")
-            scores.set_ylim(bottom=0, top=max(1.0, 1.1 * max(row["bleu"] for row in valid)))
-            lines += _line(scores, valid, "bleu", "validation BLEU (right)", "tab:green")
+            most = max(row["bleu"] for row in valid)
+            scores.set_ylim(bottom=0, top=max(_LEAST_BLEU, 1.1 * most))
+            lines += _line(scores, valid, "bleu", "validation BLEU, greedy (right)", "tab:green")
+        last = max((row["update"] for row in [*trained, *valid]), default=0)
+        losses.set_xlim(-0.03 * max(1, last), 1.03 * max(1, last))
         figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
         drawn = rendered(figure)
     atomic_write(picture, drawn)
+
+
+_LEAST_BLEU = 10.0
+"""The axis of BLEU reaches so far at least: a BLEU of 0.5 is to look like one."""
+
+_LEAST_SPAN = 1.0
+"""The nats that the axis of losses shows at least: less is noise, and is not to look like more."""
+
+_FEW = 3
+"""So few points are drawn large."""
+
+
+def _widen(losses: Any) -> None:
+    """Show at least `_LEAST_SPAN` of the losses."""
+    low, high = losses.get_ylim()
+    if high - low < _LEAST_SPAN:
+        middle = (low + high) / 2
+        losses.set_ylim(max(0.0, middle - _LEAST_SPAN / 2), middle + _LEAST_SPAN / 2)
 
 
 def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color: str) -> list[Any]:
     if not rows:
         return []
     updates = [row["update"] for row in rows]
-    marker = "o" if len(rows) <= 30 else None
     # A gap where there is no number: no update was finite.
     values = [float("nan") if row[key] is None else row[key] for row in rows]
-    drawn: list[Any] = axes.plot(updates, values, label=label, color=color, marker=marker, ms=3)
+    few = len(rows) <= _FEW
+    marker, size = ("o" if len(rows) <= 30 else None), (7 if few else 3)
+    # A point on the edge of the axes is to be seen whole.
+    drawn: list[Any] = axes.plot(
+        updates, values, label=label, color=color, marker=marker, ms=size, clip_on=not few
+    )
+    for update, value in zip(updates, values, strict=True):
+        if len(rows) == 1 and value == value:  # a line says more by its slope
+            axes.annotate(
+                f"{value:.2f}", (update, value), xytext=(-8, 4), ha="right", color=color,
+                textcoords="offset points",
+            )  # fmt: skip
     return drawn

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crosshead.bundle import Bundle, BundleConfig, BundleScore, build_model, set_weights
 from crosshead.data.batching import Batch, collate, example_lengths, plan_in_order
-from crosshead.data.stream import Windows
+from crosshead.data.stream import Windows, decode_text
 from crosshead.decoding.search import DecodeConfig
 from crosshead.evaluation import (
     bits_per_character,
@@ -18,7 +18,7 @@ from crosshead.evaluation import (
     masked_scores,
     text_scores,
 )
-from crosshead.filler import Filler, hidden_windows
+from crosshead.filler import MARK, Filler, hidden_windows
 from crosshead.models.base import RememberingModel
 from crosshead.pipelines import Translator
 from crosshead.training.corpus import Corpus, Stopped
@@ -27,11 +27,21 @@ from crosshead.training.parallel import ParallelCorpus
 from crosshead.training.recipe import Recipe, search_name
 from crosshead.training.text import TextCorpus
 from crosshead.training.updater import batch_loss
+from crosshead.training.usable import (
+    Findings,
+    Sample,
+    frequency_faults,
+    translation_faults,
+    translation_samples,
+)
 from crosshead.writer import Writer
 
 C = TypeVar("C", bound=Corpus)
 
 GREEDY = DecodeConfig(beam=1)
+
+SAMPLE_TOKENS = 40
+"""A text is continued by so many tokens, after as many of the validation text."""
 
 
 class Judge(ABC, Generic[C]):
@@ -79,8 +89,13 @@ class Judge(ABC, Generic[C]):
         """The loss on the validation set, and what else there is to say of it quickly."""
 
     @abstractmethod
-    def scores(self, weights: dict[str, Tensor]) -> list[BundleScore]:
-        """The scores on the validation set that the bundle is to tell."""
+    def findings(self, weights: dict[str, Tensor]) -> Findings:
+        """Return what the bundle is to tell of these weights, and what they make of samples."""
+
+    @property
+    def validations_to_score(self) -> float:
+        """The number of validations that `findings` takes about as long as."""
+        return 1.0
 
     def _losses(self, batches: Iterable[Batch]) -> tuple[float, float]:
         """The mean loss and negative log-likelihood of a target token."""
@@ -97,6 +112,15 @@ class Judge(ABC, Generic[C]):
     def _check(self) -> None:
         if self.should_stop():
             raise Stopped
+
+
+class _OfText(Judge[TextCorpus]):
+    """What the judges of text by itself share."""
+
+    def _frequency_faults(self, nll: float) -> list[str]:
+        corpus = self.corpus
+        size = corpus.target_tokenizer.vocab_size
+        return frequency_faults(nll, corpus.stream.ids, corpus.valid.ids, size)
 
 
 class TranslationJudge(Judge[ParallelCorpus]):
@@ -119,12 +143,23 @@ class TranslationJudge(Judge[ParallelCorpus]):
         score = bleu(self._translate(GREEDY), self.corpus.valid.target)
         return Validation(loss, nll, {"bleu": score})
 
-    def scores(self, weights: dict[str, Tensor]) -> list[BundleScore]:
-        """BLEU and chrF on the validation set, searched as the recipe says."""
+    def findings(self, weights: dict[str, Tensor]) -> Findings:
+        """Return BLEU and chrF on the validation set, searched as the recipe says, and samples."""
         self.bundle_of(weights)
+        valid = self.corpus.valid
         translations = self._translate(self.recipe.decode)
-        found = corpus_scores(translations, self.corpus.valid.target)
-        return [BundleScore.of(score, "validation") for score in found]
+        found = corpus_scores(translations, valid.target)
+        texts = valid.source, translations, valid.target
+        return Findings(
+            [BundleScore.of(score, "validation") for score in found],
+            translation_faults(found[0].value, *texts),
+            samples=translation_samples(*texts),
+        )
+
+    @property
+    def validations_to_score(self) -> float:
+        """A beam of n hypotheses takes up to n times as long as the greedy search of validation."""
+        return float(self.recipe.decode.beam)
 
     def _translate(self, decode: DecodeConfig) -> list[str]:
         translator = Translator(self.bundle)
@@ -134,7 +169,7 @@ class TranslationJudge(Judge[ParallelCorpus]):
         return [best[0].text for best in found]
 
 
-class TextJudge(Judge[TextCorpus]):
+class TextJudge(_OfText):
     """Judges by the loss of the validation text, in windows as those of training."""
 
     def how(self) -> str:
@@ -160,14 +195,29 @@ class TextJudge(Judge[TextCorpus]):
         bits = bits_per_character(nll * (len(valid) - 1), valid.characters)
         return Validation(loss, nll, {"bits_per_character": bits})
 
-    def scores(self, weights: dict[str, Tensor]) -> list[BundleScore]:
-        """Perplexity and bits per character of the validation text."""
+    def findings(self, weights: dict[str, Tensor]) -> Findings:
+        """Return perplexity and bits per character of the validation text, and a continuation."""
         writer = Writer(self.bundle_of(weights))
         found = writer.score_ids(self.corpus.valid, progress=lambda share: self._check())
-        return [BundleScore.of(each, "validation") for each in text_scores(found)]
+        nll = sum(nats for nats, _, _ in found.windows) / sum(each[1] for each in found.windows)
+        return Findings(
+            [BundleScore.of(each, "validation") for each in text_scores(found)],
+            self._frequency_faults(nll),
+            ("text", "continued", "original"),
+            self._continued(writer),
+        )
+
+    def _continued(self, writer: Writer) -> list[Sample]:
+        """What the model writes behind the beginning of the validation text."""
+        ids = self.corpus.valid.ids[1 : 1 + 2 * SAMPLE_TOKENS].tolist()
+        given, wanted = (
+            decode_text(self.corpus.target_tokenizer, part)
+            for part in (ids[:SAMPLE_TOKENS], ids[SAMPLE_TOKENS:])
+        )
+        return [Sample(given, "".join(writer.write(given, length=SAMPLE_TOKENS)), wanted)]
 
 
-class MaskedJudge(Judge[TextCorpus]):
+class MaskedJudge(_OfText):
     """Judges by the loss of what is hidden in the validation text."""
 
     def how(self) -> str:
@@ -183,8 +233,31 @@ class MaskedJudge(Judge[TextCorpus]):
         loss, nll = self._losses(windows.collate(rows.tolist()) for rows in plan)
         return Validation(loss, nll, {})
 
-    def scores(self, weights: dict[str, Tensor]) -> list[BundleScore]:
-        """How well the model finds what is hidden."""
+    def findings(self, weights: dict[str, Tensor]) -> Findings:
+        """Return how well the model finds what is hidden, and some lines that it fills."""
         filler = Filler(self.bundle_of(weights))
         found = filler.score_ids(self.corpus.valid, progress=lambda share: self._check())
-        return [BundleScore.of(each, "validation") for each in masked_scores(found)]
+        nll = sum(nats for nats, _, _ in found.windows) / sum(each[1] for each in found.windows)
+        return Findings(
+            [BundleScore.of(each, "validation") for each in masked_scores(found)],
+            self._frequency_faults(nll),
+            ("hidden", "filled", "original"),
+            self._filled(filler),
+        )
+
+    def _filled(self, filler: Filler) -> list[Sample]:
+        """Lines of the validation text, each with a token hidden, as the model fills them."""
+        tokenizer = self.corpus.target_tokenizer
+        text = decode_text(tokenizer, self.corpus.valid.ids[1 : 20 * SAMPLE_TOKENS].tolist())
+        samples = []
+        for line in text.split("\n")[1:-1]:
+            # A word is a token of its own as a rule, a character in other vocabularies.
+            units = list(line) if tokenizer.kind in ("characters", "bytes") else line.split(" ")
+            if len(units) >= 4 and len(tokenizer.encode(line)) + 4 < self.corpus.context:
+                between = "" if tokenizer.kind in ("characters", "bytes") else " "
+                units[len(units) // 2] = MARK
+                hidden = between.join(units)
+                samples.append(Sample(hidden, filler(hidden), line))
+            if len(samples) == 3:
+                break
+        return samples

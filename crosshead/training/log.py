@@ -3,8 +3,10 @@
 import contextlib
 import io
 import json
+import math
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
@@ -82,6 +84,10 @@ class Display(Protocol):
         """How much of the run is done, and its figures."""
         ...
 
+    def due(self) -> bool:
+        """Return whether it is time to show figures again."""
+        ...
+
     def close(self) -> None:
         """The run is over."""
         ...
@@ -126,11 +132,18 @@ class Messages(io.TextIOBase):
         return len(text)
 
 
+_PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
+"""Seconds between plain lines of figures: the first ones, and from the last on always."""
+
+
 class Lines:
     """Plain lines: for a pipe or a file."""
 
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
+        self._pauses = iter(_PAUSES)
+        self._pause = 0.0
+        self._shown = time.monotonic()
 
     def say(self, line: str) -> None:
         """A line that stays."""
@@ -139,6 +152,11 @@ class Lines:
     def advance(self, fraction: float, line: str) -> None:
         """A line a call, with the share that is done."""
         self.say(f"{fraction:4.0%}  {line}")
+        self._shown, self._pause = time.monotonic(), next(self._pauses, _PAUSES[-1])
+
+    def due(self) -> bool:
+        """Return whether the pause since the last figures is over: 5 seconds, later a minute."""
+        return time.monotonic() - self._shown >= self._pause
 
     def close(self) -> None:
         """Nothing to put away."""
@@ -156,6 +174,7 @@ class Bar:
             console=Console(file=cast("IO[str]", messages)),
         )
         self._task = self._progress.add_task("", total=1.0)
+        self._shown = -math.inf
 
     def say(self, line: str) -> None:
         """A line above the bar."""
@@ -165,6 +184,11 @@ class Bar:
         """Move the bar."""
         self._progress.start()
         self._progress.update(self._task, completed=fraction, description=line)
+        self._shown = time.monotonic()
+
+    def due(self) -> bool:
+        """Return whether the bar has stood still for a second."""
+        return time.monotonic() - self._shown >= 1.0
 
     def close(self) -> None:
         """Leave the bar as it stands."""
@@ -179,6 +203,10 @@ class Silent:
 
     def advance(self, fraction: float, line: str) -> None:
         """Not shown."""
+
+    def due(self) -> bool:
+        """Never."""
+        return False
 
     def close(self) -> None:
         """Nothing to put away."""

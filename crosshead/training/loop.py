@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,20 +12,22 @@ from torch import Tensor
 from crosshead.data.batching import Epoch
 from crosshead.errors import UserError, is_out_of_memory
 from crosshead.models.base import Model
+from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
 from crosshead.training.corpus import Stopped
 from crosshead.training.distributed import ALONE, World
-from crosshead.training.log import Display, RunLog, Silent, counted
+from crosshead.training.log import Display, RunLog, Silent
 from crosshead.training.memory import peak_memory
+from crosshead.training.meter import MAX_SKIPPED, Meter
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.schedule import learning_rate
-from crosshead.training.updater import Outcome, RowTooLarge, Updater
-
-MAX_SKIPPED = 10
-"""So many updates in a row without finite gradients end a run."""
+from crosshead.training.updater import RowTooLarge, Updater
 
 STOPPED = "it was asked to stop"
+
+MEASURE = "a validation is to show how long one takes"
+"""What the first of several processes says where the run is to be validated, and not to end."""
 
 
 class Validation(NamedTuple):
@@ -92,6 +94,8 @@ class Training:
     """The processes that train together. All come here; the first one decides and writes."""
     abreast: int = 1
     """Parts of a batch that are computed at a time."""
+    around: Around = field(default_factory=Around)
+    """What the command takes time for beside updates."""
 
 
 def fit(training: Training) -> str:
@@ -115,10 +119,13 @@ def fit(training: Training) -> str:
     reason = _reason_to_end(training, 0.0)
     if _owes_validation(training, reason):
         _validate(training, meter)
-        _checkpoint(training, meter, due=not reason)
+        if progress.update:
+            _checkpoint(training, meter, due=not reason)
         reason = reason or _reason_to_end(training, 0.0)
     if reason:
         return reason
+    if lead:
+        lead.display.advance(_done(training, meter), "the first update is under way")
     for epoch, rows in _batches(training):
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
         try:
@@ -129,9 +136,12 @@ def fit(training: Training) -> str:
             raise _diverged(training, epoch, rows)
         progress.update += 1
         reason = _reason_to_end(training, meter.elapsed())
+        measures, reason = reason == MEASURE, "" if reason == MEASURE else reason
         if progress.update % config.log_every == 0 or reason:
             _report(training, meter)
-        validates = _is_due(progress.update, config.valid_every)
+        if lead and (lead.display.due() or reason):
+            _show(training, lead, meter)
+        validates = measures or _is_due(progress.update, config.valid_every)
         # Not while updates are skipped: what was saved before must not give way to the same again.
         checkpoints = not progress.skipped_in_a_row and _is_due(
             progress.update, config.checkpoint_every or config.valid_every
@@ -146,66 +156,6 @@ def fit(training: Training) -> str:
     if lead:
         lead.display.close()
     return reason
-
-
-class Meter:
-    """Sums and training time since the last line of the log, and time since the last restart."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._began = time.perf_counter()
-        self.rate = self.norm = self.loss = self.nll = 0.0
-        self.tokens = self.counted = 0
-        self._since = self._began
-
-    def add(self, outcome: Outcome, rate: float) -> bool:
-        """Count an update; whether to go on: not after `MAX_SKIPPED` in a row that were skipped."""
-        self._progress.target_tokens += outcome.tokens
-        self.tokens += outcome.tokens
-        self.rate = rate
-        if outcome.norm is None:
-            self._progress.skipped += 1
-            self._progress.skipped_in_a_row += 1
-            return self._progress.skipped_in_a_row < MAX_SKIPPED
-        self._progress.skipped_in_a_row = 0
-        self.norm = outcome.norm
-        self.counted += outcome.tokens
-        self.loss += outcome.loss
-        self.nll += outcome.nll
-        return True
-
-    def elapsed(self) -> float:
-        """Seconds since the last restart."""
-        return time.perf_counter() - self._began
-
-    def restart(self) -> float:
-        """Seconds since the last restart; counting begins anew."""
-        elapsed = self.elapsed()
-        self._began += elapsed
-        return elapsed
-
-    def leave_out(self, seconds: float) -> None:
-        """Keep time that was not spent on updates out of the speed."""
-        self._since += seconds
-
-    def values(self) -> dict[str, float | None]:
-        """The means since the last call, for the log; None where no update was finite."""
-        seconds = time.perf_counter() - self._since
-        values = {
-            "loss": self.loss / self.counted if self.counted else None,
-            "nll": self.nll / self.counted if self.counted else None,
-            "target_tokens": self._progress.target_tokens,
-            "target_tokens_per_second": round(self.tokens / seconds, 1),
-            "learning_rate": self.rate,
-            "gradient_norm": self.norm if self.counted else None,
-        }
-        self._clear()
-        return values
-
-    def _clear(self) -> None:
-        self.loss = self.nll = self.norm = self.rate = 0.0
-        self.tokens = self.counted = 0
-        self._since = time.perf_counter()
 
 
 def _batches(training: Training) -> Iterator[tuple[Epoch, np.ndarray]]:
@@ -245,31 +195,18 @@ def _reason_to_end(training: Training, since: float) -> str:
 
 
 def _own_reason(training: Training, lead: Lead, since: float) -> str:
-    config, progress = training.config, training.progress
+    config, progress, around = training.config, training.progress, training.around
     if lead.should_stop():
         return STOPPED
-    if config.max_updates is not None and progress.update >= config.max_updates:
-        return f"max_updates {config.max_updates} is reached"
-    if config.max_epochs is not None and progress.epoch >= config.max_epochs:
-        return f"max_epochs {config.max_epochs} is reached"
-    if config.max_minutes is not None and progress.seconds + since >= 60 * config.max_minutes:
-        return f"max_minutes {config.max_minutes:g} is reached"
-    if config.patience and progress.since_best >= config.patience:  # counted after the warm-up
-        return f"{counted(config.patience, 'validation')} brought nothing better"
-    return ""
+    spent = budget_spent(config, progress, around, since)
+    if spent or not needs_measure(config, progress, around, since):
+        return spent
+    return MEASURE
 
 
-def _fraction(training: Training, since: float) -> float:
-    """The share of the run that is done, by the budget that will end it first."""
-    config, progress = training.config, training.progress
-    shares = [0.0]
-    if config.max_updates is not None:
-        shares.append(progress.update / config.max_updates)
-    if config.max_epochs is not None:
-        shares.append(progress.epochs / config.max_epochs)
-    if config.max_minutes is not None:
-        shares.append((progress.seconds + since) / (60 * config.max_minutes))
-    return min(1.0, max(shares))
+def _done(training: Training, meter: Meter) -> float:
+    """The share of the run that is done."""
+    return share_done(training.config, training.progress, training.around, meter.elapsed())
 
 
 def _diverged(training: Training, epoch: Epoch, rows: np.ndarray) -> Diverged:
@@ -296,24 +233,30 @@ def _report(training: Training, meter: Meter) -> None:
     progress, lead = training.progress, training.lead
     if lead is None:
         return
-    values = meter.values()
+    values = meter.logged.values()
+    meter.logged.clear()
     device = next(training.model.parameters()).device
-    elapsed = meter.elapsed()
     lead.log.write(
         "train",
         progress.update,
         epoch=progress.epoch,
-        seconds=round(progress.seconds + elapsed, 2),
+        seconds=round(progress.seconds + meter.elapsed(), 2),
+        target_tokens=progress.target_tokens,
         **values,
         skipped=progress.skipped,
         peak_memory_bytes=peak_memory(device),
     )
-    loss = values["loss"]
+
+
+def _show(training: Training, lead: Lead, meter: Meter) -> None:
+    """Show the figures since they were last shown."""
+    progress, loss, speed = training.progress, meter.shown.loss, meter.shown.speed
+    meter.shown.clear()
     lead.display.advance(
-        _fraction(training, elapsed),
+        _done(training, meter),
         f"update {progress.update}  epoch {progress.epoch}  "
         + ("no finite update" if loss is None else f"loss {loss:.3f}")
-        + f"  {values['target_tokens_per_second']:,.0f} tokens/s"
+        + f"  {speed:,.0f} tokens/s"
         + (f"  {progress.skipped} skipped" if progress.skipped else ""),
     )
 
@@ -323,7 +266,8 @@ def _owes_validation(training: Training, reason: str) -> bool:
     config, progress = training.config, training.progress
     if reason == STOPPED or progress.update == progress.validated:
         return False
-    return _is_due(progress.update, config.valid_every) or bool(reason)
+    # What a fine-tuned run begins with is judged as well: it may stay the best.
+    return progress.validated < 0 or _is_due(progress.update, config.valid_every) or bool(reason)
 
 
 def _validate(training: Training, meter: Meter) -> None:
@@ -359,7 +303,9 @@ def _validate(training: Training, meter: Meter) -> None:
         progress.since_best += 1
     progress.validated = progress.update
     progress.seconds += meter.restart()
-    meter.leave_out(time.perf_counter() - began)
+    took = time.perf_counter() - began
+    progress.validation_seconds = max(progress.validation_seconds, took)
+    meter.leave_out(took)
     lead.log.write(
         "valid",
         progress.update,

@@ -36,7 +36,7 @@ from crosshead.data.heldout import NOTHING, HeldOut, Remaining, hold_out
 from crosshead.data.lines import file_sha256
 from crosshead.data.shards import cache_key, open_stored, store
 from crosshead.data.subwords import BpeTokenizer
-from crosshead.data.text import ParallelText, Sides
+from crosshead.data.text import CHUNK, ParallelText, Sides
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers, token_ids
 from crosshead.devices import available_cores
 from crosshead.errors import DataError, UserError
@@ -160,6 +160,12 @@ class _Watched(Part):
             self.check()
             yield sides
 
+    def _lines(self) -> Iterator[str]:
+        for number, line in enumerate(super()._lines()):
+            if number % CHUNK == 0:
+                self.check()
+            yield line
+
 
 @dataclass(frozen=True)
 class _Reading:
@@ -200,8 +206,11 @@ def read_parallel(
         if should_stop():
             raise Stopped
 
-    data, valid = recipe.data, read_valid_pairs(recipe.data)
+    data, valid = recipe.data, read_valid_pairs(recipe.data, say)
     parts = [_Watched(part.files, part.fields, check) for part in training_parts(data)]
+    for part in parts:
+        for note in part.notes():
+            say(note)
     checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
     reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
     config = recipe.tokenizer

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from crosshead.data.batching import Epoch
 from crosshead.data.tokenizers import save_tokenizers
 from crosshead.errors import UserError
 from crosshead.files import atomic_write
+from crosshead.training.budget import Around
 from crosshead.training.checkpoint import (
     Progress,
     average_weights,
@@ -43,6 +45,7 @@ from crosshead.training.recipe import Recipe, to_toml
 from crosshead.training.setup import Setup, absolute, begun, followed, resumed
 from crosshead.training.summary import card_facts, opening_lines
 from crosshead.training.tasks import TASKS
+from crosshead.training.usable import Findings, budget_faults, verdict
 
 __all__ = ["LEFT_OUT", "RECIPE", "Summary", "train"]
 
@@ -63,6 +66,12 @@ class Summary:
     """How what was scored came about."""
     task: str = "translation"
     """What the model is for."""
+    greedy: float | None = None
+    """BLEU of greedy translations, as validation during training measures it."""
+    findings: Findings | None = None
+    """What was found out about the model at the end."""
+    verdict: str = ""
+    """That the model is of no use yet, why, and what to do."""
     rank: int = 0
     """Which of several processes this was; the first, 0, has more to say than the others."""
 
@@ -86,6 +95,7 @@ def train(
     card says was typed. Raises `UserError` before anything is written where the recipe, the text or
     the directory will not do. A run that ends without a checkpoint leaves nothing.
     """
+    command_began = time.perf_counter()
     display = display or Silent()
     check_utf8("--out", out.resolve().name)
     check_utf8("the command", command)
@@ -111,10 +121,15 @@ def train(
                 run_directory(out, resume=resume),
                 _under_way(setup, out, display, should_stop) as (lead, judge),
             ):
-                reason = STOPPED if world.some(should_stop()) else fit(_training(setup, lead))
+                around = _around(setup, judge, command_began)
+                reason = (
+                    STOPPED if world.some(should_stop()) else fit(_training(setup, lead, around))
+                )
                 if reason != STOPPED:
                     with contextlib.suppress(Stopped):
-                        return _finish(setup, out, judge, lead, reason)
+                        summary = _finish(setup, out, judge, lead, reason)
+                        _say_if_late(setup, display, command_began)
+                        return summary
                 size = setup.optimizer.size()
                 return Summary(out, reason, True, setup.progress, size, "", [])
 
@@ -137,14 +152,31 @@ def _follow(
     if world.some(setup is None) or setup is None:
         return Summary(out, STOPPED, True, Progress(), 0, "", [], rank=world.rank)
     try:
-        reason = fit(_training(setup, None))
+        reason = fit(_training(setup, None, Around()))
     except Diverged:
         raise SystemExit(2) from None
     size, stopped = setup.optimizer.size(), reason == STOPPED
     return Summary(out, reason, stopped, setup.progress, size, "", [], rank=world.rank)
 
 
-def _training(setup: Setup, lead: Lead | None) -> Training:
+def _around(setup: Setup, judge: Judge[Any], command_began: float) -> Around:
+    """What the command takes time for beside updates: reading the text, and the end."""
+    averaging = 1.0 if setup.recipe.train.average > 1 else 0.0
+    after = 1.0 + averaging + judge.validations_to_score
+    return Around(time.perf_counter() - command_began, after)
+
+
+def _say_if_late(setup: Setup, display: Display, command_began: float) -> None:
+    """Say where scoring took the command beyond its minutes: it was longer than was foreseen."""
+    limit, took = setup.recipe.train.max_minutes, (time.perf_counter() - command_began) / 60
+    if limit is not None and took > 1.02 * limit:
+        display.say(
+            f"the command took {took:.1f} minutes where max_minutes is {limit:g}: reading the "
+            "text, or validation and scoring at the end, took longer than was foreseen"
+        )
+
+
+def _training(setup: Setup, lead: Lead | None, around: Around) -> Training:
     config = setup.recipe.train
     return Training(
         model=setup.model,
@@ -155,6 +187,7 @@ def _training(setup: Setup, lead: Lead | None) -> Training:
         lead=lead,
         world=setup.world,
         abreast=setup.machine.parts_abreast(config, setup.world.size),
+        around=around,
     )
 
 
@@ -207,8 +240,9 @@ def _finish(setup: Setup, out: Path, judge: Judge[Any], lead: Lead, reason: str)
     """
     recipe, progress, log, display = setup.recipe, setup.progress, lead.log, lead.display
     size, how = setup.optimizer.size(), judge.how()
-    weights, clause = _choose_weights(setup, lead, judge)
-    scores = judge.scores(weights)
+    weights, clause, greedy = _choose_weights(setup, lead, judge)
+    findings = judge.findings(weights)
+    scores = findings.scores
     bundle = judge.bundle_of(weights)
     bundle = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"scores": scores}))
     facts = card_facts(
@@ -233,19 +267,40 @@ def _finish(setup: Setup, out: Path, judge: Judge[Any], lead: Lead, reason: str)
         plot_curve(out / LOG, out / PICTURE)
     except UserError as error:
         display.say(str(error))
-    task = recipe.model.task
-    return Summary(out, reason, False, progress, size, clause, scores, how, task=task)
+    faults = [*budget_faults(recipe.train, progress), *findings.faults]
+    return Summary(
+        out,
+        reason,
+        False,
+        progress,
+        size,
+        clause,
+        scores,
+        how,
+        task=recipe.model.task,
+        greedy=greedy,
+        findings=findings,
+        verdict=verdict(faults, recipe.train, progress, reason, out),
+    )
 
 
-def _choose_weights(setup: Setup, lead: Lead, judge: Judge[Any]) -> tuple[dict[str, Tensor], str]:
-    """The best single weights or the average of the last checkpoints, by validation."""
+def _choose_weights(
+    setup: Setup, lead: Lead, judge: Judge[Any]
+) -> tuple[dict[str, Tensor], str, float | None]:
+    """The best single weights or the average of the last checkpoints, by validation.
+
+    Beside them the clause that names them, and the BLEU of their greedy translations.
+    """
     config, progress = setup.recipe.train, setup.progress
     best = load_best(lead.directory)
     name = "BLEU (greedy)" if config.metric == "bleu" else "loss"
     clause = f"the best validation {name}, at update {progress.best_update}"
+    if not progress.best_update:
+        clause += ": those that training began with"
+    greedy = _greedy_bleu(progress.best_score, config.metric)
     last = list_checkpoints(lead.directory)[-config.average :] if config.average > 1 else []
     if len(last) < 2 or progress.best_score is None:
-        return best, clause
+        return best, clause, greedy
     averaged = average_weights([load_weights(place) for place in last])
     found = judge.validate(averaged)
     first, newest = _update_of(last[0]), _update_of(last[-1])
@@ -261,7 +316,15 @@ def _choose_weights(setup: Setup, lead: Lead, judge: Judge[Any]) -> tuple[dict[s
         best=is_best,
     )
     lead.display.say(f"{average}: {found.clause()}" + ("  (best so far)" if is_best else ""))
-    return (averaged, average) if is_best else (best, clause)
+    if is_best:
+        return averaged, average, found.others.get("bleu")
+    return best, clause, greedy
+
+
+def _greedy_bleu(score: Sequence[float] | None, metric: str) -> float | None:
+    """The BLEU in what validation compares (`Validation.score`)."""
+    bleu = (score or [])[0 if metric == "bleu" else 1 :]
+    return bleu[0] if bleu else None
 
 
 def _update_of(checkpoint: Path) -> int:

@@ -70,6 +70,7 @@ def begun(
     setup = _set_up(recipe, machine, corpus, world)
     if base is not None:
         setup.optimizer.set_weights(weights_of(base.model))
+        setup.progress.validated = -1
     progress = setup.progress
     progress.longest_source = max(
         corpus.reach, base.config.longest_source if base is not None else 0
@@ -133,6 +134,7 @@ def followed(
         _go_on(setup, load_checkpoint(newest, setup.optimizer))
     elif start is not None:
         setup.optimizer.set_weights(weights_of(load_bundle(start).model))
+        setup.progress.validated = -1
     return setup
 
 

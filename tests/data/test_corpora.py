@@ -54,11 +54,11 @@ def test_tsv_by_position(tmp_path: Path) -> None:
 
 def test_configurations_that_do_not_fit_together() -> None:
     for values, message in [
-        ({"source": "a"}, "source names 1 files but target 0"),
-        ({"source": ["a"], "target": ["a", "b"]}, "source names 1 files but target 2"),
-        ({"valid_source": ["a"]}, "valid_source names 1 files but valid_target 0"),
-        ({"pairs": "a.jsonl.gz"}, "name two fields"),
-        ({"fields": ["en"]}, "fields names the source's and the target's field"),
+        ({"source": "a"}, "data.source names 1 files but data.target 0"),
+        ({"source": ["a"], "target": ["a", "b"]}, "data.source names 1 files but data.target 2"),
+        ({"valid_source": ["a"]}, "data.valid_source names 1 files but data.valid_target 0"),
+        ({"pairs": "a.jsonl.gz"}, "which two fields"),
+        ({"fields": ["en"]}, "data.fields names two fields, of source and target"),
         ({"max_ratio": float("nan")}, "max_ratio"),
         ({"max_length": 0}, "max_length"),
         ({"pairs": "a.tsv", "weights": [1.0, 2.0]}, "weights has 2 numbers for 1 corpora"),

@@ -57,7 +57,7 @@ def test_lines_that_are_written_are_read(lines: list[str], crlf: bool) -> None:
 
 @pytest.mark.parametrize(
     ("raw", "where"),
-    [(b"\xff\xfe", "f:1:1"), (b"ok\nok\nab\xe4cd\n", "f:3:3"), (b"a\n\xf0\x9f", "f:2:1")],
+    [(b"\xff\xff", "f:1:1"), (b"ok\nok\nab\xe4cd\n", "f:3:3"), (b"a\n\xf0\x9f", "f:2:1")],
 )
 def test_invalid_utf8_is_named_by_line_and_byte(raw: bytes, where: str) -> None:
     assert refusal(split_lines, raw, "f").startswith(f"{where}: not UTF-8 (byte 0x")

@@ -6,6 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from crosshead.errors import UserError
+from crosshead.training import curve
 from crosshead.training.curve import plot_curve
 
 
@@ -35,6 +36,28 @@ def test_a_curve_has_a_gap_where_no_update_was_finite(tmp_path: Path) -> None:
             file.write(json.dumps({"kind": "train", "update": update, "nll": nll}) + "\n")
     plot_curve(log, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("bleu", [0.0, 0.02])
+def test_a_run_of_one_point_is_readable(
+    bleu: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(curve, "rendered", lambda figure: figures.append(figure) or b"")
+    log = tmp_path / "log.jsonl"
+    rows = [
+        {"kind": "train", "update": 30, "nll": 5.2},
+        {"kind": "valid", "update": 30, "nll": 5.0, "bleu": bleu},
+    ]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    plot_curve(log, tmp_path / "curve.png")
+    losses, scores = figures[0].axes
+    assert losses.get_xlim()[0] <= 0 and 30 < losses.get_xlim()[1] < 33
+    low, high = losses.get_ylim()
+    assert high - low >= 1 and low < 5.0 and high > 5.2
+    assert scores.get_ylim() == (0, 10)  # a BLEU of nothing does not fill the axis
+    written = [text.get_text() for axes in figures[0].axes for text in axes.texts]
+    assert written == ["5.20", "5.00", f"{bleu:.2f}"]
 
 
 def test_a_curve_that_fails_as_it_is_drawn_is_one_line(

@@ -13,7 +13,7 @@ from crosshead.training.corpus import Stopped
 from crosshead.training.judge import GREEDY, TextJudge
 from crosshead.training.judge import TranslationJudge as Judge
 from crosshead.training.recipe import compose
-from crosshead.training.tasks import read_corpus
+from crosshead.training.tasks import TASKS, read_corpus
 from crosshead.training.text import read_text
 from crosshead.training.updater import batch_loss
 from crosshead.vocabulary import EOS, UNK
@@ -64,7 +64,7 @@ def test_it_judges_the_weights_it_is_given(judge: Judge) -> None:
 
 def test_the_bleu_on_the_way_is_greedy_and_that_of_the_end_the_recipes(judge: Judge) -> None:
     chosen = weights(judge, 1)
-    found, scores = judge.validate(chosen), judge.scores(chosen)
+    found, scores = judge.validate(chosen), judge.findings(chosen).scores
     valid, translator = judge.corpus.valid, Translator(judge.bundle_of(chosen))
     for decode, value in ((GREEDY, found.others["bleu"]), (judge.recipe.decode, scores[0].value)):
         best = translator.translate(valid.source, decode=decode)
@@ -75,7 +75,7 @@ def test_the_bleu_on_the_way_is_greedy_and_that_of_the_end_the_recipes(judge: Ju
     assert all("version" in score.signature for score in scores)
 
 
-@pytest.mark.parametrize("judges", [Judge.validate, Judge.scores])
+@pytest.mark.parametrize("judges", [Judge.validate, Judge.findings])
 def test_whoever_asks_for_the_end_does_not_wait_for_all_batches(
     judges: Callable[..., object], judge: Judge
 ) -> None:
@@ -83,6 +83,20 @@ def test_whoever_asks_for_the_end_does_not_wait_for_all_batches(
     judge.should_stop = lambda: next(looks)
     with pytest.raises(Stopped):
         judges(judge, weights(judge, 1))
+
+
+def test_samples_of_translations_are_those_that_are_scored(judge: Judge) -> None:
+    chosen = weights(judge, 1)
+    found, valid = judge.findings(chosen), judge.corpus.valid
+    translator = Translator(judge.bundle_of(chosen))
+    best = translator.translate(valid.source, decode=judge.recipe.decode)
+    made = dict(zip(valid.source, (each[0].text for each in best), strict=True))
+    assert 1 <= len(found.samples) <= 3
+    for sample in found.samples:
+        assert sample.wanted == sample.given.upper()
+        assert sample.made == made[sample.given]
+    assert any("BLEU" in fault for fault in found.faults)  # nothing was learned
+    assert judge.validations_to_score == 2
 
 
 def test_the_bundle_is_that_of_the_recipe(judge: Judge) -> None:
@@ -122,7 +136,7 @@ def test_a_text_is_judged_on_the_way_as_at_the_end(tmp_path: Path, kind: str, va
     more = ["tokenizer.vocab_size=290"] if kind == "bpe" else []
     judge = text_judge(tmp_path, valid, kind, *more)
     chosen = weights(judge, 1)
-    found, scores = judge.validate(chosen), judge.scores(chosen)
+    found, scores = judge.validate(chosen), judge.findings(chosen).scores
     rate, bits = scores
     assert [each.test_set for each in scores] == ["validation", "validation"]
     assert (rate.metric, bits.metric) == ("perplexity", "bits per character")
@@ -137,6 +151,37 @@ def test_a_text_is_judged_on_the_way_as_at_the_end(tmp_path: Path, kind: str, va
     assert stream.characters == len(text) - first
     nats = found.nll * (len(stream) - 1)
     assert bits.value == pytest.approx(nats / math.log(2) / (len(text) - first), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["characters", "words", "bpe"])
+@pytest.mark.parametrize("architecture", ["language", "encoder"])
+def test_samples_of_text_stand_beside_the_text(
+    tmp_path: Path, architecture: str, kind: str
+) -> None:
+    more = ["tokenizer.vocab_size=290"] if kind == "bpe" else []
+    settings = [f"architecture={architecture}", f"tokenizer.kind={kind}", *more]
+    (tmp_path / "text").write_text(WRITTEN.replace(" and ", " and then they said "))
+    names = [str(tmp_path / "text")]
+    recipe = compose(
+        flags={"data": {"text": names, "valid_text": names, "context": 64}},
+        assignments=["layers=1", "d_model=16", "d_ff=16", "heads=2", *settings],
+    )
+    corpus = read_corpus(recipe, None, None)
+    judge = TASKS[recipe.model.task].judge(recipe, corpus, corpus.reach, CPU)
+    found = judge.findings(weights(judge, 1))
+    text = " ".join(WRITTEN.replace(" and ", " and then they said ").split())
+    assert found.samples
+    for given, made, wanted in found.samples:
+        assert " ".join(wanted.split()) in text
+        if architecture == "encoder":
+            assert given.count("[MASK]") == 1 and "[MASK]" not in made
+            before, after = given.split("[MASK]")
+            assert wanted.startswith(before) and wanted.endswith(after)
+        else:
+            assert " ".join(given.split()) in text
+            assert made
+    [fault] = found.faults  # nothing was learned
+    assert "frequent" in fault
 
 
 def test_the_loss_of_a_text_is_the_mean_over_all_its_tokens(tmp_path: Path) -> None:
@@ -162,16 +207,16 @@ def test_a_model_with_a_memory_is_judged_at_the_end_as_it_reads_on(tmp_path: Pat
     assert plain.how() == f"windows of {CONTEXT} tokens"
     judge = text_judge(tmp_path, WRITTEN[:200], "characters", *memory)
     assert judge.how() == "read on, with its memory"
-    bits = judge.scores(weights(judge, 1))[1]
+    bits = judge.findings(weights(judge, 1)).scores[1]
     assert "|memory:8|" in bits.signature
     found = judge.validate(weights(judge, 1))
     assert bits.value == pytest.approx(found.others["bits_per_character"], rel=1e-5)
     assert found.loss == found.nll
-    assert "|stride:16|" in plain.scores(weights(plain, 1))[1].signature
+    assert "|stride:16|" in plain.findings(weights(plain, 1)).scores[1].signature
 
 
 @pytest.mark.parametrize("architecture", ["language", "transformer-xl"])
-@pytest.mark.parametrize("judges", [TextJudge.validate, TextJudge.scores])
+@pytest.mark.parametrize("judges", [TextJudge.validate, TextJudge.findings])
 def test_whoever_asks_for_the_end_does_not_wait_for_all_of_a_text(
     judges: Callable[..., object], architecture: str, tmp_path: Path
 ) -> None:

@@ -1,4 +1,5 @@
 import io
+import itertools
 import json
 from pathlib import Path
 
@@ -79,6 +80,22 @@ def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     lines.close()
     out, err = capsys.readouterr()
     assert (out, err) == ("", "begins\n 50%  loss 2.0\n")
+
+
+def test_plain_lines_come_by_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(log_module.time, "monotonic", lambda: now)
+    lines, shown = Lines(Messages(unexpected)), []
+    for second in range(300):
+        now = 1000.0 + second
+        if lines.due():
+            lines.advance(0.5, "loss 2.0")
+            shown.append(second)
+    assert shown[:2] == [0, 5]  # the first ones within 10 seconds
+    pauses = [after - before for before, after in itertools.pairwise(shown)]
+    assert pauses == sorted(pauses) and pauses[-1] == 60
 
 
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:

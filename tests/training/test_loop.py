@@ -1,6 +1,7 @@
 import copy
 import dataclasses
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from crosshead.layers.dropout import Dropout
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training import log as log_module
 from crosshead.training import loop, updater
+from crosshead.training.budget import Around
 from crosshead.training.checkpoint import (
     Progress,
     list_checkpoints,
@@ -324,6 +326,70 @@ def test_the_budget_of_minutes_counts_all_parts_of_a_run(
         assert line["target_tokens_per_second"] == pytest.approx(expected, abs=0.06)
 
 
+def timed(
+    monkeypatch: pytest.MonkeyPatch, update: float, validation: float
+) -> Callable[[dict[str, Tensor]], Validation]:
+    """A clock that goes on with updates and validations alone, by so many seconds each."""
+    now = 0.0
+
+    def forward(*arguments: Any) -> Any:
+        nonlocal now
+        now += update
+        return batch_loss(*arguments)
+
+    def validate(weights: dict[str, Tensor]) -> Validation:
+        nonlocal now
+        now += validation
+        return by_sum(weights)
+
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(updater, "batch_loss", forward)
+    return validate
+
+
+def test_the_budget_of_minutes_leaves_time_for_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validate = timed(monkeypatch, 10, 5)
+    training = begin(tmp_path, settings(max_minutes=4.0), validate=validate)
+    training.around = Around(before=30, validations_after=6)
+    reason = fit(training)
+    training.lead.log.close()
+    # 240 seconds, but for 30 before and 30 after: seven times two updates and a validation are 175.
+    assert "max_minutes 4 is reached: 30 seconds of it are left" in reason
+    assert training.progress.update == 15
+    assert 30 + training.progress.seconds + 5 * 5 <= 240 + 10  # the update under way
+
+
+def test_half_of_the_minutes_show_how_long_a_validation_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validate = timed(monkeypatch, 10, 20)
+    config = settings(max_minutes=4.0, valid_every=100)
+    training = begin(tmp_path, config, validate=validate)
+    training.around = Around(before=0, validations_after=3)
+    fit(training)
+    training.lead.log.close()
+    valid = [line["update"] for line in logged(tmp_path) if line["kind"] == "valid"]
+    assert valid == [12, 16]
+    assert training.progress.seconds + 2 * 20 <= 240
+
+
+def test_weights_that_are_given_are_validated_before_the_first_update(tmp_path: Path) -> None:
+    training = begin(tmp_path, settings(max_updates=4), validate=scripted(9, 1, 2))
+    training.progress.validated = -1
+    given = {name: weight.clone() for name, weight in training.optimizer.weights().items()}
+    fit(training)
+    training.lead.log.close()
+    valid = [line for line in logged(tmp_path) if line["kind"] == "valid"]
+    assert [(line["update"], line["best"]) for line in valid] == [(0, True), (2, False), (4, False)]
+    assert training.progress.best_update == 0
+    best = load_best(tmp_path / "checkpoints")
+    assert all(torch.equal(weight, best[name]) for name, weight in given.items())
+    names = [place.name for place in list_checkpoints(tmp_path / "checkpoints")]
+    assert names == ["update-00000002", "update-00000004"]  # what is given is not averaged
+
+
 def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
     config = settings(max_updates=500, patience=3)
     scores = [1, 3, 2, 3, 4, 4, 4, 4, 5]
@@ -527,11 +593,16 @@ def test_the_examples_of_an_epoch_are_asked_for_by_its_number(tmp_path: Path) ->
 
 
 class Watching(Silent):
-    """Keeps how far the bar went, and its figures."""
+    """Keeps how far the bar went, and its figures, after every so many updates."""
 
-    def __init__(self) -> None:
+    def __init__(self, every: int = 1) -> None:
         self.shares: list[float] = []
         self.lines: list[str] = []
+        self._asked = itertools.count(1)
+        self._every = every
+
+    def due(self) -> bool:
+        return next(self._asked) % self._every == 0
 
     def advance(self, fraction: float, line: str) -> None:
         self.shares.append(fraction)
@@ -545,14 +616,14 @@ def test_the_bar_moves_within_an_epoch(tmp_path: Path) -> None:
     training.lead.log.close()
     first = len(Pairs(PAIRS).plan(80, 1, 0))
     second = len(Pairs(PAIRS).plan(80, 1, 1))
-    expected = [batch / first / 2 for batch in range(1, first + 1)]
+    expected = [0.0, *(batch / first / 2 for batch in range(1, first + 1))]
     expected += [0.5 + batch / second / 2 for batch in range(1, second + 1)]
     assert watching.shares == pytest.approx(expected)
 
 
 def test_skipped_updates_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = begin(tmp_path, settings(max_updates=6))
-    training.lead.display = watching = Watching()
+    training.lead.display = watching = Watching(every=2)
     applied, step = iter([True, False, True, True, False, True]), training.optimizer.step
     monkeypatch.setattr(
         training.optimizer, "step", lambda *given: step(*given) if next(applied) else None
@@ -561,22 +632,32 @@ def test_skipped_updates_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     training.lead.log.close()
     lines = [line for line in logged(tmp_path) if line["kind"] == "train"]
     assert [line["skipped"] for line in lines] == [1, 1, 2]
-    assert [line[-9:] for line in watching.lines] == ["1 skipped", "1 skipped", "2 skipped"]
+    assert [line[-9:] for line in watching.lines[1:]] == ["1 skipped", "1 skipped", "2 skipped"]
 
 
 def test_where_no_update_was_finite_there_is_no_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = begin(tmp_path, settings(max_updates=4, valid_every=0))
-    training.lead.display = watching = Watching()
+    training.lead.display = watching = Watching(every=2)
     break_gradients(training, {1, 2}, monkeypatch)
     fit(training)
     training.lead.log.close()
     first, second = (line for line in logged(tmp_path) if line["kind"] == "train")
     assert [first[key] for key in ("loss", "nll", "gradient_norm")] == [None] * 3
     assert all(second[key] > 0 for key in ("loss", "nll", "gradient_norm"))
-    assert "epoch 0  no finite update  " in watching.lines[0]
-    assert f"  loss {second['loss']:.3f}  " in watching.lines[1]
+    assert "epoch 0  no finite update  " in watching.lines[1]
+    assert f"  loss {second['loss']:.3f}  " in watching.lines[2]
+
+
+def test_figures_are_shown_when_they_are_due_and_logged_by_updates(tmp_path: Path) -> None:
+    training = begin(tmp_path, settings(max_updates=9, valid_every=0, log_every=4))
+    training.lead.display = watching = Watching(every=3)
+    fit(training)
+    training.lead.log.close()
+    shown = [line.split()[1] for line in watching.lines[1:]]
+    assert shown == ["3", "6", "9"]
+    assert [line["update"] for line in logged(tmp_path) if line["kind"] == "train"] == [4, 8, 9]
 
 
 def test_a_run_whose_gradients_stay_infinite_ends_no_later_for_a_break(

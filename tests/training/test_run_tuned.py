@@ -33,6 +33,20 @@ def test_fine_tuning_keeps_tokenizer_and_shape(finished: Path, text: Path, tmp_p
     assert stored.model == shape and stored.tokenizer.kind == "words"
 
 
+def test_the_best_of_fine_tuning_is_not_worse_than_its_start(
+    finished: Path, text: Path, tmp_path: Path
+) -> None:
+    spoilt = tuning_recipe(text, finished, "max_updates=4", "learning_rate=9.0", "warmup=1")
+    summary = train(spoilt, tmp_path / "tuned", start=finished)
+    first, *rest = (line for line in logged(tmp_path / "tuned") if line["kind"] == "valid")
+    assert (first["update"], first["best"]) == (0, True)
+    assert all(line["bleu"] < first["bleu"] for line in rest)
+    lines = ["one two", "three four five"]
+    assert crosshead.load(tmp_path / "tuned")(lines) == crosshead.load(finished)(lines)
+    assert summary.weights.endswith("at update 0: those that training began with")
+    assert summary.greedy == first["bleu"]
+
+
 def test_fine_tuning_keeps_one_tokenizer_a_side(text: Path, tmp_path: Path) -> None:
     separate = recipe_for(text, "tokenizer.joint=false", "tie=two-way", "max_updates=2")
     train(separate, tmp_path / "base")

@@ -1,0 +1,78 @@
+"""What a file that is not UTF-8 probably is, and the command that converts it."""
+
+import re
+import shlex
+from pathlib import Path
+
+_HEAD = 4096
+"""So many bytes tell UTF-16 from UTF-8."""
+
+_MARKS = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"),
+          (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))  # fmt: skip
+"""Byte order marks, the longer ones first."""
+
+_FEWEST_ZEROS = 16
+_LEAST_SHARE = 0.1
+_NOT_WESTERN = frozenset(b"\x81\x8d\x8f\x90\x9d")
+"""Bytes that Windows-1252 has no character for."""
+
+
+def wide_encoding(head: bytes) -> str | None:
+    """Return the name of the UTF-16 or UTF-32 that a file begins with, or None.
+
+    Without a byte order mark, UTF-16 shows in its zero bytes: all of them stand at even places or
+    all of them at odd ones, since letters, spaces and line ends of most scripts have one each.
+
+    Args:
+        head: The first bytes of the file.
+    """
+    for mark, name in _MARKS:
+        if head.startswith(mark):
+            return name
+    head = head[:_HEAD]
+    counts = head[::2].count(0), head[1::2].count(0)
+    enough = max(_FEWEST_ZEROS, _LEAST_SHARE * len(head) / 2)
+    if min(counts) == 0 and max(counts) >= enough:
+        return "UTF-16BE" if counts[0] else "UTF-16LE"
+    return None
+
+
+def legacy_advice(raw: bytes, name: str) -> str:
+    """Return a clause for bytes that are not UTF-8: their likely encoding, and what to do.
+
+    Args:
+        raw: Bytes of the file, some of which are not UTF-8.
+        name: The name of the file, for the command.
+    """
+    text = raw.decode("utf-8", errors="replace")
+    wrong = text.count("\ufffd")
+    good = len(re.findall(r"[^\x00-\x7f\ufffd]", text))
+    if good > 10 * wrong:
+        return "the rest of the file looks like UTF-8, so repair this line"
+    high = sum(byte > 0x7F for byte in raw)
+    letters = len(re.findall(rb"[A-Za-z]", raw))
+    if high > letters or _NOT_WESTERN & set(raw):
+        return (
+            f"convert the file, with the name of its encoding: {conversion('ENCODING', name)} "
+            "(WINDOWS-1251, SHIFT_JIS, GB18030, EUC-KR and others: iconv -l lists them)"
+        )
+    return (
+        "perhaps the file is windows-1252 (Western European), which this command converts: "
+        f"{conversion('WINDOWS-1252', name)}"
+    )
+
+
+def conversion(encoding: str, name: str) -> str:
+    """Return the command that writes a UTF-8 copy of a file.
+
+    The copy of `train.en` is `train.utf8.en`: its suffix, which says what is in it, stays.
+    """
+    path = Path(name)
+    if not path.suffix and not path.is_file():  # standard input
+        return f"iconv -f {encoding} -t UTF-8 IN > OUT"
+    zipped = path.suffix == ".gz"
+    inner = path.with_suffix("") if zipped else path
+    copy = shlex.quote(str(inner.with_name(f"{inner.stem}.utf8{inner.suffix}")))
+    if zipped:
+        return f"gunzip -c {shlex.quote(name)} | iconv -f {encoding} -t UTF-8 > {copy}"
+    return f"iconv -f {encoding} -t UTF-8 {shlex.quote(name)} > {copy}"

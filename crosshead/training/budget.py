@@ -1,0 +1,77 @@
+"""How long a run may go on: budgets of updates, epochs and minutes, and patience."""
+
+from dataclasses import dataclass
+
+from crosshead.training.checkpoint import Progress
+from crosshead.training.log import counted
+from crosshead.training.recipe import TrainConfig
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a command takes time for beside its updates, which `max_minutes` bounds as well."""
+
+    before: float = 0.0
+    """Seconds from the beginning of the command to the first update: reading text, for one."""
+
+    validations_after: float = 0.0
+    """The validations that the end of the run takes as long as, the last one and scoring among
+    them."""
+
+
+def seconds_after(progress: Progress, around: Around) -> float:
+    """Return how many seconds the end of the run will take, by its longest validation so far."""
+    return progress.validation_seconds * around.validations_after
+
+
+def budget_spent(config: TrainConfig, progress: Progress, around: Around, since: float) -> str:
+    """Return in a clause which limit of a run is reached, or nothing.
+
+    A run without an update is never at its end.
+
+    Args:
+        config: The limits.
+        progress: Where the run stands.
+        around: What the command takes time for beside updates.
+        since: Seconds since the time of `progress` was last taken.
+    """
+    if config.max_updates is not None and progress.update >= config.max_updates:
+        return f"max_updates {config.max_updates} is reached"
+    if config.max_epochs is not None and progress.epoch >= config.max_epochs:
+        return f"max_epochs {config.max_epochs} is reached"
+    if config.max_minutes is not None and progress.update:
+        left = 60 * config.max_minutes - around.before - progress.seconds - since
+        after = seconds_after(progress, around)
+        if left <= 0:
+            return f"max_minutes {config.max_minutes:g} is reached"
+        if left <= after:
+            return (
+                f"max_minutes {config.max_minutes:g} is reached: {after:.0f} seconds of it are "
+                "left for validation and scoring at the end"
+            )
+    if config.patience and progress.since_best >= config.patience:  # counted after the warm-up
+        return f"{counted(config.patience, 'validation')} brought nothing better"
+    return ""
+
+
+def needs_measure(config: TrainConfig, progress: Progress, around: Around, since: float) -> bool:
+    """Return whether half of the minutes are gone and nobody knows how long a validation takes.
+
+    A validation now tells it; without one the end of the run might take any time beyond them.
+    """
+    if config.max_minutes is None or progress.validation_seconds or not around.validations_after:
+        return False
+    return around.before + progress.seconds + since >= 30 * config.max_minutes
+
+
+def share_done(config: TrainConfig, progress: Progress, around: Around, since: float) -> float:
+    """Return the share of a run that is done, by the budget that will end it first."""
+    shares = [0.0]
+    if config.max_updates is not None:
+        shares.append(progress.update / config.max_updates)
+    if config.max_epochs is not None:
+        shares.append(progress.epochs / config.max_epochs)
+    if config.max_minutes is not None:
+        training = 60 * config.max_minutes - around.before - seconds_after(progress, around)
+        shares.append((progress.seconds + since) / training if training > 0 else 1.0)
+    return min(1.0, max(shares))

@@ -1,0 +1,145 @@
+"""Signs that a model is of no use yet, and samples of what it makes."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from crosshead.bundle import BundleScore
+from crosshead.training.checkpoint import Progress
+from crosshead.training.log import counted
+from crosshead.training.recipe import TrainConfig
+
+LOW_BLEU = 5.0
+"""Translations that score less have hardly anything in common with the references."""
+
+_MANY_UPDATES = 5000
+"""After so many updates a model that is of no use needs something else than more of them."""
+
+_SHARE = 0.1
+"""So large a share of translations that repeat themselves, beyond that of the references, tells
+that a model does."""
+
+_PHRASES = re.compile(r"(?:^|(?<=\s))((?=\S*[^\W\d_])\S+(?:\s+\S+){0,3}?)(?:\s+\1){3,}(?=\s|$)")
+_LETTERS = re.compile(r"([^\W\d_]\S{0,7}?)\1{5,}")
+
+
+class Sample(NamedTuple):
+    """A part of the validation set, and what the model makes of it."""
+
+    given: str
+    made: str
+    wanted: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the end of a run finds out about its model."""
+
+    scores: list[BundleScore]
+    """The scores on the validation set that the bundle is to tell."""
+    faults: list[str] = field(default_factory=list)
+    """Clauses that say why the model is of no use yet, or none."""
+    labels: tuple[str, str, str] = ("source", "output", "reference")
+    """What the parts of a sample are called."""
+    samples: list[Sample] = field(default_factory=list)
+
+
+def translation_samples(
+    sources: Sequence[str], outputs: Sequence[str], references: Sequence[str], most: int = 3
+) -> list[Sample]:
+    """Return samples from the beginning, the middle and the end of a validation set."""
+    count = min(most, len(sources))
+    rows = [round(each) for each in np.linspace(0, len(sources) - 1, count)]
+    return [Sample(sources[row], outputs[row], references[row]) for row in dict.fromkeys(rows)]
+
+
+def translation_faults(
+    bleu: float, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
+) -> list[str]:
+    """Return clauses that say in which way translations are of no use, or none."""
+    faults = []
+    if bleu < LOW_BLEU:
+        faults.append(f"BLEU {bleu:.1f} is below {LOW_BLEU:g}")
+    looping = sum(map(repeats_itself, outputs))
+    if looping - sum(map(repeats_itself, references)) >= max(1.0, _SHARE * len(outputs)):
+        faults.append(f"{looping:,} of {len(outputs):,} translations repeat themselves")
+    empty = sum(not output.strip() for output in outputs)
+    if empty >= max(1.0, _SHARE * len(outputs)):
+        faults.append(f"{empty:,} of {len(outputs):,} translations are empty")
+    different, expected = len(set(outputs)), min(len(set(sources)), len(set(references)))
+    if expected >= 10 and different < expected / 2:
+        alike = "one translation" if different == 1 else f"{different:,} different translations"
+        faults.append(f"{len(set(sources)):,} different sentences have {alike} only")
+    return faults
+
+
+def repeats_itself(text: str) -> bool:
+    """Return whether a text says a phrase of up to four words four times in a row.
+
+    Or some letters six times: not all scripts write spaces.
+    """
+    return bool(_PHRASES.search(text) or _LETTERS.search(text))
+
+
+def frequency_faults(nll: float, training: np.ndarray, valid: np.ndarray, size: int) -> list[str]:
+    """Return a clause where a model predicts text hardly better than by how frequent tokens are.
+
+    Args:
+        nll: The mean negative log-likelihood of a token of the validation text, in nats.
+        training: The ids of the training text.
+        valid: The ids of the validation text.
+        size: How many tokens there are in the vocabulary.
+    """
+    counts = np.bincount(training, minlength=size) + 1.0
+    guess = float(-np.log(counts[valid[1:]] / counts.sum()).mean())
+    if nll < 0.95 * guess:
+        return []
+    return [
+        f"its loss of {nll:.2f} nats a token is not clearly below the {guess:.2f} of guessing by "
+        "how frequent tokens are"
+    ]
+
+
+def budget_faults(config: TrainConfig, progress: Progress) -> list[str]:
+    """Return a clause where training ended while the learning rate was still rising."""
+    warmup = config.warmup or 0
+    if progress.update > warmup:
+        return []
+    return [
+        f"training ended at update {progress.update:,}, within the warm-up of "
+        f"{counted(warmup, 'update')}"
+    ]
+
+
+def verdict(
+    faults: Sequence[str], config: TrainConfig, progress: Progress, reason: str, out: Path
+) -> str:
+    """Return a line that says that a model is not usable yet, and what to do, or nothing.
+
+    Args:
+        faults: Clauses that say why.
+        config: How it was trained.
+        progress: How far training went.
+        reason: Why it ended.
+        out: The run directory.
+    """
+    if not faults:
+        return ""
+    *first, last = faults
+    why = f"this model is not usable yet: {', '.join(first)}{' and ' if first else ''}{last}; "
+    budget = reason.partition(" ")[0]
+    if budget not in ("max_updates", "max_epochs", "max_minutes"):
+        return why + "it has stopped getting better: train on more text, or another preset"
+    if progress.update >= _MANY_UPDATES:
+        return why + (
+            "check that the training text is what it should be (of pairs, that each line is the "
+            "translation of its line), or train on more of it"
+        )
+    longer = np.format_float_positional(10 * getattr(config, budget), trim="-")
+    flag = f"--{budget.replace('_', '-')} {longer}"
+    return f"{why}train longer: crosshead train --resume --out {shlex.quote(str(out))} {flag}"

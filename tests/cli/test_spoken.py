@@ -1,0 +1,79 @@
+"""Messages name flags where flags were typed, and keys where keys were written."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.tools import Refused
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (
+            [],
+            "give two line-aligned files (--source and --target) or files with both sides (--pairs",
+        ),
+        (
+            ["--source", "a", "--source", "b", "--target", "c"],
+            "--source names 2 files but --target 1",
+        ),
+        (
+            ["--pairs", "x.jsonl"],
+            "--pairs: x.jsonl is JSON Lines: say which two fields are source and",
+        ),
+        (["--pairs", "x.tsv", "--fields", "a"], "--fields names two fields"),
+        (["--text", "a", "--pairs", "b"], "--pairs is for translation"),
+        (["--pairs", "b", "--model", "x"], "--model: there is no 'x'"),
+        (["--pairs", "b", "--max-minutes", "-1"], "--max-minutes: expected more than 0"),
+        (["--pairs", "b", "--set", "train.max_minutes=-1.0"], "train.max_minutes: expected more"),
+        (["--pairs", "b", "--set", "max_minutes=-1.0"], "train.max_minutes: expected more"),
+    ],
+)
+def test_flags_are_called_flags(
+    typed: list[str], words: str, tmp_path: Path, refused: Refused
+) -> None:
+    said = refused("train", "--out", tmp_path / "run", *typed)
+    assert said.startswith(f"crosshead: error: {words}") or words in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_is_spoken_of_in_its_keys(tmp_path: Path, refused: Refused) -> None:
+    recipe = tmp_path / "r.toml"
+    recipe.write_text("[data]\nsource = ['a', 'b']\ntarget = ['c']\n")
+    said = refused("train", recipe, "--out", tmp_path / "run")
+    assert "data.source names 2 files but data.target 1" in said
+    both = refused("train", recipe, "--out", tmp_path / "run", "--target", "d", "--target", "e",
+                   "--target", "f")  # fmt: skip
+    assert "data.source names 2 files but" in both  # the recipe by itself is at fault
+
+
+def test_names_of_files_stay(tmp_path: Path, refused: Refused) -> None:
+    folder = tmp_path / "data.source"
+    said = refused("train", "--out", tmp_path / "run", "--source", folder, "--target", folder)
+    assert f"{folder}: no such file" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["--set", "lr=0.1"], "unknown key 'lr'; did you mean 'learning_rate'?"),
+        (["--set", "train.lr=0.1"], "unknown key 'train.lr'; did you mean 'learning_rate'?"),
+        (["--set", "epochs=3"], "did you mean 'max_epochs'?"),
+        (["--set", "batch_size=3"], "did you mean 'batch_tokens'?"),
+        (["--set", "hidden_size=3"], "did you mean 'd_model'?"),
+        (["--set", "model.hidden-size=3"], "did you mean 'd_model'?"),
+        (["--set", "n_heads=3"], "did you mean 'heads'?"),
+        (["--set", "num_layers=3"], "did you mean 'encoder_layers' or 'decoder_layers'"),
+        (["--lr", "0.1"], "No such option: --lr; did you mean --set learning_rate=...?"),
+        (["--epochs", "3"], "No such option: --epochs; did you mean --max-epochs?"),
+        (["--batch-size", "3"], "did you mean --set batch_tokens=...?"),
+        (["--num-layers", "3"], "--set encoder_layers=... or --set decoder_layers=..."),
+        (["--src", "x"], "did you mean --source?"),
+    ],
+)
+def test_names_of_other_toolkits_are_known(
+    typed: list[str], words: str, tmp_path: Path, corpus: list[object], refused: Refused
+) -> None:
+    assert words in refused("train", "--out", tmp_path / "run", *corpus, *typed)
+    assert not (tmp_path / "run").exists()
