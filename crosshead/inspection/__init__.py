@@ -1,6 +1,7 @@
-"""A look inside attention: weights recorded and drawn, masks drawn."""
+"""A look inside attention: weights recorded and drawn, heads taken away, masks drawn."""
 
 from crosshead.inspection.drawing import draw_attention
+from crosshead.inspection.heads import without_heads
 from crosshead.inspection.masks import draw_mask
 from crosshead.inspection.record import record_attention
 from crosshead.inspection.weights import AttentionWeights, attention_weights
@@ -11,4 +12,5 @@ __all__ = [
     "draw_attention",
     "draw_mask",
     "record_attention",
+    "without_heads",
 ]
