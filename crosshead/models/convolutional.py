@@ -261,8 +261,8 @@ class Convolutional(SequenceModel):
             x = layer(x, there * ROOT_HALF)
         z = self.memory_map(x)
         if z.requires_grad:
-            # Every layer of the decoder sends gradients back here (section 3.4), by L of which
-            # fairseq's code divides twice as much: see docs/models.md.
+            # Every layer of the decoder sends a gradient back here: their sum is divided by the
+            # number of layers (section 3.4). fairseq divides by twice that: see docs/models.md.
             z.register_hook(lambda gradient: gradient / self.config.decoder_layers)
         # What the weights sum up is scaled here, once, where it is linear: m sqrt(1/m) = sqrt(m).
         root = valid.sum(dim=1)[:, None, None].to(z.dtype).sqrt()
