@@ -186,10 +186,10 @@ def test_verbs_of_translation_refuse_it(trained: Path, book: Path, refused: Refu
     ("arguments", "said"),
     [
         (["--set", "metric=bleu"], "train.metric 'bleu' is for translation"),
-        (["--source", "a.en", "--target", "a.de"], "data.source is for translation"),
+        (["--source", "a.en", "--target", "a.de"], "--source is for translation"),
         (["--set", "context=5000"], "data.context 5000 does not fit into train.batch_tokens"),
         (["--set", "positions=learned", "--set", "model.max_length=8"], "more than the 8 learned"),
-        (["--model", "transformer"], "data.text is for models of text by itself"),
+        (["--model", "transformer"], "--text is for models of text by itself"),
         (["--model", "languge"], "did you mean 'language'?"),
         (["--set", "encoder_layers=2"], "unknown key 'model.encoder_layers'"),
         (["--set", "tokenizer.joint=false"], "text by itself has one side"),
