@@ -39,7 +39,7 @@ def labels_of(queries: Sequence[str], keys: Sequence[str]) -> Labels:
     sides = [readable(queries), readable(keys)]
     families, missing = families_for("".join(label for side in sides for label in side))
     boxes = dict.fromkeys(map(ord, missing), NO_GLYPH)
-    note = f"{NO_GLYPH}: no font on this machine has the character" if missing else ""
+    note = f"{NO_GLYPH}: no font on this machine has the character; install one" if missing else ""
     first, second = ([label.translate(boxes) for label in side] for side in sides)
     return Labels(first, second, families, note)
 
