@@ -43,7 +43,7 @@ SHAPES = (
     *(Shape(n, d) for n in (1024, 2048) for d in (128, 256, 512)),
     Shape(512, 128), Shape(512, 256),
 )  # fmt: skip
-"""Eight with n < d, and eight with n > d."""
+"""Eight with n < d, then eight with n > d."""
 
 QUICK = (Shape(4, 16), Shape(16, 4))
 
@@ -133,4 +133,5 @@ def draw(found: list[Compared], axes: Any) -> None:
     axes.set(xscale="log", yscale="log", title="time, LSTM over\nself-attention", xlabel="n / d")
     for axis in (axes.xaxis, axes.yaxis):
         name_powers(axis)
+    axes.tick_params(axis="x", labelsize=7)
     axes.grid(alpha=0.3)
