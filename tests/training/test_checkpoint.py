@@ -15,6 +15,7 @@ from crosshead.training.checkpoint import (
     OPTIMIZER,
     STATE,
     WEIGHTS,
+    DamagedCheckpoint,
     Progress,
     average_weights,
     list_checkpoints,
@@ -120,6 +121,15 @@ def test_the_same_update_is_written_again(tmp_path: Path) -> None:
     place = save_checkpoint(tmp_path, optimizer, Progress(4, epoch=1), keep=2, replaced=4)
     assert list_checkpoints(tmp_path) == [place]
     assert load_checkpoint(place, optimizer).epoch == 1
+
+
+@pytest.mark.parametrize("value", ["1", True, 1.5, None])
+def test_a_state_with_a_value_of_another_type_is_refused(value: object, tmp_path: Path) -> None:
+    """Even if its checksum is right: it was written by something else."""
+    optimizer = new_optimizer()
+    place = save_checkpoint(tmp_path, optimizer, Progress(4, epoch=value), keep=2)
+    with pytest.raises(DamagedCheckpoint, match="is not the state of a run"):
+        load_checkpoint(place, optimizer)
 
 
 def _remove(path: Path) -> None:
