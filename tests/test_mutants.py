@@ -31,8 +31,8 @@ CHANGES = {
     "low <= x < 2 -> (low <= x >= 2)", "low <= x < 2 or not x -> (low <= x < 2 and (not x))",
     "not x -> x", 'raise ValueError(f"{x + 1} is wrong" + "!") -> pass', "1 -> 2", "1 -> 0",
     "1: -> :", "[y for y in range(x)[1:] if y] -> [y for y in range(x)[1:]]", "0 -> 1",
-    "done[0] += x -> pass", "done[0] += x -> done[0] -= x", "min(done, key=abs) -> max(done, key=abs)",
-    "min(done, key=abs) -> min(done)",
+    "done[0] += x -> pass", "done[0] += x -> done[0] -= x",
+    "min(done, key=abs) -> max(done, key=abs)", "min(done, key=abs) -> min(done)",
 }  # fmt: skip
 
 

@@ -236,10 +236,10 @@ def test_a_checkpoint_of_another_model_is_not_passed_over(tmp_path: Path) -> Non
 def test_what_was_to_be_replaced_goes_after_a_kill(tmp_path: Path) -> None:
     """Between the rename of a checkpoint and the removal of the one that it replaces."""
     optimizer = new_optimizer()
-    for update, interim in ((4, 0), (6, 6), (8, 0)):
+    for update, interim in ((2, 0), (3, 0), (4, 0), (6, 6), (8, 0)):
         save_checkpoint(tmp_path, optimizer, Progress(update, interim=interim), keep=5)
     assert load_newest(tmp_path, optimizer)[0].update == 8
-    assert [place.name[-1] for place in list_checkpoints(tmp_path)] == ["4", "8"]
+    assert [place.name[-1] for place in list_checkpoints(tmp_path)] == ["2", "3", "4", "8"]
 
 
 def test_what_a_kill_left_unfinished_goes_with_the_next(tmp_path: Path) -> None:
