@@ -82,5 +82,5 @@ def learned(
 def test_a_transformer_learns(
     task: Callable[..., list[Example]], shape: TransformerConfig, seed: int, tmp_path: Path
 ) -> None:
-    """Within 1,200 updates of the training loop; two seeds came there within 450."""
+    """Within 1,200 updates of the training loop: 450 were enough for one seed of two."""
     assert learned(shape, task, tmp_path, seed) == 1.0
