@@ -1,6 +1,7 @@
 """The bundle: a trained model as one directory, the only form in which a model stands on disk.
 
-    config.json         what the model is, and how it is searched by default
+    config.json         what the model is, how it is searched by default, and the checksums of
+                        all files
     model.safetensors   its weights, in float32; a matrix that is used twice is stored once
     tokenizer.*         the joint tokenizer, or source.* and target.*
     README.md           the model card
@@ -8,44 +9,95 @@
 Nothing in it can run code when it is loaded: no pickle is read or written.
 """
 
-import json
-import shlex
+import logging
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import safetensors.torch
 import torch
-from pydantic import Field
-from safetensors import SafetensorError
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from pydantic import Field, model_validator
 
 from crosshead import __version__
 from crosshead.config import Config, validate
-from crosshead.data.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
+from crosshead.data.symbols import CONTROL
+from crosshead.data.tokenizers import (
+    TOKENIZER_FILES,
+    Tokenizer,
+    load_tokenizers,
+    save_tokenizers,
+)
 from crosshead.decoding.candidates import NOTHING
 from crosshead.decoding.search import DecodeConfig, Specials
 from crosshead.errors import BundleError, ConfigError, DamagedBundle
-from crosshead.files import (
-    LARGEST_HEADER,
-    atomic_write_all,
-    make_directory,
-    open_stored,
-    read_metadata,
-)
+from crosshead.files import atomic_write_all, make_directory
+from crosshead.limits import MOST_TOKENS, MOST_VOCABULARY
 from crosshead.models.base import Model, Task
-from crosshead.models.registry import MODELS, AnyConfig
+from crosshead.models.registry import AnyConfig
+from crosshead.places import (
+    CARD,
+    CHECKPOINTS,
+    CONFIG,
+    RECIPE,
+    WEIGHTS,
+    check_place,
+    how_to_resume,
+    is_run,
+    kept_beside,
+    where_bundle_is_kept,
+)
+from crosshead.seal import Seal, file_sum, sealed, unsealed
+from crosshead.stored import LARGEST_CONFIG, map_stored, parse_metadata, read_stored
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
+from crosshead.weights import (
+    TENSORS_SHA256,
+    TensorFile,
+    build_model,
+    build_without_memory,
+    check_described,
+    check_weights,
+    described,
+    fill,
+    set_weights,
+    tensors_sha256,
+    weights_of,
+)
+
+__all__ = [
+    "CARD",
+    "CHECKPOINTS",
+    "CONFIG",
+    "FORMAT",
+    "RECIPE",
+    "WEIGHTS",
+    "Bundle",
+    "BundleConfig",
+    "BundleScore",
+    "Measured",
+    "Pipeline",
+    "build_model",
+    "build_without_memory",
+    "bundle_files",
+    "check_weights",
+    "kept_beside",
+    "load_bundle",
+    "load_config",
+    "outline_bundle",
+    "save_bundle",
+    "set_weights",
+    "verify_bundle",
+    "weights_of",
+    "where_bundle_is_kept",
+]
+
+_LAYERS = "encoder_layers", "decoder_layers", "layers"
+
+logger = logging.getLogger(__name__)
 
 FORMAT = 1
 """The version of the bundle's layout that this crosshead writes, and the newest that it reads."""
-
-CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-
-RECIPE, CHECKPOINTS = "recipe.toml", "checkpoints"
-"""What stands in the directory of a run before there is a bundle in it."""
 
 
 class Measured(Protocol):
@@ -97,11 +149,11 @@ class BundleConfig(Config):
     # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
     joint_tokenizer: bool
     # The number of pieces of each side, which is the number of rows of its embedding.
-    source_vocabulary: int = Field(ge=1)
-    target_vocabulary: int = Field(ge=1)
+    source_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
+    target_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
     # Tokens of the longest source in training, without the end token: translation splits beyond it.
     # Of a model of text by itself, those of a window.
-    longest_source: int = Field(ge=1)
+    longest_source: int = Field(ge=1, le=MOST_TOKENS)
     # How the model is searched when nothing else is asked for.
     decode: DecodeConfig = Field(default_factory=DecodeConfig)
     # Language codes such as `en`, where they are known.
@@ -109,6 +161,15 @@ class BundleConfig(Config):
     target_language: str | None = None
     # What its translations scored when it was trained.
     scores: list[BundleScore] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _check_task(self) -> Self:
+        if self.task != self.model.task:
+            raise ValueError(
+                f"task is {self.task!r}, that of architecture {self.model.architecture!r} "
+                f"{self.model.task!r}"
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -160,202 +221,185 @@ class Pipeline:
         return self.bundle.config.longest_source
 
 
-def build_model(config: AnyConfig, source_vocabulary: int, target_vocabulary: int) -> Model:
-    """A freshly initialised model of this shape, in training mode.
-
-    A model of text by itself has one vocabulary, that of the target.
-    """
-    both = config.task == "translation"
-    sizes = (source_vocabulary, target_vocabulary) if both else (target_vocabulary,)
-    return MODELS[config.architecture](config, *sizes)
-
-
-class _Undrawn(TorchFunctionMode):
-    """Leaves normally distributed numbers undrawn.
-
-    Tensors without memory have none, but PyTorch imports its compiler to draw them: a second. (It
-    does so to compute with them, too, as normalised weights do.)
-    """
-
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        """Give a tensor back that was to be drawn; anything else is done."""
-        kwargs = kwargs or {}
-        if func in (Tensor.normal_, torch.nn.init.normal_):
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
-
-
-def build_without_memory(
-    config: AnyConfig, source_vocabulary: int, target_vocabulary: int
-) -> Model:
-    """A model of this shape on the meta device: its shapes alone, however large it is."""
-    with torch.device("meta"), _Undrawn():
-        return build_model(config, source_vocabulary, target_vocabulary)
-
-
-def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
-    """The model's parameters by name, in float32 on the CPU; a tied parameter comes once."""
-    return {
-        name: parameter.detach().to("cpu", torch.float32).contiguous()
-        for name, parameter in model.named_parameters()
-    }
-
-
-def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str) -> None:
-    """Raise `DamagedBundle` unless `weights` are the model's parameters, in name, shape and type.
-
-    `where` they came from begins the message.
-    """
-    parameters = dict(model.named_parameters())
-    for name in sorted(parameters.keys() | weights.keys()):
-        if name not in weights:
-            raise DamagedBundle(where, f"tensor {name!r} is missing")
-        if name not in parameters:
-            raise DamagedBundle(where, f"unexpected tensor {name!r}")
-        found, expected = weights[name], parameters[name]
-        if found.shape != expected.shape:
-            shapes = f"{list(found.shape)}, expected {list(expected.shape)}"
-            raise DamagedBundle(where, f"tensor {name!r} has shape {shapes}")
-        if found.dtype != torch.float32:
-            dtype = str(found.dtype).removeprefix("torch.")
-            raise DamagedBundle(where, f"tensor {name!r} is {dtype}, expected float32")
-
-
-def set_weights(
-    model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str = "weights"
-) -> None:
-    """Copy named weights into the model's parameters; raises what `check_weights` raises."""
-    check_weights(model, weights, where)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(weights[name])
-
-
 def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
     """Write the bundle, and `card` as its README.md, into `directory` (made if need be).
 
     All files are complete before the first takes its place, so that an error leaves an earlier
-    bundle as it was; `config.json` comes last, and a directory without one is not a bundle. Raises
-    `UserError` where a file cannot be written.
+    bundle as it was. `config.json`, which holds the checksums of the others, comes last: whoever
+    finds some of the new files beside those of an earlier bundle refuses them.
+
+    Raises:
+        UserError: If a file cannot be written.
     """
     make_directory(directory)
+    weights = weights_of(bundle.model)
+    marks = {WEIGHTS: tensors_sha256(weights)}
+    metadata = {"format": "pt", TENSORS_SHA256: marks[WEIGHTS]}
     contents = _tokenizer_files(bundle)
-    contents[WEIGHTS] = safetensors.torch.save(weights_of(bundle.model), metadata={"format": "pt"})
+    contents[WEIGHTS] = safetensors.torch.save(weights, metadata=metadata)
     contents[CARD] = card.encode()
-    settings = bundle.config.model_dump(mode="json")
-    contents[CONFIG] = (json.dumps(settings, indent=2) + "\n").encode()
+    sums = {name: file_sum(data, marks.get(name)) for name, data in contents.items()}
+    contents[CONFIG] = sealed(bundle.config.model_dump(mode="json"), sums)
     atomic_write_all(directory, contents)
 
 
 def load_bundle(path: Path | str, device: torch.device | str = "cpu") -> Bundle:
-    """Read a bundle; its model is in evaluation mode on `device`.
+    """Read a bundle.
 
-    Raises `BundleError` where `path` is not a bundle, or one that is damaged, incomplete or of a
-    newer format.
+    Args:
+        path: Its directory, or the file that `crosshead pack` made of it.
+        device: Where its model is to be.
+
+    Returns:
+        The bundle, its model in evaluation mode.
+
+    Raises:
+        BundleError: If `path` is not a bundle, or one that is damaged, incomplete or of a newer
+            format. The checksums of all files but the card are compared with those in
+            `config.json`.
     """
     directory = Path(path)
-    config = load_config(directory)
-    source_tokenizer, target_tokenizer = _load_tokenizers(directory, config)
-    model = _model_without_memory(directory, config)
-    _fill(model, _read_weights(directory / WEIGHTS), directory / WEIGHTS)
-    return Bundle(config, model.to(device).eval(), source_tokenizer, target_tokenizer)
+    config, seal, tokenizers = _opened(directory)
+    data = map_stored(directory / WEIGHTS)
+    # Beside the rest: the checksum takes as long as reading.
+    with ThreadPoolExecutor(1) as beside:
+        checked = beside.submit(seal.check, WEIGHTS, data)
+        try:
+            file, model = _matched(directory, config, data)
+            fill(model, file)
+        finally:
+            checked.result()
+    _say_if_unchecked(seal)
+    return Bundle(config, model.to(device).eval(), *tokenizers)
+
+
+def outline_bundle(path: Path | str) -> Bundle:
+    """Read a bundle but for the numbers of its model, which has none: quick, however large it is.
+
+    What it takes of the weights is the header of their file: its checksum of the tensors has to be
+    the one that `config.json` expects. Raises what `load_bundle` raises.
+    """
+    directory = Path(path)
+    config, seal, tokenizers = _opened(directory)
+    file, model = _matched(directory, config, map_stored(directory / WEIGHTS))
+    stated = seal.files[WEIGHTS].tensors_sha256 if seal.files else None
+    if stated is not None and file.metadata.get(TENSORS_SHA256) != stated:
+        raise seal.differs(WEIGHTS)
+    _say_if_unchecked(seal)
+    return Bundle(config, model.eval(), *tokenizers)
+
+
+def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
+    """Compare all files of a bundle with the checksums in its `config.json`, the card included.
+
+    Returns:
+        The name of each file, and what is wrong with it, or None; nothing of an older bundle, which
+        holds no checksums.
+
+    Raises:
+        BundleError: If `config.json` is not that of a bundle.
+    """
+    _, seal = _configured(path)
+    if not seal.files:
+        return []
+    found: list[tuple[str, str | None]] = [
+        (CONFIG, None if seal.of_config else "holds no checksum of itself")
+    ]
+    for name in seal.files:
+        try:
+            seal.check_sizes([name])
+            seal.check(name)
+        except DamagedBundle as error:
+            found.append((name, error.found))
+        else:
+            found.append((name, None))
+    return found
+
+
+def bundle_files(path: Path) -> list[str]:
+    """The names of the files of a bundle, `config.json` last."""
+    _, seal = _configured(path)
+    names = [each for each in (*TOKENIZER_FILES, WEIGHTS, CARD) if (path / each).is_file()]
+    return [*(seal.files or names), CONFIG]
 
 
 def load_config(directory: Path) -> BundleConfig:
     """The `config.json` of a bundle: quick, no weights are read. Raises `BundleError`."""
+    return _configured(directory)[0]
+
+
+def _configured(directory: Path) -> tuple[BundleConfig, Seal]:
+    """The configuration of a bundle and the checksums of its files; raises `BundleError`."""
+    packed = check_place(directory)
+    mend = None
+    if is_run(directory):
+        mend = f"to write the bundle of this run again: {how_to_resume(directory)}"
     path = directory / CONFIG
-    values = _read_config(directory)
+    data = read_stored(path, LARGEST_CONFIG)
+    values = parse_metadata(data, path)
     newest = values.get("format")
     if type(newest) is not int or newest < 1:
-        raise DamagedBundle(path, f"format: expected a number from 1 to {FORMAT}, found {newest!r}")
+        shown = repr(newest)[:60]
+        raise DamagedBundle(path, f"format: expected a number from 1 to {FORMAT}, found {shown}")
     if newest > FORMAT:
         raise BundleError(
             f"{path}: format {newest} is newer than this crosshead reads ({FORMAT}): "
             "upgrade crosshead"
         )
+    values, seal = unsealed(directory, values, data, mend)
+    for name in seal.files:
+        if name not in {WEIGHTS, CARD, *TOKENIZER_FILES}:
+            raise DamagedBundle(path, f"files: {name[:60]!a} is no file of a bundle")
+    unknown = set(packed) - {CONFIG, WEIGHTS, CARD, *TOKENIZER_FILES}
+    if unknown:
+        raise BundleError(
+            f"{directory}: holds {sorted(unknown)[0]}, which is no file of a bundle; pack the "
+            "bundle again"
+        )
     try:
-        return validate(BundleConfig, values)
+        return validate(BundleConfig, values), seal
     except ConfigError as error:
         raise DamagedBundle(path, str(error)) from None
 
 
-def kept_beside(out: Path) -> Path:
-    """Where the run that stood in `out` is kept until the one that replaces it has a bundle."""
-    real = out.resolve()
-    return real.with_name(f".{real.name}.replaced")
+def _opened(directory: Path) -> tuple[BundleConfig, Seal, tuple[Tokenizer, Tokenizer]]:
+    """All of a bundle but its model; the files that are there have the sizes that they should."""
+    config, seal = _configured(directory)
+    seal.check_sizes(name for name in seal.files if name != CARD)
+    for name in seal.files:
+        if name in TOKENIZER_FILES:
+            seal.check(name)
+    return config, seal, _load_tokenizers(directory, config)
 
 
-def where_bundle_is_kept(out: Path) -> str:
-    """A clause for who finds nothing in `out`: where an earlier bundle is kept, if one is."""
-    kept = kept_beside(out)
-    if not (kept / CONFIG).is_file():
-        return ""
-    return f"; an earlier run, with its bundle, is kept in {kept}"
+def _say_if_unchecked(seal: Seal) -> None:
+    """Log that a bundle cannot be checked; the command line shows such notes."""
+    if not seal.files:
+        logger.info("%s: an older bundle, without checksums; damage goes unnoticed", seal.directory)
+    elif not seal.of_config:
+        logger.info("%s: has no checksum of its own; changes go unnoticed", seal.directory / CONFIG)
 
 
-def _read_config(directory: Path) -> dict[str, Any]:
-    if not directory.exists():
-        raise BundleError(f"{directory}: no such directory; expected a bundle")
-    if not directory.is_dir():
-        raise BundleError(f"{directory}: a file; expected the directory of a bundle")
-    if not (directory / CONFIG).exists():
-        raise BundleError(f"{directory}: {_what_else(directory)}")
-    return read_metadata(directory / CONFIG)
+def _matched(directory: Path, config: BundleConfig, data: memoryview) -> tuple[TensorFile, Model]:
+    """The file of the weights, and the model that they are of, which has no memory yet.
 
-
-def _what_else(directory: Path) -> str:
-    """What a directory without a configuration is."""
-    if all((directory / name).exists() for name in (RECIPE, CHECKPOINTS)):
-        return (
-            "a training run that has no bundle yet: it is going on or was interrupted; to go on "
-            f"with it: crosshead train --resume --out {shlex.quote(str(directory))}"
-            f"{where_bundle_is_kept(directory)}"
+    Raises `DamagedBundle` where there is no such model, or the weights are of another.
+    """
+    path = directory / WEIGHTS
+    shape = config.model, config.source_vocabulary, config.target_vocabulary
+    file = TensorFile(data, path)
+    layers = sum(getattr(config.model, key) for key in _LAYERS if hasattr(config.model, key))
+    if layers > len(file.tensors):  # to build them would take long
+        raise DamagedBundle(
+            path, f"holds {len(file.tensors)} tensors, too few for the {layers} layers of {CONFIG}"
         )
-    return (
-        f"not a bundle: it holds no {CONFIG} (a bundle holds {CONFIG}, {WEIGHTS}, its tokenizer "
-        f"and {CARD}; `crosshead train --out` writes one){where_bundle_is_kept(directory)}"
-    )
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
-        with open_stored(path) as file:
-            if int.from_bytes(file.read(8), "little") > LARGEST_HEADER:
-                raise DamagedBundle(path, "truncated or damaged: its header is too long")
-            return safetensors.torch.load_file(path)
-    except SafetensorError:
-        raise DamagedBundle(path, "truncated or damaged: no whole safetensors file") from None
-
-
-def _model_without_memory(directory: Path, config: BundleConfig) -> Model:
-    """The model of a configuration without weights. Raises `DamagedBundle` where none can be."""
-    try:
-        return build_without_memory(
-            config.model, config.source_vocabulary, config.target_vocabulary
-        )
+        model = build_without_memory(*shape)
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
         raise DamagedBundle(directory / CONFIG, f"no such model can be: {reason}") from None
-
-
-def _fill(model: Model, weights: dict[str, Tensor], path: Path) -> None:
-    """Give a model without memory its weights; raises what `check_weights` raises."""
-    check_weights(model, weights, path)
-    # One that is used twice stays one; copied, it does not change with the file, which is mapped
-    # into memory. They are set, not swapped: PyTorch's recurrent layers keep references to theirs.
-    filled = {
-        id(parameter): torch.nn.Parameter(weights[name].clone())
-        for name, parameter in model.named_parameters()
-    }
-    for module in model.modules():
-        for name, parameter in list(module.named_parameters(recurse=False)):
-            setattr(module, name, filled[id(parameter)])
+    check_described(described(model.named_parameters()), file.tensors, path)
+    return file, model
 
 
 def _tokenizer_files(bundle: Bundle) -> dict[str, bytes]:

@@ -1,6 +1,9 @@
 """The model card: a bundle's README.md, in the form that model hubs read."""
 
 import json
+import os
+import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -68,6 +71,27 @@ def model_card(facts: CardFacts) -> str:
         f"## Settings\n\n{fenced('toml', facts.recipe)}",
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def without_place(name: str) -> str:
+    """The name of a file as a card shows it: as it was typed, but without an absolute path.
+
+    A card is made to be shared, and where files stand on a machine is nobody else's business.
+    """
+    return os.path.basename(os.path.normpath(name)) if os.path.isabs(name) else name
+
+
+def command_shown(command: str) -> str:
+    """A command line as a card shows it: absolute paths in it are cut to their last name."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # no command line
+        return command
+    return shlex.join(_ABSOLUTE.sub(lambda found: without_place(found[0]), word) for word in words)
+
+
+_ABSOLUTE = re.compile(r"""(?:(?<=^)|(?<=[=,\["']))/[^,"'\]]*[^,"'\]/]/*(?=$|[,"'\]])""")
+"""An absolute path: a whole word, or a value in one (`--out=/tmp/x`, `data.source=["/tmp/x"]`)."""
 
 
 def front_matter(
@@ -217,7 +241,8 @@ def _training(facts: CardFacts) -> str:
         ["seed", str(facts.seed)],
         ["versions", ", ".join(f"{name} {version}" for name, version in facts.versions.items())],
     ]
-    return f"{fenced('sh', chr(10).join(facts.commands))}\n\n{_table(['', ''], rows)}"
+    commands = "\n".join(map(command_shown, facts.commands))
+    return f"{fenced('sh', commands)}\n\n{_table(['', ''], rows)}"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

@@ -23,13 +23,20 @@ class BundleError(UserError):
     """A directory that is not a bundle, or a bundle that is damaged or too new."""
 
 
-class DamagedBundle(BundleError):
-    """A bundle whose file `path` is missing or is not what was written: `found` says how."""
+_LONGEST = 400
+"""Characters of what is said of a file that may hold anything."""
 
-    def __init__(self, path: Path | str, found: str) -> None:
-        super().__init__(
-            f"{path}: {found}; the bundle is damaged: take a fresh copy of it, or train it again"
-        )
+
+class DamagedBundle(BundleError):
+    """A bundle whose file `path` is missing or is not what was written: `found` says how.
+
+    `mend` is what to do, where it is more than to take a fresh copy.
+    """
+
+    def __init__(self, path: Path | str, found: str, mend: str | None = None) -> None:
+        mend = mend or "the bundle is damaged: take a fresh copy of it, or train it again"
+        self.found = found if len(found) <= _LONGEST else f"{found[:_LONGEST]} ..."
+        super().__init__(f"{path}: {self.found}; {mend}")
 
 
 def why_unreadable(error: OSError) -> str:

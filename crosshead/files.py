@@ -1,22 +1,14 @@
-"""Files that are whole or absent: written beside their place, synchronised, then renamed.
-
-And how those of a bundle are read, with what is wrong with one in a line.
-"""
+"""Files that are whole or absent: written beside their place, synchronised, then renamed."""
 
 import contextlib
 import errno
 import io
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Self
 
-from crosshead.errors import BundleError, DamagedBundle, UserError
-
-LARGEST_HEADER = 1 << 20
-"""Bytes of names and shapes in a safetensors file: ten thousand tensors. More would take long to
-refuse."""
+from crosshead.errors import UserError
 
 Write = Callable[[bytes], None]
 """Appends to a file that is being written."""
@@ -75,36 +67,6 @@ def write_all(file: io.FileIO, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
-
-
-def read_metadata(path: Path) -> dict[str, Any]:
-    """The JSON object in a file of a bundle.
-
-    Raises `DamagedBundle` where there is none, and `BundleError` where it may not be read.
-    """
-    try:
-        with open_stored(path) as file:
-            found = json.load(file)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise DamagedBundle(path, f"not valid JSON ({where})") from None
-    except (ValueError, RecursionError):
-        raise DamagedBundle(path, "not valid JSON") from None
-    if not isinstance(found, dict):
-        raise DamagedBundle(path, f"expected a JSON object, found {type(found).__name__}")
-    return found
-
-
-def open_stored(path: Path) -> BinaryIO:
-    """A file of a bundle, to read; raises what `read_metadata` raises."""
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        raise DamagedBundle(path, "missing") from None
-    except IsADirectoryError:
-        raise DamagedBundle(path, "a directory, expected a file") from None
-    except OSError as error:
-        raise BundleError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 class _Unfinished:

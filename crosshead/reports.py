@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.answers import answering, search_settings
-from crosshead.bundle import Bundle, build_without_memory
+from crosshead.bundle import (
+    CHECKPOINTS,
+    RECIPE,
+    Bundle,
+    build_without_memory,
+    bundle_files,
+    verify_bundle,
+)
 from crosshead.config import nearest
 from crosshead.data.lines import LONGEST_TEXT, read_lines
 from crosshead.data.tokenizers import MOST_PIECES
@@ -26,8 +33,11 @@ from crosshead.evaluation import (
 )
 from crosshead.filler import Filler
 from crosshead.pipelines import LONGEST_STRETCH, Translator, load
-from crosshead.terminal import at_terminal, json_line, note, program, table
-from crosshead.training.log import counted
+from crosshead.places import is_run
+from crosshead.stored import stored_size
+from crosshead.terminal import at_terminal, json_line, note, program, put, table
+from crosshead.training.directory import HELD_OUT, PICTURE
+from crosshead.training.log import LOG, counted
 from crosshead.training.presets import PRESETS
 from crosshead.training.recipe import compose, search_name
 from crosshead.training.run import LEFT_OUT, Summary
@@ -162,7 +172,8 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
     """What a bundle is, in rows of a name and a value."""
     config, model = bundle.config, bundle.config.model
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
-    size = sum(file.stat().st_size for file in directory.iterdir() if file.is_file())
+    names = bundle_files(directory)
+    size = sum(stored_size(directory / name) for name in names)
     kinds = [bundle.source_tokenizer.kind, bundle.target_tokenizer.kind]
     sizes = [config.source_vocabulary, config.target_vocabulary]
     if config.joint_tokenizer:
@@ -172,7 +183,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces; {kinds[1]}, {sizes[1]:,} pieces"
     rows = [
         ["bundle", f"{directory}, format {config.format}, written by crosshead {config.crosshead}"],
-        ["size", f"{size / 1e6:.1f} MB in {directory}, without what lies below it"],
+        ["size", f"{size / 1e6:.1f} MB: {', '.join(names)}"],
         ["model", f"{model.architecture}, {model.shape()}"],
         ["parameters", f"{parameters:,}"],
         ["tokenizer", vocabulary],
@@ -182,6 +193,56 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         [each.metric, f"{each.value:.2f} on {each.test_set} ({each.signature})"]
         for each in config.scores
     ]
+    return [*rows, *_run_facts(directory)]
+
+
+def verify(bundle: Path) -> None:
+    """Print a line for each file of a bundle, whether it is the one that was written.
+
+    Raises `BundleError` where one is not, or where nothing is known of them.
+    """
+    found = verify_bundle(bundle)
+    if not found:
+        raise BundleError(
+            f"{bundle}: an older bundle, which holds no checksums; whatever writes a bundle adds "
+            "them, such as `crosshead train --resume` and `crosshead average`"
+        )
+    put(table([[name, differs or "as it was written"] for name, differs in found]))
+    wrong = [name for name, differs in found if differs]
+    if wrong:
+        raise BundleError(
+            f"{bundle}: not as the bundle was written: {', '.join(wrong)}; take a fresh copy, "
+            "unless you changed it yourself"
+        )
+
+
+def _run_facts(directory: Path) -> list[list[str]]:
+    """What of a run may be shared, and what may be deleted; nothing of a bundle by itself."""
+    if not is_run(directory):
+        return []
+    others = {
+        "only to resume": [RECIPE, CHECKPOINTS],
+        "may be deleted": [LOG, PICTURE, "tensorboard"],
+        "training text": [LEFT_OUT, HELD_OUT],
+    }
+    found = {
+        what: ", ".join(name for name in names if (directory / name).exists())
+        for what, names in others.items()
+    }
+    command = f"{program()} pack {shlex.quote(str(directory))}"
+    rows = [
+        ["to share", f"the files named under size; as one file: {command}"],
+        ["only to resume", f"{found['only to resume']}; may be deleted when that is not wanted"],
+    ]
+    if found["may be deleted"]:
+        rows.append(["may be deleted", found["may be deleted"]])
+    if found["training text"]:
+        rows.append(
+            [
+                "not to share",
+                f"{found['training text']}: lines of the training text; may be deleted",
+            ]
+        )
     return rows
 
 

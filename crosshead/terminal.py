@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import shlex
 import shutil
@@ -38,7 +39,8 @@ def guarded(work: Callable[[], None]) -> int:
     """Do the work and return the exit code; a user's mistake is one line on standard error."""
     _open_standard_error()
     try:
-        work()
+        with _notes_shown():
+            work()
     except typer.Exit as end:
         return int(end.exit_code)
     except _USAGE_ERROR as error:
@@ -141,6 +143,27 @@ def table(rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
         ]
         lines.append("  ".join(cells).rstrip() + "\n")
     return "".join(lines)
+
+
+class _Notes(logging.Handler):
+    """Shows what the package logs as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+@contextlib.contextmanager
+def _notes_shown() -> Iterator[None]:
+    """A block in which standard error shows what the package logs for information."""
+    logger, handler = logging.getLogger("crosshead"), _Notes(logging.INFO)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 class StopRequest:

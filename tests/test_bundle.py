@@ -22,8 +22,10 @@ from crosshead.bundle import (
     BundleScore,
     build_model,
     load_bundle,
+    outline_bundle,
     save_bundle,
     set_weights,
+    verify_bundle,
     weights_of,
 )
 from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
@@ -32,6 +34,7 @@ from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines import load
 
 STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
+SEALED = STORED.with_name("bundle-format-1-sealed")
 FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"}
 
 
@@ -39,6 +42,12 @@ FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tok
 def stored(tmp_path: Path) -> Path:
     """A copy of the stored bundle, to be damaged."""
     return Path(shutil.copytree(STORED, tmp_path / "bundle"))
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Path:
+    """A copy of a stored bundle with checksums, to be damaged."""
+    return Path(shutil.copytree(SEALED, tmp_path / "sealed"))
 
 
 SCORES = [BundleScore(metric="BLEU", value=38.125, signature="nrefs:1", test_set="validation")]
@@ -251,7 +260,10 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
         settings(model={"d_model": 64, "encoder_layers": 1, "decoder_layers": 1, "heads": 2}),
         r"tensor '.*' (is missing|has shape \[.*\], expected \[.*\])",
     ),
-    (settings(model={"d_model": 10**15, "heads": 1}), "tensor|no such model"),
+    (
+        settings(model={"d_model": 10**15, "heads": 1}),
+        r"model\.d_model: expected 65536 or less, found 1000000000000000; ",
+    ),
     (tensors(lambda weights: weights.pop("projection.weight", None) or weights.popitem()), "miss"),
     (tensors(lambda weights: weights.update(extra=torch.zeros(1))), "unexpected tensor 'extra'"),
     (
@@ -302,19 +314,101 @@ def test_a_file_cut_short_anywhere_or_changed_is_said_to_be_damaged(
             load_bundle(stored)
 
 
-def test_a_run_without_a_bundle_is_named_with_how_to_go_on(tmp_path: Path) -> None:
-    run = tmp_path / "my run"
-    (run / "checkpoints").mkdir(parents=True)
-    (run / "recipe.toml").touch()
-    with pytest.raises(BundleError, match="no bundle yet") as caught:
-        load_bundle(run)
-    assert str(caught.value).endswith(f"crosshead train --resume --out '{run}'")
+def scale_the_weights(directory: Path) -> None:
+    """Other weights of the same shapes, in a file that is whole, with a header of its own."""
+    bundle = load_bundle(directory)
+    with torch.no_grad():
+        for parameter in bundle.model.parameters():
+            parameter *= 1.5
+    save_bundle(directory, bundle, (directory / "README.md").read_text())
 
 
-def test_a_file_is_not_a_bundle(tmp_path: Path) -> None:
-    (tmp_path / "model.pt").write_bytes(pickle.dumps([1]))
-    with pytest.raises(BundleError, match=r"model\.pt: a file; expected the directory"):
-        load_bundle(tmp_path / "model.pt")
+LOADED = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"]
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_a_changed_file_is_named_by_its_checksum(name: str, sealed: Path) -> None:
+    whole = (sealed / name).read_bytes()
+    (sealed / name).write_bytes(whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:])
+    with pytest.raises(DamagedBundle, match=rf"^{sealed / name}: [^\n]*(SHA-256|checksum|JSON)"):
+        load_bundle(sealed)
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_a_file_of_another_version_of_the_bundle_is_named(name: str, sealed: Path) -> None:
+    other = Path(shutil.copytree(sealed, sealed.with_name("other")))
+    scale_the_weights(other)
+    (other / "tokenizer.json").write_text((other / "tokenizer.json").read_text() + " ")
+    (other / "tokenizer.model").write_bytes(b"another")
+    shutil.copyfile(other / name, sealed / name)
+    for read in (load_bundle, outline_bundle):
+        with pytest.raises(DamagedBundle, match=r"is not the one in config\.json: ") as caught:
+            read(sealed)
+        expected = "model.safetensors" if name == "config.json" else name
+        assert str(caught.value).startswith(f"{sealed / expected}: ")
+
+
+def test_an_edited_card_is_no_damage(sealed: Path) -> None:
+    (sealed / "README.md").write_text("# Mine\n")
+    assert load_bundle(sealed).config == load_bundle(SEALED).config
+    found = dict(verify_bundle(sealed))
+    assert "is not the one in config.json" in (found.pop("README.md") or "")
+    assert found == dict.fromkeys(LOADED)
+
+
+def test_who_edits_the_configuration_is_told_what_to_do(sealed: Path) -> None:
+    path = sealed / "config.json"
+    values = json.loads(path.read_text())
+    values["decode"]["beam"] = 2
+    path.write_text(json.dumps(values))
+    with pytest.raises(DamagedBundle, match="remove its key 'config_sha256'"):
+        load_bundle(sealed)
+    del values["config_sha256"]
+    path.write_text(json.dumps(values))
+    assert load_bundle(sealed).config.decode.beam == 2
+    assert dict(verify_bundle(sealed))["config.json"] == "holds no checksum of itself"
+
+
+def test_notes_are_logged_of_what_cannot_be_checked(
+    sealed: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "crosshead")
+    load_bundle(sealed)
+    outline_bundle(sealed)
+    assert caplog.messages == []
+    load_bundle(STORED)
+    assert [f"{STORED}: an older bundle" in line for line in caplog.messages] == [True]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [], {"model.safetensors": 1}, {"model.safetensors": {"sha256": "x", "bytes": 1}},
+        {"../../outside": {"sha256": "0" * 64, "bytes": 1}},
+        {"config.json": {"sha256": "0" * 64, "bytes": 1}},
+        {"tokenizer.json": {"sha256": "0" * 64, "bytes": 158}},
+        {"model.safetensors": {"sha256": "0" * 64, "bytes": 2**70}},
+    ],
+)  # fmt: skip
+def test_checksums_that_are_none_are_damage(files: object, stored: Path) -> None:
+    settings(files=files)(stored)
+    with pytest.raises(DamagedBundle):
+        load_bundle(stored)
+
+
+def test_a_bundle_is_outlined_without_its_numbers(sealed: Path) -> None:
+    whole, outline = load_bundle(sealed), outline_bundle(sealed)
+    assert outline.config == whole.config
+    assert {each.device.type for each in outline.model.parameters()} == {"meta"}
+    shapes = {name: each.shape for name, each in outline.model.named_parameters()}
+    assert shapes == {name: each.shape for name, each in whole.model.named_parameters()}
+    path = sealed / "model.safetensors"
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    outline_bundle(sealed)  # the numbers are not read
+    truncated(sealed)
+    with pytest.raises(DamagedBundle, match=r"model\.safetensors: its size is not the one"):
+        outline_bundle(sealed)
 
 
 def test_a_model_that_cannot_be_built_is_a_damaged_bundle(tmp_path: Path) -> None:
@@ -338,10 +432,10 @@ def test_a_model_is_built_and_its_weights_are_checked_once(monkeypatch: pytest.M
 
         monkeypatch.setattr(bundle_module, name, counted)
 
-    count("build_model")
-    count("check_weights")
+    count("build_without_memory")
+    count("check_described")
     model = load_bundle(STORED).model
-    assert calls == ["build_model", "check_weights"]
+    assert calls == ["build_without_memory", "check_described"]
     assert {each.device.type for each in (*model.parameters(), *model.buffers())} == {"cpu"}
 
 

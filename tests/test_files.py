@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from crosshead import files
-from crosshead.errors import BundleError, DamagedBundle, UserError
+from crosshead.errors import UserError
 from crosshead.files import (
     atomic_file,
     atomic_write,
     atomic_write_all,
     make_directory,
-    read_metadata,
     write_all,
 )
 
@@ -156,31 +155,3 @@ def test_a_file_that_takes_less_at_a_time_is_given_the_rest(tmp_path: Path) -> N
     with Sip(tmp_path / "file", "wb") as file:
         write_all(file, b"ten bytes.")
     assert (tmp_path / "file").read_bytes() == b"ten bytes."
-
-
-@pytest.mark.parametrize(
-    ("content", "found"),
-    [
-        (None, "missing"),
-        (b"{", r"not valid JSON \(line 1, column 2\)"),
-        (b"\xff", "not valid JSON"),
-        (b"[1]", "expected a JSON object, found list"),
-    ],
-)
-def test_metadata_that_are_none_are_damage(
-    tmp_path: Path, content: bytes | None, found: str
-) -> None:
-    path = tmp_path / "config.json"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(DamagedBundle, match=rf"config\.json: {found}; the bundle is damaged"):
-        read_metadata(path)
-
-
-def test_metadata_are_read_or_the_reason_is_given(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"a": [1]}')
-    assert read_metadata(tmp_path / "a.json") == {"a": [1]}
-    with pytest.raises(DamagedBundle, match="a directory, expected a file"):
-        read_metadata(tmp_path)
-    with pytest.raises(BundleError, match="cannot be read: Not a directory"):
-        read_metadata(tmp_path / "a.json" / "b.json")

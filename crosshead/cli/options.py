@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-BundleArgument = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A bundle's directory.")]
+BundleArgument = Annotated[
+    Path, typer.Argument(metavar="BUNDLE", help="A bundle: a directory, or a file made by `pack`.")
+]
 SourceOption = Annotated[Path, typer.Option(metavar="F", help="Source sentences (.gz too).")]
 ReferenceOption = Annotated[Path, typer.Option(metavar="F", help="A reference for each line.")]
 MetricsOption = Annotated[str, typer.Option(metavar="LIST", help="Of bleu, chrf, ter, by commas.")]

@@ -14,56 +14,83 @@ from crosshead.terminal import note, put, table
     epilog="\b\nExamples:\n"
     "  crosshead study list\n"
     "  crosshead study masks\n"
+    "  crosshead study extrapolation --minutes 3\n"
     "  crosshead study all --quick --out /tmp/studies"
 )
 def study(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A study, all of them, or list.")
+        str,
+        typer.Argument(metavar="NAME", help="The name of a study, all, or list (default: list)."),
     ] = "list",
     quick: Annotated[
-        bool, typer.Option("--quick", help="The same code at a size that takes seconds.")
+        bool,
+        typer.Option(
+            "--quick",
+            help="Run the same code at a size that takes seconds, to try it: its verdict says "
+            "nothing of the claim.",
+        ),
     ] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M",
+            help="Shorten the run to about this many minutes, all studies together: fewer "
+            "updates, training minutes or timing rounds (default: the full form). The times are "
+            "those of `study list`, so that a slower machine takes longer.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where NAME.md, .json and .png are written: studies, or studies/quick by default.",
+            help="Directory for NAME.md, .json and .png (default: studies; studies/quick with "
+            "--quick; studies/shortened with --minutes).",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Of all random choices.")] = 1,
+    seed: Annotated[
+        int,
+        typer.Option(
+            metavar="S",
+            min=0,
+            help="Random seed (default 1). The same seed gives the same numbers, but for times.",
+        ),
+    ] = 1,
     threads: ThreadsOption = None,
 ) -> None:
     """Run a claim about attention: what is expected, what is measured, and whether it holds.
 
     Each study quotes its claim, states before it runs where its quantities should be, and ends
     with a verdict computed from where they are; `all` ends with a table of verdicts. `list` (or no
-    name) says what there is.
+    name) says what there is and how long it takes.
     """
     from crosshead.devices import choose_threads
     from crosshead.files import make_directory
-    from crosshead.studies.conduct import conduct, findings, summary, write
-    from crosshead.studies.registry import STUDIES, chosen
+    from crosshead.studies.conduct import conduct, expectations, findings, listed, summary, write
+    from crosshead.studies.effort import FULL
+    from crosshead.studies.registry import STUDIES, chosen, effort_of
 
     if name == "list":
-        put(table([[each.name, each.title] for each in STUDIES.values()]))
+        put(table(listed(STUDIES.values()).rows))
         return
     studies = chosen(name)
-    # What was made in hours is not replaced by what takes seconds.
-    out = out or (Path("studies") / "quick" if quick else Path("studies"))
+    effort = effort_of(studies, quick=quick, minutes=minutes)
+    # What was made in hours is not replaced by what takes seconds or minutes.
+    out = out or Path("studies") / ("" if effort == FULL else effort.folder)
     make_directory(out)  # before anything takes minutes
     if threads is not None:
         choose_threads(threads)
     records = []
     for number, each in enumerate(studies):
         put(f"{chr(10) if number else ''}{each.title}\n\n  “{each.claim}”\n  {each.source}\n\n")
-        put("Expected:\n" + "".join(f"- {band.name}: {band}. {band.why}\n" for band in each.bands))
-        record = conduct(each, quick=quick, seed=seed, say=note)
+        put("Expected:\n" + "".join(f"- {line}\n" for line in expectations(each)))
+        if effort.caveat:
+            put(f"\nThis is the {effort.caveat}.\n")
+        record = conduct(each, effort=effort, seed=seed, say=note)
         for found in (*record.result.tables, findings(record)):
             put(f"\n{found.title}:\n{table(found.rows)}")
         records.append(record)
         # Among several, what was missed stands in the tables alone.
-        said = record.verdict if len(studies) == 1 else record.verdict.word
-        put(f"\nVerdict: {said}.\n")
+        put(f"\nVerdict: {record.said(brief=len(studies) > 1)}.\n")
         written = write(record, out, note)
         put(f"Written: {', '.join(map(str, written))}\n")
     if len(records) > 1:

@@ -30,7 +30,8 @@ from crosshead.data.symbols import (
     write_metadata,
 )
 from crosshead.errors import DamagedBundle
-from crosshead.files import atomic_write, open_stored
+from crosshead.files import atomic_write
+from crosshead.stored import read_stored
 from crosshead.vocabulary import UNK
 
 SPACE = "\u2581"
@@ -145,17 +146,21 @@ class SubwordTokenizer(SpelledInBytes):
         `ValueError` where the metadata are not those of a tokenizer.
         """
         path = directory / f"{stem}.model"
-        with open_stored(path) as file:
-            model = file.read()
+        model = read_stored(path)
         if hashlib.sha256(model).hexdigest() != metadata.get("model_sha256"):
             raise DamagedBundle(path, f"its SHA-256 is not the one in {stem}.json")
         sampling = metadata.get("sampling")
+        special = string_list(metadata, "special")
         if not isinstance(sampling, float) or not 0 <= sampling < 1:
             raise ValueError("'sampling' is not a number from 0 to below 1")
         try:
-            return cls(model, string_list(metadata, "special"), sampling)
+            found = cls(model, special, sampling)
         except RuntimeError:
             raise DamagedBundle(path, "no SentencePiece model") from None
+        first = found.pieces(range(min(len(CONTROL), found.vocab_size)))
+        if first != list(CONTROL):
+            raise DamagedBundle(path, f"its first pieces are {first}, expected {list(CONTROL)}")
+        return found
 
     def _spelling(self, index: int) -> bytes:
         """The bytes of text that an id stands for."""

@@ -16,10 +16,14 @@ import numpy as np
 
 from crosshead.errors import ConfigError, DataError
 from crosshead.files import atomic_write
+from crosshead.stored import LARGEST_METADATA
 from crosshead.vocabulary import UNK
 
 CONTROL = ("<pad>", "<s>", "</s>", "<unk>")
 """The names of ids 0 to 3; only `<unk>` is ever part of decoded text."""
+
+MOST_SPECIAL, MOST_SPECIAL_CHARACTERS = 10_000, 200_000
+"""Pieces that are never split, and their characters."""
 
 
 class GapError(DataError):
@@ -264,8 +268,13 @@ def to_utf8(text: str) -> bytes:
 
 def write_metadata(directory: Path, stem: str, metadata: dict[str, Any]) -> None:
     """Write `directory/stem.json`, the file from which a tokenizer is loaded."""
-    text = json.dumps(metadata, ensure_ascii=True, indent=1)
-    atomic_write(directory / f"{stem}.json", (text + "\n").encode())
+    data = (json.dumps(metadata, ensure_ascii=True, indent=1) + "\n").encode()
+    if len(data) > LARGEST_METADATA:  # it could not be read again
+        raise ConfigError(
+            f"a vocabulary of {len(data):,} bytes in {stem}.json, expected at most "
+            f"{LARGEST_METADATA:,}; choose a smaller tokenizer.vocab_size"
+        )
+    atomic_write(directory / f"{stem}.json", data)
 
 
 def string_list(metadata: dict[str, Any], key: str) -> list[str]:
@@ -273,7 +282,19 @@ def string_list(metadata: dict[str, Any], key: str) -> list[str]:
     found = metadata.get(key)
     if not isinstance(found, list) or not all(isinstance(piece, str) for piece in found):
         raise ValueError(f"{key!r} is not a list of strings")
+    if key == "special":
+        check_special(found)
     return found
+
+
+def check_special(special: Sequence[str]) -> None:
+    """Raise `ValueError` where there are more special pieces than a pattern can look for."""
+    size = sum(map(len, special))
+    if len(special) > MOST_SPECIAL or size > MOST_SPECIAL_CHARACTERS:
+        raise ValueError(
+            f"{len(special):,} special pieces of {size:,} characters, expected at most "
+            f"{MOST_SPECIAL:,} of {MOST_SPECIAL_CHARACTERS:,} in all"
+        )
 
 
 def fill(parts: Sequence[str], found: Sequence[int], decode: Callable[[Sequence[int]], str]) -> str:

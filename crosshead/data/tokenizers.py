@@ -19,9 +19,10 @@ from crosshead.data.symbols import (
     ByteTokenizer,
     CharacterTokenizer,
     WordTokenizer,
+    check_special,
 )
 from crosshead.errors import DamagedBundle
-from crosshead.files import read_metadata
+from crosshead.stored import read_metadata
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 __all__ = [
@@ -74,6 +75,8 @@ class TokenizerConfig(Config):
     @field_validator("special")
     @classmethod
     def _special_pieces(cls, special: list[str]) -> list[str]:
+        check_special(special)
+        seen: set[str] = set()
         for piece in special:
             if not piece or any(character.isspace() for character in piece):
                 raise ValueError(f"{piece!r} is empty or has white space in it")
@@ -83,8 +86,9 @@ class TokenizerConfig(Config):
                 raise ValueError(f"{piece!a} holds a lone surrogate, which is not text")
             if piece in CONTROL or piece in _BYTE_PIECES:
                 raise ValueError(f"{piece!r} is the name of a piece that every tokenizer has")
-            if special.count(piece) > 1:
+            if piece in seen:
                 raise ValueError(f"{piece!r} is given twice")
+            seen.add(piece)
         return special
 
     @model_validator(mode="after")

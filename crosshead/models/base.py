@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from crosshead.attention.dropout import check_share
 from crosshead.config import Config
+from crosshead.limits import MOST_WIDTH
 from crosshead.vocabulary import BOS
 
 
@@ -49,7 +50,7 @@ class ModelConfig(Config, ABC):
     """Keys that an architecture cannot have, or not set to anything but the default, and why."""
 
     architecture: str
-    d_model: int = Field(512, ge=1)
+    d_model: int = Field(512, ge=1, le=MOST_WIDTH)
     dropout: float = Field(0.1, ge=0, lt=1)
 
     @field_validator("dropout", "activation_dropout", "attention_dropout", check_fields=False)

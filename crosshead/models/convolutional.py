@@ -40,6 +40,7 @@ from crosshead.layers.embeddings import (
     embedding_weight,
     for_both_sides,
 )
+from crosshead.limits import MOST_KERNEL, MOST_LAYERS, MOST_POSITIONS
 from crosshead.models.base import ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.memory import SentenceMemory
 from crosshead.vocabulary import PAD
@@ -55,12 +56,12 @@ class ConvolutionalConfig(ModelConfig):
     """The shape of a ConvS2S; the defaults are those for WMT'16 English-Romanian (section 5.1)."""
 
     architecture: Literal["convolutional"] = "convolutional"
-    encoder_layers: int = Field(20, ge=1)
-    decoder_layers: int = Field(20, ge=1)
+    encoder_layers: int = Field(20, ge=1, le=MOST_LAYERS)
+    decoder_layers: int = Field(20, ge=1, le=MOST_LAYERS)
     # Positions in a window. The encoder's are centred, so it is odd.
-    kernel: int = Field(3, ge=1)
+    kernel: int = Field(3, ge=1, le=MOST_KERNEL)
     # The number of learned positions, of source and target each.
-    max_length: int = Field(1024, ge=1)
+    max_length: int = Field(1024, ge=1, le=MOST_POSITIONS)
     # How a decoder state is scored against a source position; the paper has the dot product.
     score: Literal["dot", "additive"] = "dot"
     # Which of source embedding, target embedding and output projection are one matrix: all, the

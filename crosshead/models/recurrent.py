@@ -28,6 +28,7 @@ from crosshead.layers.recurrent_decoder import (
     glorot,
 )
 from crosshead.layers.source_attention import LocalWindow, SourceAttention
+from crosshead.limits import MOST_LAYERS, MOST_POSITIONS
 from crosshead.models.base import ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.memory import SentenceMemory
 from crosshead.vocabulary import PAD
@@ -55,8 +56,8 @@ class RecurrentConfig(ModelConfig):
 
     architecture: Literal["recurrent"] = "recurrent"
     cell: Cell = "lstm"
-    encoder_layers: int = Field(2, ge=1)
-    decoder_layers: int = Field(2, ge=1)
+    encoder_layers: int = Field(2, ge=1, le=MOST_LAYERS)
+    decoder_layers: int = Field(2, ge=1, le=MOST_LAYERS)
     # Half of each encoder layer's units read the source backwards.
     bidirectional: bool = True
     # How the decoder sees the source. Without attention: each layer's final state, of an LSTM
@@ -65,10 +66,10 @@ class RecurrentConfig(ModelConfig):
     # Each step also reads what the step before said (Luong 2015, section 3.3).
     input_feeding: bool = False
     # Positions to either side of the one predicted at which luong-local looks: by default 10.
-    radius: int | None = Field(None, ge=1)
+    radius: int | None = Field(None, ge=1, le=MOST_POSITIONS)
     # The number of source positions that luong-location knows, by default 1024; for the others
     # sources have no end, and what is written has none for any.
-    max_length: int | None = Field(None, ge=1)
+    max_length: int | None = Field(None, ge=1, le=MOST_POSITIONS)
     # The source is read from its end (Sutskever 2014, section 3.3).
     reverse_source: bool = False
     # Which of source embedding, target embedding and output projection are one matrix: all, the

@@ -24,6 +24,7 @@ from crosshead.attention.scores import (
 from crosshead.layers.addnorm import ADD_NORM, AddNorm
 from crosshead.layers.embeddings import LearnedPositions
 from crosshead.layers.feedforward import FeedForward
+from crosshead.limits import MOST_HEADS, MOST_INNER, MOST_POSITIONS, MOST_WIDTH
 from crosshead.models.base import ModelConfig
 
 Positions = Literal[
@@ -49,18 +50,18 @@ class StackConfig(ModelConfig):
         "cross-attention can have no window; `pattern` is of self-attention",
     }
 
-    d_ff: int = Field(2048, ge=1)
-    heads: int = Field(8, ge=1)
+    d_ff: int = Field(2048, ge=1, le=MOST_INNER)
+    heads: int = Field(8, ge=1, le=MOST_HEADS)
     # Of keys and values, where neighbouring heads share them: 1 is multi-query attention.
-    kv_heads: int | None = Field(None, ge=1)
+    kv_heads: int | None = Field(None, ge=1, le=MOST_HEADS)
     # Width of a head's queries and keys, and of its values: by default d_model / heads.
-    d_key: int | None = Field(None, ge=1)
-    d_value: int | None = Field(None, ge=1)
+    d_key: int | None = Field(None, ge=1, le=MOST_WIDTH)
+    d_value: int | None = Field(None, ge=1, le=MOST_WIDTH)
     # Of attention weights, and of the feed-forward network's inner activations: not in the paper.
     attention_dropout: float = Field(0.0, ge=0, lt=1)
     activation_dropout: float = Field(0.0, ge=0, lt=1)
     norm: Literal["post", "pre"] = "post"
-    norm_eps: float = Field(1e-5, gt=0)
+    norm_eps: float = Field(1e-5, gt=0, le=1)
     activation: Activation = "relu"
     # How a query is scored against a key, in all attention.
     score: Literal["scaled-dot", "dot", "additive", "concat", "general", "cosine"] = "scaled-dot"
@@ -69,15 +70,15 @@ class StackConfig(ModelConfig):
     # with parameters of its own.
     positions: Positions = "sinusoidal"
     # The number of learned positions, by default 1024; the others have no end, and take none.
-    max_length: int | None = Field(None, ge=1)
+    max_length: int | None = Field(None, ge=1, le=MOST_POSITIONS)
     # Whom a position may attend to in self-attention, the same for all heads: everyone, `radius`
     # neighbours on each side, `dilation` apart, or as in Child et al. 2019, their strided or fixed
     # attention with both parts merged (section 5.1), l = `stride` and c = `columns`.
     pattern: Literal["full", "window", "dilated", "strided", "fixed"] = "full"
-    radius: int | None = Field(None, ge=1)
-    dilation: int | None = Field(None, ge=1)
-    stride: int | None = Field(None, ge=1)
-    columns: int | None = Field(None, ge=1)
+    radius: int | None = Field(None, ge=1, le=MOST_POSITIONS)
+    dilation: int | None = Field(None, ge=1, le=MOST_POSITIONS)
+    stride: int | None = Field(None, ge=1, le=MOST_POSITIONS)
+    columns: int | None = Field(None, ge=1, le=MOST_POSITIONS)
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:

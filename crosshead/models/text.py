@@ -9,6 +9,7 @@ from torch import nn
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import Encoder, EncoderLayer
+from crosshead.limits import MOST_LAYERS
 from crosshead.models.base import Model, Numbers, Shape, Task
 from crosshead.models.stack import (
     Activation,
@@ -27,7 +28,7 @@ class TextStackConfig(StackConfig):
 
     task: ClassVar[Task] = "language"
 
-    layers: int = Field(6, ge=1)
+    layers: int = Field(6, ge=1, le=MOST_LAYERS)
     norm: Literal["post", "pre"] = "pre"
     activation: Activation = "gelu"
     # Whether the embeddings and the output projection are one matrix: that saves weights where the

@@ -15,6 +15,7 @@ from crosshead.attention.masks import present
 from crosshead.layers.decoder import Decoder, DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
 from crosshead.layers.encoder import Encoder, EncoderLayer
+from crosshead.limits import MOST_LAYERS
 from crosshead.models.base import Numbers, SequenceModel, Shape
 from crosshead.models.memory import SentenceMemory
 from crosshead.models.stack import (
@@ -38,8 +39,8 @@ class TransformerConfig(StackConfig):
     """The shape of a Transformer; the defaults are `base` of Vaswani et al. 2017, Table 3."""
 
     architecture: Literal["transformer"] = "transformer"
-    encoder_layers: int = Field(6, ge=1)
-    decoder_layers: int = Field(6, ge=1)
+    encoder_layers: int = Field(6, ge=1, le=MOST_LAYERS)
+    decoder_layers: int = Field(6, ge=1, le=MOST_LAYERS)
     # Which of source embedding, target embedding and output projection are one matrix: all
     # (section 3.4), the last two, or none of them.
     tie: Literal["three-way", "two-way", "none"] = "three-way"

@@ -11,6 +11,7 @@ from torch import Tensor
 from crosshead.attention.cache import Cache, Memory
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import TransformerXLScore
+from crosshead.limits import MOST_POSITIONS
 from crosshead.models.base import Numbers, RememberingModel, Shape
 from crosshead.models.language import LanguageModel, select
 from crosshead.models.stack import Parts, attention_of, branch_gain
@@ -38,9 +39,9 @@ class TransformerXLConfig(TextStackConfig):
     # What is near is not what is near in a segment.
     pattern: Literal["full"] = "full"
     # Positions that are computed, and learned from, together.
-    segment: int = Field(128, ge=1)
+    segment: int = Field(128, ge=1, le=MOST_POSITIONS)
     # Positions before a segment that its own may attend to; nothing is learned from them.
-    memory: int = Field(128, ge=0)
+    memory: int = Field(128, ge=0, le=MOST_POSITIONS)
 
     def shape(self) -> str:
         """Its layers and widths, its segments and its memory, in a clause."""

@@ -21,6 +21,7 @@ from crosshead.files import atomic_write, make_directory
 from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines import Translator, load_as
+from crosshead.studies.effort import Effort
 from crosshead.studies.lexicon import VOCABULARY, as_text, sentences, translated
 from crosshead.studies.sources import THIS_CODE
 from crosshead.studies.study import Say
@@ -36,7 +37,11 @@ RUNS = Path("runs") / "studies"
 has trained another need not."""
 
 MINUTES = 10
-"""That each run is trained for, with one thread."""
+"""The minutes of training of each run in the full form, with one thread."""
+
+MEANINGFUL = 5.0
+"""BLEU below which nothing is compared: texts of random words come to a few tenths, and between two
+models that have learned so little a difference is chance."""
 
 TRAIN, VALID, TEST = "train", "val", "test_2016_flickr"
 SOURCE, TARGET = "en", "de"
@@ -99,8 +104,11 @@ _TRAIN = {
 `auto` is what it measures in that moment. Validation counts as training time, so it is rare."""
 
 
-def multi30k(say: Say) -> Corpus | None:
-    """Captions, where they are: where `data get` puts them, or in $CROSSHEAD_DATA/multi30k/raw."""
+def multi30k(effort: Effort, say: Say) -> Corpus | None:
+    """Captions, where they are: where `data get` puts them, or in $CROSSHEAD_DATA/multi30k/raw.
+
+    The effort sets the minutes of training; runs of other minutes are kept apart.
+    """
     named = os.environ.get("CROSSHEAD_DATA")
     text = Path(named) / "multi30k" / "raw" if named else _DOWNLOADED
     if not (text / f"{TRAIN}.{SOURCE}").is_file():
@@ -110,13 +118,15 @@ def multi30k(say: Say) -> Corpus | None:
             "names a folder with multi30k/raw"
         )
         return None
+    minutes = max(0.1, round(MINUTES * effort.share, 1))
     say(
-        f"captions of {text}: {MINUTES} minutes a run, {torch.get_num_threads()} side by side; "
+        f"captions of {text}: {minutes:g} minutes a run, {torch.get_num_threads()} side by side; "
         f"runs that end are kept in {RUNS}, and those cut off go on"
     )
-    budget = {"max_minutes": MINUTES}
-    title = f"captions, {MINUTES} minutes of training"
-    return Corpus(title, text, RUNS / "multi30k", False, 4000, {"vocab_size": 4000}, budget)
+    budget = {"max_minutes": minutes}
+    title = f"captions, {minutes:g} minutes of training"
+    runs = RUNS / ("multi30k" if effort.full else f"multi30k-{minutes:g}-minutes")
+    return Corpus(title, text, runs, False, 4000, {"vocab_size": 4000}, budget)
 
 
 def made_up(directory: Path, seed: int) -> Corpus:

@@ -2,15 +2,25 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import partial
 
 from crosshead.bundle import build_without_memory
+from crosshead.models.convolutional import ConvolutionalConfig
+from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig
+from crosshead.models.transformer import TransformerConfig
 from crosshead.studies.fitting import size
+
+PLAIN, BAHDANAU, LUONG = "LSTM without attention", "LSTM, Bahdanau", "LSTM, Luong"
+CONVOLUTIONAL, TRANSFORMER = "ConvS2S", "Transformer"
+
+POSITIONS = 260
+"""Of ConvS2S: for sentences of 256 tokens, the longest that are trained on, and their ends."""
 
 WITHIN = 0.02
 """By what share of its size a model may differ from another that counts as equally large."""
 
-WIDTHS = range(16, 1025, 2)
+WIDTHS = range(16, 2049, 2)
 """Even ones: half of a bidirectional layer reads backwards."""
 
 
@@ -36,3 +46,38 @@ def as_large(shape: Callable[[int], AnyConfig], vocabulary: int, wanted: int) ->
             f"no width gives {wanted:,} weights within {WITHIN:.0%}: {best} gives {count(best):,}"
         )
     return shape(best)
+
+
+def shapes(reference: TransformerConfig, vocabulary: int) -> dict[str, AnyConfig]:
+    """Return a Transformer, and the other architectures with as many weights as it has.
+
+    The recurrent ones have one layer a side, as Bahdanau's, and differ in how the decoder sees the
+    source alone; ConvS2S has as many layers as the Transformer.
+    """
+    wanted, dropout = weights(reference, vocabulary), reference.dropout
+    found: dict[str, AnyConfig] = {}
+    for name, attention in ((PLAIN, "none"), (BAHDANAU, "bahdanau"), (LUONG, "luong-general")):
+        found[name] = as_large(partial(recurrent, attention, dropout), vocabulary, wanted)
+    of_layers = partial(convolutional, reference.encoder_layers, dropout)
+    found[CONVOLUTIONAL] = as_large(of_layers, vocabulary, wanted)
+    return {**found, TRANSFORMER: reference}
+
+
+def recurrent(attention: str, dropout: float, d_model: int) -> RecurrentConfig:
+    """Return an LSTM encoder-decoder of one layer a side."""
+    return RecurrentConfig.model_validate(
+        {
+            "d_model": d_model, "encoder_layers": 1, "decoder_layers": 1, "attention": attention,
+            "dropout": dropout,
+        }
+    )  # fmt: skip
+
+
+def convolutional(layers: int, dropout: float, d_model: int) -> ConvolutionalConfig:
+    """Return ConvS2S with as many layers on either side."""
+    return ConvolutionalConfig.model_validate(
+        {
+            "d_model": d_model, "encoder_layers": layers, "decoder_layers": layers,
+            "dropout": dropout, "max_length": POSITIONS,
+        }
+    )  # fmt: skip

@@ -7,6 +7,7 @@ index is asked for its letter.
 
 import math
 import multiprocessing
+import statistics
 import subprocess
 import sys
 import time
@@ -21,9 +22,21 @@ from torch import Generator
 from crosshead.data.batching import Batch
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
+from crosshead.studies.effort import Effort, seeds_of
 from crosshead.studies.exponents import exponents
 from crosshead.studies.fitting import FIRST, accuracy, drawn_from, updates
-from crosshead.studies.study import Band, Result, Say, Study, Table, number
+from crosshead.studies.study import (
+    Band,
+    Result,
+    Say,
+    Study,
+    Table,
+    Unmeasured,
+    Value,
+    after_training,
+    number,
+)
+from crosshead.studies.times import TIMES
 from crosshead.training.memory import peak_memory
 from crosshead.vocabulary import PAD
 
@@ -74,6 +87,12 @@ TIME = "{}: power of the length by which time grows"
 MEMORY = "{}: power of the length by which memory grows"
 COPIED = "{}: share copied across the longest filler"
 
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+"""The positions at which time and memory are measured; shortened forms leave out the longest."""
+
+LEARNED = 0.8
+"""The share copied from which on the task counts as learned."""
+
 _GUESSED = "No path leads that far: a guess among 4, of 128 asked."
 
 BANDS = (
@@ -98,19 +117,36 @@ BANDS = (
 )  # fmt: skip
 
 
-def run(quick: bool, seed: int, say: Say) -> Result:
+def run(effort: Effort, seed: int, say: Say) -> Result:
     """Time and memory by length, then copying."""
-    lengths = (512, 1024) if quick else (1024, 2048, 4096, 8192, 16384)
-    measured, table, curves = _grown(lengths, rounds=1 if quick else 3, say=say)
-    filler, most = (64, 2) if quick else (4096, 300)
-    copied = {name: learn(name, filler, most, seed, say) for name in COPIERS}
-    rows = [["model", "layers", "reach of one", "copied"]]
-    for name, share in copied.items():
+    lengths = (512, 1024) if effort.quick else LENGTHS[: effort.amount(2, len(LENGTHS))]
+    measured, table, curves = _grown(lengths, rounds=effort.amount(1, 3), say=say)
+    filler, most = 64 if effort.quick else 4096, effort.amount(2, 300)
+    copied = {
+        name: [learn(name, filler, most, each, say) for each in seeds_of(effort, seed)]
+        for name in COPIERS
+    }
+    rows = [["model", "layers", "reach of one", "copied by seed"]]
+    for name, shares in copied.items():
         shape = COPIERS[name](filler)
-        rows.append([name, str(shape.layers), _reach(shape), f"{share:.1%}"])
-        measured[COPIED.format(name)] = share
-    tables = [table, Table(f"Copying across {filler:,} positions", rows)]
+        shown = ", ".join(f"{share:.1%}" for share in shares)
+        rows.append([name, str(shape.layers), _reach(shape), shown])
+    measured |= copies({name: statistics.mean(each) for name, each in copied.items()}, effort)
+    tables = [table, Table(f"Copying across {filler:,} positions after {most} updates", rows)]
     return Result(measured, tables, partial(draw, curves))
+
+
+def copies(means: Mapping[str, float], effort: Effort) -> dict[str, Value]:
+    """Return the shares copied, by the names of their bands.
+
+    Guessing tells something of a short reach where attention to all has learned the task.
+    """
+    found = {COPIED.format(name): after_training(effort, mean) for name, mean in means.items()}
+    if not effort.quick and means[FULL] < LEARNED:
+        for name in (SHORT, FEW):
+            why = f"attention to all copied only {means[FULL]:.0%} either"
+            found[COPIED.format(name)] = Unmeasured(why)
+    return found
 
 
 def build(shape: Shape) -> Model:
@@ -173,11 +209,11 @@ def answer(cases: Sequence[tuple[str, int]], rounds: int, threads: int) -> None:
 
 def _grown(
     lengths: tuple[int, ...], rounds: int, say: Say
-) -> tuple[dict[str, float], Table, dict[str, dict[int, Taken]]]:
+) -> tuple[dict[str, Value], Table, dict[str, dict[int, Taken]]]:
     """The powers by pattern; what was taken as a table, and by length."""
     # Of all pairs 16,384 positions would take gigabytes.
     cases = [(p, n) for p in PATTERNS for n in lengths if p != FULL or n <= 8192]
-    measured: dict[str, float] = {}
+    measured: dict[str, Value] = {}
     curves: dict[str, dict[int, Taken]] = {pattern: {} for pattern in PATTERNS}
     for (pattern, n), each in zip(cases, alone(cases, rounds), strict=True):
         curves[pattern][n] = each
@@ -187,7 +223,9 @@ def _grown(
         sizes = [[n] for n in found]
         [seconds] = exponents(sizes, [each.seconds for each in found.values()])
         [memory] = exponents(sizes, [max(each.bytes, 1) for each in found.values()])
-        measured |= {TIME.format(pattern): seconds.value, MEMORY.format(pattern): memory.value}
+        for name, power in ((TIME, seconds), (MEMORY, memory)):
+            few = Unmeasured(f"{len(sizes)} lengths are too few for a power")
+            measured[name.format(pattern)] = power.value if len(sizes) > 2 else few
         for n, each in found.items():
             rows.append([pattern, f"{n:,}", number(each.seconds), f"{each.bytes / 2**20:,.1f}"])
         rows.append([pattern, "power", str(seconds), str(memory)])
@@ -263,4 +301,5 @@ LONG = Study(
     "al. 2019",
     BANDS,
     run,
+    TIMES["long"],
 )

@@ -1,77 +1,206 @@
-"""Training speed by sequence length: recurrent, step after step, and the Transformer, at once."""
+"""Time of recurrence and attention by width, batch and length: layers alone, and whole models.
 
-import statistics
-import time
+A layer alone is an encoder layer whose feed-forward network is twice as wide as the model, beside
+an LSTM of the same width: both have 8 d^2 weights. A whole model is a Transformer of two layers a
+side, beside an LSTM encoder-decoder with Luong's attention and as many weights. Each is measured
+forwards, and forwards and backwards; no optimiser takes part, which costs both the same.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor, nn
 
+from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.bundle import build_model
 from crosshead.data.batching import Batch, collate
 from crosshead.devices import choose_device
+from crosshead.layers.layer_types import Recurrent
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
+from crosshead.studies.effort import Effort
 from crosshead.studies.equal import as_large, weights
-from crosshead.studies.fitting import FIRST
-from crosshead.studies.study import Band, Result, Say, Study, Table, number
-from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import TrainConfig
+from crosshead.studies.fitting import FIRST, Stack
+from crosshead.studies.study import Band, Reported, Result, Say, Study, Table, Unmeasured, Value
+from crosshead.studies.times import TIMES
+from crosshead.studies.turns import Ratio, in_turns, name_powers, ratio
 from crosshead.training.updater import batch_loss
 
-VOCABULARY = 1000
-TRANSFORMER, RECURRENT = "Transformer", "LSTM, Luong's attention"
+VOCABULARY, HEADS = 1000, 4
+ATTENTION, RECURRENCE = "attention", "recurrence"
+LAYER, MODEL = "layer alone", "whole model"
+FORWARD, TRAINING = "forwards", "forwards and backwards"
 
 
-class Size(NamedTuple):
-    """How much is measured: lengths, tokens of a batch, rounds and the least seconds of each."""
+class Grid(NamedTuple):
+    """The sizes that are measured, and how often."""
 
-    d_model: int
+    widths: tuple[int, ...]
+    batches: tuple[int, ...]
     lengths: tuple[int, ...]
-    tokens: int
     rounds: int
     seconds: float
 
 
-FULL = Size(256, (16, 32, 64, 128, 256, 512), 4096, 7, 1.0)
-QUICK = Size(32, (8, 32), 64, 2, 0.0)
+class Case(NamedTuple):
+    """One comparison."""
 
-ALONE = "one sentence of the longest: Transformer over recurrent"
-GROWTH = "one sentence: that ratio at the longest over the same at the shortest"
-BATCHED = "a full batch of the longest: Transformer over recurrent"
-SAME = "a full batch: the recurrent model's speed at the longest over that at the shortest"
+    level: str
+    width: int
+    sentences: int
+    length: int
+    direction: str
+
+
+Ratios = Mapping[Case, Ratio]
+"""The recurrence's time over that of attention."""
+
+FULL = Grid((256, 512, 1024), (1, 4, 16), (16, 64, 256), 5, 0.3)
+QUICK = Grid((32, 64), (1, 2), (4, 8), 2, 0.0)
+
+
+def _case(level: str, width: int, sentences: int) -> Case:
+    return Case(level, width, sentences, FULL.lengths[-1], TRAINING)
+
+
+ONE = "layer alone, width {}, one sentence of 256: time of recurrence over that of attention"
+SIXTEEN = "layer alone, width 512, 16 sentences of 256: that ratio"
+GROWTH = "layer alone, width 512, one sentence: that ratio at 256 tokens over the same at 16"
+WHOLE = "whole model, width {}, one sentence of 256: time of recurrence over that of attention"
 
 BANDS = (
     Band(
-        ALONE, 2, float("inf"),
-        "All positions of a layer are one product; of a recurrence each is a product of one row, "
-        "which reads all weights to use them once.",
+        ONE.format(512), 2, 10,
+        "Half of an LSTM's products, those that read states, are of one row: two operations for "
+        "each 4 bytes of weights that are read. Where a core reads 30 to 50 GB/s that is a quarter "
+        "to an eighth of the speed of large products, so that the ratio is 2.5 to 4.5; what each "
+        "of 256 steps costs besides adds to that, up to twice as much.",
     ),
     Band(
-        GROWTH, 2, float("inf"),
-        "What is sequential grows with the length: this ratio is what an update costs besides, "
-        "taken out, since both models pay that.",
+        ONE.format(1024), 2.5, 15,
+        "As above, but the 16 MiB that each step reads leave the caches of a core.",
     ),
     Band(
-        BATCHED, 1, float("inf"),
-        "Eight sentences of 512 fill a batch, and a product of eight rows is slower than one of "
-        "4,096. But without many cores attention's n^2 d operations count: no more is claimed.",
+        SIXTEEN, 1, 4,
+        "Sixteen rows share each weight that is read, and a product of sixteen rows reaches a "
+        "half to all of the speed of large ones; attention's n^2 d operations are a quarter more.",
     ),
     Band(
-        SAME, 0, 0.8,
-        "As many operations, in 32 times as many steps: \"memory constraints limit batching "
-        "across examples\" (section 1).",
+        GROWTH, 1.3, 6,
+        "At 16 tokens the products of attention have few rows themselves, at about half of their "
+        "full speed, and calls cost both the same.",
+    ),
+    Band(
+        WHOLE.format(512), 1.5, 6,
+        "As layers alone, but both models pay alike for embeddings, the output projection and "
+        "attention to the source: about half of the work. On another machine of two cores 2.4 was "
+        "found.",
     ),
 )  # fmt: skip
+
+REPORTED = (
+    Reported(
+        ONE.format(256),
+        "The weights of a layer, 2 MiB, about fill the cache of a core: on either side of it other "
+        "ratios follow.",
+    ),
+    Reported(WHOLE.format(256), "An earlier form of this study found 1.02 here, with optimiser."),
+    Reported(WHOLE.format(1024), "No source and no estimate has a number for this."),
+)
+
+WANTED = {
+    **{ONE.format(width): _case(LAYER, width, 1) for width in FULL.widths},
+    **{WHOLE.format(width): _case(MODEL, width, 1) for width in FULL.widths},
+    SIXTEEN: _case(LAYER, 512, 16),
+}
+
+
+def run(effort: Effort, seed: int, say: Say) -> Result:
+    """Measure both kinds in turns, round after round, at each size."""
+    how = grid(effort)
+    device, generator = choose_device("auto"), Generator().manual_seed(seed)
+    found: dict[Case, Ratio] = {}
+    rows = [["what", "width", "sentences x tokens", "direction", ATTENTION, RECURRENCE, "ratio"]]
+    for level, width in product((LAYER, MODEL), how.widths):
+        pair = PAIRS[level](width, device)
+        for sentences, length in product(how.batches, how.lengths):
+            given = GIVEN[level](sentences, length, width, generator, device)
+            for direction in (FORWARD, TRAINING):
+                calls = {name: partial(each, given, direction) for name, each in pair.items()}
+                times = in_turns(calls, how.rounds, how.seconds)
+                case = Case(level, width, sentences, length, direction)
+                found[case] = ratio(times[RECURRENCE], times[ATTENTION])
+                shown = (f"{1000 * min(each):.3g} ms" for each in times.values())
+                where = f"{sentences} x {length}"
+                rows.append([level, f"{width}", where, direction, *shown, str(found[case])])
+        say(f"{level}, width {width}: {found[case]} at {rows[-1][2]} tokens, {TRAINING}")
+    begins = beginnings(found, how)
+    where = f"{device}, {torch.get_num_threads()} threads, {how.rounds} rounds"
+    return Result(
+        measured(found),
+        [
+            beginnings_table(begins, how),
+            Table(f"Least times, and ratios with their range over rounds, on {where}", rows),
+        ],
+        partial(draw, found, how),
+        "" if effort.quick else conclusion(begins, how),
+    )
+
+
+def grid(effort: Effort) -> Grid:
+    """Return the sizes that fit the effort: large batches take most of the time, and go first."""
+    if effort.quick:
+        return QUICK
+    return FULL._replace(
+        batches=FULL.batches[: effort.amount(1, len(FULL.batches))],
+        rounds=effort.amount(2, FULL.rounds),
+        seconds=FULL.seconds * effort.share,
+    )
+
+
+Run = Callable[[Any, str], None]
+"""Compute in a direction what is given."""
+
+
+def _layers(width: int, device: torch.device) -> dict[str, Run]:
+    """The two kinds of layers; both have 8 d^2 weights."""
+    layers = layer_pair(width)
+    return {name: partial(run_layer, layer.to(device)) for name, layer in layers.items()}
+
+
+def layer_pair(width: int) -> dict[str, nn.Module]:
+    """Return an encoder layer and an LSTM with as many weights, but for norms and biases."""
+    attention = partial(
+        MultiHeadAttention, width, HEADS, d_key=width // HEADS, d_value=width // HEADS
+    )
+    return {ATTENTION: Stack(1, attention, 2 * width), RECURRENCE: Recurrent(width, nn.LSTM)}
+
+
+def _models(width: int, device: torch.device) -> dict[str, Run]:
+    """Two models with as many weights."""
+    shapes = shapes_of(width)
+    built = {name: build_model(shape, VOCABULARY, VOCABULARY) for name, shape in shapes.items()}
+    return {name: partial(run_model, model.to(device)) for name, model in built.items()}
+
+
+def shapes_of(width: int) -> dict[str, AnyConfig]:
+    """Return a Transformer of this width, and a recurrent model with as many weights."""
+    first = transformer(width)
+    return {
+        ATTENTION: first,
+        RECURRENCE: as_large(recurrent, VOCABULARY, weights(first, VOCABULARY)),
+    }
 
 
 def transformer(d_model: int) -> TransformerConfig:
     """Two layers a side."""
     return TransformerConfig.model_validate(
         {
-            "d_model": d_model, "d_ff": 4 * d_model, "heads": 4, "encoder_layers": 2,
+            "d_model": d_model, "d_ff": 4 * d_model, "heads": HEADS, "encoder_layers": 2,
             "decoder_layers": 2, "dropout": 0.0,
         }
     )  # fmt: skip
@@ -84,132 +213,131 @@ def recurrent(d_model: int) -> RecurrentConfig:
     )
 
 
-class Trainee:
-    """A model, and the time that its updates take."""
-
-    def __init__(self, config: AnyConfig, device: torch.device) -> None:
-        self.model = build_model(config, VOCABULARY, VOCABULARY).to(device)
-        self.optimizer = Optimizer(
-            self.model, TrainConfig.model_validate({"max_updates": 1, "learning_rate": 1e-4})
-        )
-
-    def update(self, batch: Batch) -> None:
-        """One update, done when this returns."""
-        found = batch_loss(self.model, batch, smoothing=0.1)
-        self.optimizer.backward(found.loss / found.count)
-        self.optimizer.step(1e-4)  # reads the norm of the gradient: waits for the device
-
-    def rate(self, batch: Batch, seconds: float) -> float:
-        """Target tokens a second, over as many updates as fill so many seconds."""
-        began, updates = time.perf_counter(), 0
-        while not updates or time.perf_counter() - began < seconds:
-            self.update(batch)
-            updates += 1
-        if batch.source.device.type == "cuda":
-            torch.cuda.synchronize()
-        return updates * batch.target_tokens / (time.perf_counter() - began)
+def run_layer(layer: nn.Module, x: Tensor, direction: str) -> None:
+    """Compute a layer, and its gradients where the direction says so."""
+    if direction == FORWARD:
+        with torch.no_grad():
+            layer(x)
+        return
+    layer.zero_grad()
+    x.grad = None
+    layer(x).sum().backward()
 
 
-Rates = dict[tuple[str, int, int], list[float]]
-"""Of a model by name, at so many sentences of a length, in each round."""
+def run_model(model: Any, batch: Batch, direction: str) -> None:
+    """Compute the loss of a batch, and its gradients where the direction says so."""
+    if direction == FORWARD:
+        with torch.no_grad():
+            batch_loss(model, batch, 0.1)
+        return
+    model.zero_grad()
+    found = batch_loss(model, batch, 0.1)
+    (found.loss / found.count).backward()
 
 
-def run(quick: bool, seed: int, say: Say) -> Result:
-    """Both models in turn, round after round, at each length."""
-    how = QUICK if quick else FULL
-    device = choose_device("auto")
-    first = transformer(how.d_model)
-    other = as_large(recurrent, VOCABULARY, weights(first, VOCABULARY))
-    shapes: dict[str, AnyConfig] = {TRANSFORMER: first, RECURRENT: other}
-    trainees = {name: Trainee(config, device) for name, config in shapes.items()}
-    generator = Generator().manual_seed(seed)
-    rates: Rates = {}
-    for length in how.lengths:
-        for rows in (1, how.tokens // length):
-            batch = random_batch(rows, length, generator).to(device)
-            for trainee in trainees.values():
-                trainee.update(batch)  # kernels are chosen, memory is taken
-            for _ in range(how.rounds):
-                for name, trainee in trainees.items():
-                    found = trainee.rate(batch, how.seconds)
-                    rates.setdefault((name, rows, length), []).append(found)
-            ratio = statistics.median(ratios(rates, rows, length))
-            say(f"{rows} of {length} tokens: Transformer over recurrent {number(ratio)}")
-    where = f"{device}, {torch.get_num_threads()} threads"
-    sizes = ", ".join(
-        f"{name} {weights(shape, VOCABULARY):,} (d_model {shape.d_model})"
-        for name, shape in shapes.items()
-    )
-    title = f"Target tokens a second in training, on {where}; weights: {sizes}"
-    rows_of = [(1, n) for n in how.lengths] + [(how.tokens // n, n) for n in how.lengths]
-    tables = [Table(title, as_rows(rates, rows_of))]
-    return Result(measured(rates, how), tables, partial(draw, rates, how))
+def random_vectors(
+    sentences: int, length: int, width: int, generator: Generator, device: torch.device
+) -> Tensor:
+    """Return vectors `B T D` that a layer reads."""
+    return torch.randn(sentences, length, width, generator=generator).to(device).requires_grad_()
 
 
-def random_batch(rows: int, length: int, generator: Generator) -> Batch:
-    """Sentences of `length` tokens on either side, their ends counted, of no meaning."""
-    drawn = torch.randint(FIRST, VOCABULARY, (rows, 2, length - 1), generator=generator).tolist()
-    return collate([(source, target) for source, target in drawn], range(rows))
+def random_batch(
+    sentences: int, length: int, width: int, generator: Generator, device: torch.device
+) -> Batch:
+    """Return sentences of `length` random tokens on either side, their ends counted."""
+    shape = (sentences, 2, length - 1)
+    drawn = torch.randint(FIRST, VOCABULARY, shape, generator=generator).tolist()
+    return collate([(source, target) for source, target in drawn], range(sentences)).to(device)
 
 
-def ratios(rates: Rates, rows: int, length: int) -> list[float]:
-    """The Transformer's speed over the recurrent model's, round by round."""
-    both = (rates[name, rows, length] for name in (TRANSFORMER, RECURRENT))
-    return [fast / slow for fast, slow in zip(*both, strict=True)]
+PAIRS: dict[str, Callable[[int, torch.device], dict[str, Run]]] = {LAYER: _layers, MODEL: _models}
+GIVEN: dict[str, Callable[..., Tensor | Batch]] = {LAYER: random_vectors, MODEL: random_batch}
 
 
-def measured(rates: Rates, how: Size) -> dict[str, float]:
-    """The quantities of the bands: medians over rounds."""
-    short, long = how.lengths[0], how.lengths[-1]
-
-    def ratio(rows: int, length: int) -> float:
-        return statistics.median(ratios(rates, rows, length))
-
-    def speed(length: int) -> float:
-        return statistics.median(rates[RECURRENT, how.tokens // length, length])
-
-    return {
-        ALONE: ratio(1, long),
-        GROWTH: ratio(1, long) / ratio(1, short),
-        BATCHED: ratio(how.tokens // long, long),
-        SAME: speed(long) / speed(short),
+def measured(found: Ratios) -> dict[str, Value]:
+    """Return the quantities of the bands, where their sizes were measured."""
+    values: dict[str, Value] = {
+        name: found[case].median if case in found else Unmeasured("this form has other sizes")
+        for name, case in WANTED.items()
     }
+    long = WANTED[ONE.format(512)]
+    short = long._replace(length=FULL.lengths[0])
+    values[GROWTH] = (
+        found[long].median / found[short].median
+        if long in found
+        else Unmeasured("this form has other sizes")
+    )
+    return values
 
 
-def as_rows(rates: Rates, places: list[tuple[int, int]]) -> list[list[str]]:
-    """Medians, and the ratio with its smallest and largest."""
-    rows = [["sentences x tokens", TRANSFORMER, RECURRENT, "ratio", "in rounds"]]
-    for count, length in places:
-        speeds = (statistics.median(rates[n, count, length]) for n in (TRANSFORMER, RECURRENT))
-        found = ratios(rates, count, length)
-        rows.append(
-            [
-                f"{count} x {length}",
-                *(f"{speed:,.0f}" for speed in speeds),
-                number(statistics.median(found)),
-                f"{number(min(found))} to {number(max(found))}",
-            ]
-        )
-    return rows
+Beginnings = Mapping[tuple[str, str, int], int | None]
+"""By level, direction and number of sentences: the width from which on the claim holds."""
 
 
-def draw(rates: Rates, how: Size, figure: Any) -> None:
-    """Speed by length: of a single sentence, and of full batches."""
+def beginnings(found: Ratios, how: Grid) -> Beginnings:
+    """Find the width from which on the recurrence is slower, in every round, at the longest."""
+
+    def first(level: str, direction: str, sentences: int) -> int | None:
+        begins = None
+        for width in reversed(how.widths):
+            if found[Case(level, width, sentences, how.lengths[-1], direction)].low <= 1:
+                break
+            begins = width
+        return begins
+
+    places = product((LAYER, MODEL), (FORWARD, TRAINING), how.batches)
+    return {place: first(*place) for place in places}
+
+
+def beginnings_table(begins: Beginnings, how: Grid) -> Table:
+    """Return the widths at which the claim begins to hold."""
+    rows = [["what", "direction", *(f"{n} sentences" for n in how.batches)]]
+    for level, direction in product((LAYER, MODEL), (FORWARD, TRAINING)):
+        rows.append([level, direction, *_cells(begins, level, direction, how)])
+    return Table(
+        f"Width from which on the recurrence is slower in every round, at {how.lengths[-1]} tokens",
+        rows,
+    )
+
+
+def _cells(begins: Beginnings, level: str, direction: str, how: Grid) -> Iterator[str]:
+    for sentences in how.batches:
+        width = begins[level, direction, sentences]
+        yield "at none measured" if width is None else f"{width:,}"
+
+
+def conclusion(begins: Beginnings, how: Grid) -> str:
+    """Say in a sentence where the claim begins to hold."""
+    parts = []
+    for level, sentences in product((LAYER, MODEL), (how.batches[0], how.batches[-1])):
+        width = begins[level, TRAINING, sentences]
+        where = f"from width {width:,} on" if width else f"at no width up to {how.widths[-1]:,}"
+        parts.append(f"{level} with {sentences} at once {where}")
+    return (
+        f"Forwards and backwards over sentences of {how.lengths[-1]} tokens, recurrence is slower "
+        f"in every round: {'; '.join(parts)}"
+    )
+
+
+def draw(found: Ratios, how: Grid, figure: Any) -> None:
+    """Ratios by width, a line for each number of sentences; the band is the range of rounds."""
     panels = figure.subplots(1, 2, sharey=True)
-    titles = ("one sentence", f"batches of {how.tokens:,} tokens")
-    for axes, title, alone in zip(panels, titles, (True, False), strict=True):
-        for name in (TRANSFORMER, RECURRENT):
-            found = [
-                rates[name, 1 if alone else how.tokens // length, length] for length in how.lengths
-            ]
-            axes.plot(how.lengths, [statistics.median(each) for each in found], "o-", label=name)
-            lows, highs = [min(each) for each in found], [max(each) for each in found]
-            axes.fill_between(how.lengths, lows, highs, alpha=0.2)
-        axes.set(xscale="log", yscale="log", title=title, xlabel="tokens of a sentence")
-        axes.set_xticks(how.lengths, map(str, how.lengths))
+    for axes, level in zip(panels, (LAYER, MODEL), strict=True):
+        for sentences in how.batches:
+            cases = [Case(level, w, sentences, how.lengths[-1], TRAINING) for w in how.widths]
+            ratios = [found[case] for case in cases]
+            label = f"{sentences} sentence{'s' * (sentences > 1)}"
+            axes.plot(how.widths, [each.median for each in ratios], "o-", label=label)
+            lows, highs = [each.low for each in ratios], [each.high for each in ratios]
+            axes.fill_between(how.widths, lows, highs, alpha=0.2)
+        axes.axhline(1, color="gray", ls=":")
+        axes.set(xscale="log", yscale="log", xlabel="width", title=f"{level}, {TRAINING}")
+        axes.set_xticks(how.widths, map(str, how.widths))
         axes.set_xticks([], minor=True)
+        name_powers(axes.yaxis)
         axes.grid(alpha=0.3)
-    panels[0].set_ylabel("target tokens a second")
+    panels[0].set_ylabel(f"recurrence over attention,\n{how.lengths[-1]} tokens")
     panels[0].legend()
 
 
@@ -222,4 +350,6 @@ PARALLELISM = Study(
     "Vaswani et al. 2017, section 1",
     BANDS,
     run,
+    TIMES["parallelism"],
+    REPORTED,
 )

@@ -1,11 +1,16 @@
 """All studies by name."""
 
+import math
+from collections.abc import Sequence
+
 from crosshead.config import nearest
 from crosshead.errors import ConfigError
 from crosshead.studies.bottleneck import BOTTLENECK
+from crosshead.studies.effort import FULL, QUICK, Effort, effort_within
 from crosshead.studies.extrapolation import EXTRAPOLATION
 from crosshead.studies.feedforward import FEEDFORWARD
 from crosshead.studies.gradients import GRADIENTS
+from crosshead.studies.headcost import HEADCOST
 from crosshead.studies.heads import HEADS
 from crosshead.studies.long import LONG
 from crosshead.studies.masks import MASKS
@@ -13,6 +18,7 @@ from crosshead.studies.parallelism import PARALLELISM
 from crosshead.studies.scaling import SCALING
 from crosshead.studies.sets import SETS
 from crosshead.studies.sinusoids import SINUSOIDS
+from crosshead.studies.stability import STABILITY
 from crosshead.studies.study import Study
 from crosshead.studies.table1 import TABLE1
 
@@ -26,7 +32,9 @@ STUDIES: dict[str, Study] = {
     "feedforward": FEEDFORWARD,
     "gradients": GRADIENTS,
     "parallelism": PARALLELISM,
+    "stability": STABILITY,
     "heads": HEADS,
+    "headcost": HEADCOST,
     "table1": TABLE1,
     "long": LONG,
 }
@@ -40,3 +48,18 @@ def chosen(name: str) -> list[Study]:
     if name not in STUDIES:
         raise ConfigError(f"no study {name!r}; {nearest(name, [*STUDIES, 'all', 'list'])}")
     return [STUDIES[name]]
+
+
+def effort_of(studies: Sequence[Study], *, quick: bool, minutes: float | None) -> Effort:
+    """Return the effort that a command asks for: full, quick, or within minutes for all studies.
+
+    Raises:
+        ConfigError: If both are asked for, or the minutes are not positive.
+    """
+    if minutes is None:
+        return QUICK if quick else FULL
+    if quick:
+        raise ConfigError("--quick and --minutes name two forms of a study; give one of them")
+    if not 0 < minutes < math.inf:
+        raise ConfigError(f"--minutes {minutes:g}: expected a number above 0, such as 10")
+    return effort_within(minutes, [study.times for study in studies])

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from crosshead.attention.positions import shift, sinusoidal
+from crosshead.studies.effort import Effort
 from crosshead.studies.study import Band, Result, Say, Study, Table, number
+from crosshead.studies.times import TIMES
 
 CLOSED = "closed form: largest error"
 FITTED = "least squares: largest error at other positions"
@@ -44,10 +46,10 @@ def fitted_errors(table: Tensor, offset: int) -> Tensor:
     return here[1::2] @ found - there[1::2]
 
 
-def run(quick: bool, seed: int, say: Say) -> Result:
+def run(effort: Effort, seed: int, say: Say) -> Result:
     """The error of the map by offset and width, in closed form and by least squares."""
-    widths = (16, 64) if quick else (32, 128, 512)
-    offsets = (1, 8, 64) if quick else (1, 4, 16, 64, 256)
+    widths = (16, 64) if effort.quick else (32, 128, 512)
+    offsets = (1, 8, 64) if effort.quick else (1, 4, 16, 64, 256)
     rows, worst = [], dict.fromkeys((CLOSED, FITTED), 0.0)
     least = float("inf")
     curves: dict[tuple[str, int], list[tuple[int, float]]] = {}
@@ -98,4 +100,5 @@ SINUSOIDS = Study(
     "Vaswani et al. 2017, section 3.5",
     BANDS,
     run,
+    TIMES["sinusoids"],
 )

@@ -19,9 +19,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from crosshead.attention.masks import window
 from crosshead.layers.layer_types import Convolution, Recurrent, SelfAttention, SeparableConvolution
+from crosshead.studies import layer_times
 from crosshead.studies.computation import costs, layers_until_reached, products_in_sequence
+from crosshead.studies.effort import Effort
 from crosshead.studies.exponents import Exponent, exponents
-from crosshead.studies.study import Band, Result, Say, Study, Table
+from crosshead.studies.study import Band, Result, Say, Study, Table, Value
+from crosshead.studies.times import TIMES
 
 
 class Size(NamedTuple):
@@ -46,6 +49,12 @@ LAYERS: dict[str, Callable[[Size], nn.Module]] = {
     SEPARABLE: lambda size: SeparableConvolution(size.d, size.reach),
 }
 """`reach` is r of restricted self-attention and k of convolutions."""
+
+COMPARED: layer_times.Layers = {
+    FULL: lambda shape: LAYERS[FULL](Size(*shape)),
+    RECURRENT: lambda shape: LAYERS[RECURRENT](Size(*shape)),
+}
+"""The layers that the claim is about, which are timed against each other."""
 
 TERMS = {
     (FULL, "attention"): (2, 1),
@@ -107,7 +116,7 @@ def _power_band(layer: str, term: str) -> Band:
 BANDS = (
     *(_power_band(layer, term) for layer, term in TERMS),
     Band(
-        CHEAPER, 0, 1,
+        CHEAPER, 0.74, 0.76,
         "4 n^2 d and 8 n d^2 for the projections against 16 n d^2 for the four gates of an LSTM, "
         "which have two matrices each: 0.75.",
     ),
@@ -127,6 +136,7 @@ BANDS = (
         )
         for layer in LAYERS
     ),
+    *layer_times.BANDS,
 )  # fmt: skip
 
 
@@ -216,26 +226,31 @@ def grid(layer: str, quick: bool, *, timed: bool) -> list[Size]:
     return [Size(*each) for each in product(lengths, widths, reaches)]
 
 
-def run(quick: bool, seed: int, say: Say) -> Result:
-    """Operations and their powers, sequence, paths; time and memory beside them."""
+def run(effort: Effort, seed: int, say: Say) -> Result:
+    """Count operations and their powers, sequence and paths; measure time and memory beside."""
+    quick = effort.quick
     measured, counted, powers = _count(quick)
     say("operations counted")
     waiting, depths = _sequence(32 if quick else 128)
     paths, rows = _paths(quick)
     say("paths found")
-    measured |= waiting | paths
+    compared = layer_times.compare(COMPARED, effort)
+    say("self-attention and recurrence compared")
+    measured |= waiting | paths | layer_times.shares(compared, effort)
     tables = [
         powers,
         depths,
         Table("Layers (or steps) until the last position depends on the first", rows),
-        _timed(quick, say),
+        layer_times.table(compared, COMPARED),
+        _timed(effort, say),
     ]
-    return Result(measured, tables, partial(draw, counted, rows))
+    conclusion = "" if quick else layer_times.conclusion(compared)
+    return Result(measured, tables, partial(draw, counted, rows, compared), conclusion)
 
 
-def _count(quick: bool) -> tuple[dict[str, float], Mapping[str, Mapping[Size, int]], Table]:
+def _count(quick: bool) -> tuple[dict[str, Value], Mapping[str, Mapping[Size, int]], Table]:
     """The powers of every term; all operations by layer and size; and a table."""
-    measured: dict[str, float] = {}
+    measured: dict[str, Value] = {}
     counted: dict[str, dict[Size, int]] = {}
     rows = [["layer", "term", "of n", "of d", "of k or r"]]
     for layer in LAYERS:
@@ -294,16 +309,16 @@ def _paths(quick: bool) -> tuple[dict[str, float], list[list[str]]]:
     return measured, rows
 
 
-def _timed(quick: bool, say: Say) -> Table:
+def _timed(effort: Effort, say: Say) -> Table:
     """Powers of the time and of the memory kept, which are no part of the claim."""
     heads = ["layer", "of", "of n", "of d", "of k or r", "at the largest"]
     rows = [heads]
     for layer, build in LAYERS.items():
-        sizes = grid(layer, quick, timed=True)
+        sizes = grid(layer, effort.quick, timed=True)
         found = []
         for size in sizes:
             x = torch.randn(1, size.n, size.d, requires_grad=True)
-            found.append(costs(build(size), x, rounds=1 if quick else 5))
+            found.append(costs(build(size), x, rounds=effort.amount(1, 5)))
         say(f"{layer}: timed")
         variables = _variables(layer)
         seconds = _fitted(variables, sizes, [each.seconds for each in found])
@@ -330,10 +345,14 @@ def _cells(fitted: Sequence[Exponent]) -> list[str]:
 
 
 def draw(
-    counted: Mapping[str, Mapping[Size, int]], rows: Sequence[Sequence[str]], figure: Any
+    counted: Mapping[str, Mapping[Size, int]],
+    rows: Sequence[Sequence[str]],
+    compared: list[layer_times.Compared],
+    figure: Any,
 ) -> None:
-    """Operations by length at the smallest width and reach, and path lengths by length."""
-    left, right = figure.subplots(1, 2)
+    """Operations by length at the smallest width and reach, path lengths by length, and times."""
+    left, right, times = figure.subplots(1, 3)
+    layer_times.draw(compared, times)
     # Some lines lie on others: the later ones are thinner and dashed.
     for place, (layer, by_size) in enumerate(counted.items()):
         d, reach = min(size.d for size in by_size), min(size.reach for size in by_size)
@@ -352,7 +371,7 @@ def draw(
         axes.set_xticks(places, map(str, places))
         axes.set_xticks([], minor=True)
         axes.grid(alpha=0.3)
-    left.legend(fontsize=7)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=7)
 
 
 TABLE1 = Study(
@@ -366,4 +385,6 @@ TABLE1 = Study(
     "Vaswani et al. 2017, section 4",
     BANDS,
     run,
+    TIMES["table1"],
+    layer_times.REPORTED,
 )

@@ -16,7 +16,14 @@ from crosshead.bundle import (
     set_weights,
     weights_of,
 )
-from crosshead.card import fenced, front_matter, use, what_it_does
+from crosshead.card import (
+    command_shown,
+    fenced,
+    front_matter,
+    use,
+    what_it_does,
+    without_place,
+)
 from crosshead.errors import BundleError, UserError
 from crosshead.training.checkpoint import average_weights
 from crosshead.training.directory import check_utf8
@@ -77,7 +84,7 @@ def _pieces(bundle: Bundle) -> tuple[list[str], list[str]]:
 def _card(name: str, config: BundleConfig, directories: Sequence[Path], command: str) -> str:
     languages = config.source_language, config.target_language
     does = what_it_does(config.task, *languages)
-    sources = "\n".join(f"- `{directory}`" for directory in directories)
+    sources = "\n".join(f"- `{without_place(str(directory))}`" for directory in directories)
     sections = [
         front_matter(name, languages, task=config.task),
         f"# {name}\n\nA model ({config.model.architecture}) that {does}. Its weights are the "
@@ -86,7 +93,7 @@ def _card(name: str, config: BundleConfig, directories: Sequence[Path], command:
         use(config.task),
         "## Scores\n\nNone was measured: `crosshead evaluate` does.",
         "## Origin",
-        *([fenced("sh", command)] if command else []),
+        *([fenced("sh", command_shown(command))] if command else []),
         f"crosshead {__version__}, torch {torch.__version__}, python {platform.python_version()}.",
     ]
     return "\n\n".join(sections) + "\n"

@@ -28,13 +28,13 @@ from torch import Tensor
 
 from crosshead.errors import BundleError
 from crosshead.files import (
-    LARGEST_HEADER,
     atomic_write,
     atomic_write_all,
     explained,
     make_directory,
     synchronise,
 )
+from crosshead.stored import LARGEST_HEADER, LARGEST_METADATA, open_regular
 from crosshead.training.optimizer import Optimizer
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
@@ -224,7 +224,8 @@ def load_best(directory: Path) -> dict[str, Tensor]:
     """The weights that validated best; raises `BundleError` where they are missing or damaged."""
     path = directory / BEST
     try:
-        data = path.read_bytes()
+        with open_regular(path) as file:
+            data = file.read()
         weights = _tensors(data)
         if _metadata(data).get(_SHA256) == _tensors_sha256(weights):
             return weights
@@ -343,7 +344,8 @@ def _tensors(data: bytes) -> dict[str, Tensor]:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with open_regular(path) as file:
+            return file.read(LARGEST_METADATA if path.name == STATE else -1)
     except OSError as error:
         raise DamagedCheckpoint(path, f"cannot be read ({error.strerror})") from None
 

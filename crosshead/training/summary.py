@@ -9,7 +9,7 @@ import torch
 
 from crosshead import __version__
 from crosshead.bundle import BundleScore
-from crosshead.card import CardFacts
+from crosshead.card import CardFacts, without_place
 from crosshead.models.base import Shape
 from crosshead.training.checkpoint import Progress
 from crosshead.training.corpus import Corpus
@@ -64,9 +64,10 @@ def card_facts(
     scores: list[BundleScore],
     how: str,
 ) -> CardFacts:
-    """What the model card says; files have the names that were typed."""
-    typed = recipe.data.renamed(progress.names)
-    names = dict(zip(recipe.data.files(), progress.names, strict=True))
+    """What the model card says; files have the names that were typed, without absolute paths."""
+    shown = [without_place(name) for name in progress.names]
+    typed = recipe.data.renamed(shown)
+    names = dict(zip(recipe.data.files(), shown, strict=True))
     return CardFacts(
         name=out.resolve().name,
         commands=[command for command in progress.commands if command],

@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from crosshead.bundle import load_bundle, weights_of
+from crosshead.cli import run
 from crosshead.models.registry import MODELS
 from tests.cli.tools import BUNDLE, Refused, output_of
+
+OLDER = BUNDLE.with_name("bundle-format-1")
+FILES = ["tokenizer.json", "tokenizer.model", "model.safetensors", "README.md", "config.json"]
 
 
 def test_what_a_bundle_is(capfd: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +75,7 @@ def damage_newer_format(bundle: Path) -> None:
         (damage_other_directory, "not a bundle"),
         (damage_missing_weights, "model.safetensors"),
         (damage_missing_tokenizer, "tokenizer"),
-        (damage_truncated, "model.safetensors: truncated or damaged"),
+        (damage_truncated, "model.safetensors: its size is not the one in config.json"),
         (damage_not_json, "config.json: not valid JSON"),
         (damage_newer_format, "upgrade crosshead"),
     ],
@@ -86,3 +90,67 @@ def test_bundles_that_are_none(
     said = refused(verb, bundle)
     assert words in said
     assert str(bundle) in said
+
+
+def test_every_file_is_verified(capfd: pytest.CaptureFixture[str]) -> None:
+    lines = output_of(["info", "--verify", BUNDLE], capfd).splitlines()
+    assert sorted(line.split()[0] for line in lines) == sorted(FILES)
+    assert all(line.endswith("as it was written") for line in lines)
+
+
+@pytest.mark.parametrize("name", [*FILES[:-1]])
+def test_what_differs_is_named(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bundle = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
+    (bundle / name).write_bytes((bundle / name).read_bytes()[:-1] + b"~")
+    assert run(["info", "--verify", str(bundle)]) == 2
+    captured = capfd.readouterr()
+    [line] = captured.err.splitlines()
+    assert f"{bundle}: not as the bundle was written: {name};" in line
+    wrong = [line for line in captured.out.splitlines() if not line.endswith("as it was written")]
+    assert [line.split()[0] for line in wrong] == [name]
+
+
+def test_an_older_bundle_is_noted_once(capfd: pytest.CaptureFixture[str], refused: Refused) -> None:
+    for verb in ("info", "translate"):
+        assert run([verb, str(OLDER), *([] if verb == "info" else ["/dev/null"])]) == 0
+        [note] = capfd.readouterr().err.splitlines()
+        assert note.startswith(f"crosshead: {OLDER}: an older bundle, without checksums")
+    assert "an older bundle, which holds no checksums" in refused("info", "--verify", OLDER)
+
+
+def test_what_of_a_run_may_be_shared_is_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run_directory = Path(shutil.copytree(BUNDLE, tmp_path / "my run"))
+    assert "to share" not in output_of(["info", run_directory], capfd)
+    for name in ("checkpoints", "tensorboard"):
+        (run_directory / name).mkdir()
+    for name in ("recipe.toml", "log.jsonl", "held-out.tsv"):
+        (run_directory / name).touch()
+    rows = dict(
+        line.split("  ", 1) for line in output_of(["info", run_directory], capfd).splitlines()
+    )
+    assert f"pack '{run_directory}'" in rows["to share"]
+    assert "recipe.toml, checkpoints;" in rows["only to resume"]
+    assert rows["may be deleted"].strip() == "log.jsonl, tensorboard"
+    assert "held-out.tsv: lines of the training text" in rows["not to share"]
+
+
+def test_a_bundle_is_packed_and_used(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "input").write_text("One two three.\n")
+    [name] = output_of(["pack", BUNDLE], capfd).splitlines()
+    assert name == f"{BUNDLE.name}.crosshead.zip"
+    for arguments in (["translate", "input"], ["info"], ["info", "--verify"]):
+        verb, *rest = arguments
+        packed, unpacked = (
+            output_of([verb, bundle, *rest], capfd).replace(str(bundle), "")
+            for bundle in (name, BUNDLE)
+        )
+        assert packed == unpacked != ""
+    [line] = output_of(["pack", BUNDLE, "--out", "other.zip"], capfd).splitlines()
+    assert Path(line).read_bytes() == Path(name).read_bytes()

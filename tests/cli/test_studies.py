@@ -5,6 +5,7 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.studies import registry
+from crosshead.studies.effort import Effort, Times
 from crosshead.studies.study import Band, Result, Say, Study, Table
 
 
@@ -17,8 +18,10 @@ def test_a_study_says_claim_expectation_table_and_verdict(
         "“We need to prevent",
         "section 3.2.3",
         "Expected:",
+        "This is the quick form: it shows that the code runs; its verdict says nothing of the",
         "attention  1.0000",
-        "Verdict: holds",
+        "Verdict: (quick form: it shows that the code runs; its verdict says nothing of the claim)",
+        "holds: 5 of 5 as expected",
     ]
     places = [said.index(part) for part in order]
     assert places == sorted(places)
@@ -31,10 +34,12 @@ def toy(name: str, *found: float) -> Study:
     bands = tuple(Band(each, 0, 1, "A guess.") for each in measured)
     tables = [Table("Numbers", [["name"], *([each] for each in measured)])]
 
-    def run_it(quick: bool, seed: int, say: Say) -> Result:
+    def run_it(effort: Effort, seed: int, say: Say) -> Result:
         return Result(measured, tables, lambda figure: figure.subplots())
 
-    return Study(name, f"A {name}", "Toys hold.", "Nobody, section 0", bands, run_it)
+    return Study(
+        name, f"A {name}", "Toys hold.", "Nobody, section 0", bands, run_it, Times(60, 660)
+    )
 
 
 def test_all_studies_end_with_a_table_of_verdicts(
@@ -67,8 +72,42 @@ def test_one_study_names_what_was_missed_and_has_no_table_of_verdicts(
 @pytest.mark.parametrize("arguments", [["study"], ["study", "list"]])
 def test_studies_are_listed(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 0
-    lines = [line.split(maxsplit=1) for line in capfd.readouterr().out.splitlines()]
-    assert ["masks", "A causal mask leaves the future no weight and no gradient"] in lines
+    lines = [re.split("  +", line) for line in capfd.readouterr().out.splitlines()]
+    assert lines[0] == ["study", "full form", "quick form", "title"]
+    [masks] = [line for line in lines if line[0] == "masks"]
+    assert masks[3] == "A causal mask leaves the future no weight and no gradient"
+    assert all(re.fullmatch(r"\d+ (s|min|h)( \d+ min)?", time) for time in masks[1:3])
+
+
+def test_minutes_shorten_the_run_and_the_page_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "STUDIES", {"first": toy("first", 0.5), "next": toy("next", 2)})
+    monkeypatch.chdir(tmp_path)
+    assert run(["study", "all", "--minutes", "12"]) == 0
+    said = capfd.readouterr().out
+    caveat = "shortened form (50% of the full form)"
+    assert said.count(f"This is the {caveat}") == 2 and f"Verdicts ({caveat}" in said
+    for name in ("first", "next"):
+        page = (tmp_path / "studies" / "shortened" / f"{name}.md").read_text()
+        assert f"- form: {caveat}\n" in page and f"study {name} --minutes 6 " in page
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--quick", "--minutes", "3"], "--quick and --minutes name two forms"),
+        (["--minutes", "0"], "--minutes 0: expected a number above 0"),
+        (["--minutes", "nan"], "--minutes nan: expected a number above 0"),
+    ],
+)
+def test_a_budget_that_makes_no_sense_is_one_line(
+    options: list[str], said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["study", "masks", *options, "--out", str(tmp_path / "out")]) == 2
+    found = capfd.readouterr()
+    assert said in found.err and found.err.count("\n") == 1 and not found.out
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_unknown_study_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from crosshead.cli import run
 
 ROOT = Path(__file__).parent.parent.parent
-BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
+BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1-sealed"
 COMMAND = [sys.executable, "-m", "crosshead"]
 TINY = [
     *("--set", "tokenizer.kind=characters", "--set", "model.encoder_layers=1"),

@@ -1,8 +1,10 @@
-"""Safetensors files that somebody might make to crash, mislead or stall what reads them."""
+"""Files of bundles that somebody might make to crash, mislead or stall what reads them."""
 
 import json
+import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 Header = Mapping[str, Any]
@@ -105,3 +107,66 @@ def hostile_files(good: bytes) -> dict[str, bytes]:
         "a zip file": b"PK\x03\x04" + bytes(200),
     }
     return files
+
+
+HUGE = (10**9, 2**31, 2**63, 2**64, 10**400, -1, 1e308, float("inf"), float("nan"))
+"""Numbers that no model has."""
+
+OTHERS = ("\ud800", "9" * 5000, True, [], {}, [[]] * 1000, {"a": {"b": []}}, "\0", "\x1b[2J")
+"""What stands where a number or a name should."""
+
+
+def hostile_configurations(good: str, shapes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is wrong, and a `config.json` with which it is.
+
+    Args:
+        good: One with which nothing is, without checksums.
+        shapes: A section `[model]` of every architecture, by its name.
+    """
+    whole = json.loads(good)
+    top = [key for key in whole if key not in ("model", "decode", "format")]
+    for key in ("source_vocabulary", "target_vocabulary", "longest_source"):
+        for value in HUGE:
+            yield f"{key} {str(value)[:12]}", json.dumps({**whole, key: value})
+    for key in top:
+        for value in OTHERS:
+            if type(value) is not type(whole[key]) or value == "\ud800":
+                yield f"{key} {str(value)[:12]!a}", json.dumps({**whole, key: value})
+    for name, shape in shapes.items():
+        for key, value in shape.items():
+            if key == "task":
+                continue
+            numbers: tuple[Any, ...] = ()
+            if value is None or type(value) in (int, float):  # what is unset may be a number
+                numbers = HUGE
+            for other in (*numbers, *OTHERS):
+                if other in numbers or type(other) is not type(value):
+                    model = {**shape, key: other}
+                    changed = {**whole, "task": model.pop("task"), "model": model}
+                    yield f"{name}: {key} {str(other)[:12]!a}", json.dumps(changed)
+    for key in whole["decode"]:
+        for other in ("\ud800", [], {}, float("nan"), -1, 1e400):
+            changed = {**whole, "decode": {**whole["decode"], key: other}}
+            yield f"decode.{key} {str(other)[:12]!a}", json.dumps(changed)
+    for text in (
+        "", "null", "[]", "1", "[" * 200_000, '{"a":' * 200_000, good + good, good[:-3],
+        "\ufeff" + good, good.replace('"format": 1', '"format": 1e400'), " " * (1 << 21),
+    ):  # fmt: skip
+        yield f"the text {text[:20]!a}", text
+
+
+def _nothing(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 36)
+
+
+IRREGULAR: dict[str, Callable[[Path], object]] = {
+    "a directory": Path.mkdir,
+    "a named pipe": os.mkfifo,
+    "/dev/zero": lambda path: path.symlink_to("/dev/zero"),
+    "/dev/stdin": lambda path: path.symlink_to("/dev/tty"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to nothing": lambda path: path.symlink_to("nothing"),
+    "64 GB of nothing": _nothing,
+}
+"""What may stand in the place of a file, and how it is put there."""

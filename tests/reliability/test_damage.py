@@ -12,9 +12,14 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 
-from crosshead.bundle import load_bundle
+from crosshead.bundle import build_without_memory, load_bundle, verify_bundle
 from crosshead.config import read_toml
 from crosshead.errors import UserError
+from crosshead.limits import MOST_LAYERS
+from crosshead.models.convolutional import ConvolutionalConfig
+from crosshead.models.registry import CONFIGS
+from crosshead.packing import pack
+from crosshead.stored import read_stored
 from crosshead.training import checkpoint
 from crosshead.training.checkpoint import (
     BEST,
@@ -27,8 +32,16 @@ from crosshead.training.checkpoint import (
     save_best,
 )
 from crosshead.training.settings import stored_recipe
-from tests.reliability.hostile import hostile_files
-from tests.reliability.tools import BUNDLE, ROOT, SEED, counts, save_two, small_optimizer
+from tests.reliability.hostile import IRREGULAR, hostile_configurations, hostile_files
+from tests.reliability.tools import (
+    BUNDLE,
+    ROOT,
+    SEALED,
+    SEED,
+    counts,
+    save_two,
+    small_optimizer,
+)
 
 Record = Callable[[str], None]
 
@@ -191,6 +204,164 @@ def test_hostile_states(tmp_path: Path, record: Record) -> None:
         slowest = max(slowest, refusal(lambda: load_checkpoint(place, optimizer), place / STATE))
     assert slowest < 0.1
     record(f"{len(texts)} hostile state.json refused, the slowest in {1000 * slowest:.0f} ms")
+
+
+LOADED = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"]
+"""The files of a bundle that loading reads: all but the card, which its owner may edit."""
+
+
+@counts(quick=12, full=1000)
+def test_flipped_bits_of_a_bundle(count: int, tmp_path: Path, record: Record) -> None:
+    """In every file, by whatever way the bundle is read, and in the file that it is packed as."""
+    rng = random.Random(SEED)
+    bundle = Path(shutil.copytree(SEALED, tmp_path / "bundle"))
+    packed = pack(bundle, tmp_path / "packed.zip")
+    (card,) = (packed / "README.md",)
+    for name in LOADED:
+        path = bundle / name
+        whole = path.read_bytes()
+        for _ in range(count):
+            flip_a_bit(path, rng)
+            refusal(lambda: load_bundle(bundle), path)
+            path.write_bytes(whole)
+    whole, text = packed.read_bytes(), read_stored(card)
+    begin = whole.index(text)
+    of_the_card = 0
+    for _ in range(count):
+        flip_a_bit(packed, rng)
+        changed = next(at for at, byte in enumerate(packed.read_bytes()) if byte != whole[at])
+        if begin <= changed < begin + len(text):
+            of_the_card += 1
+            load_bundle(packed)
+        else:
+            refusal(lambda: load_bundle(packed), packed)
+        packed.write_bytes(whole)
+    (bundle / "README.md").write_bytes(b"")
+    load_bundle(bundle)
+    assert [name for name, differs in verify_bundle(bundle) if differs] == ["README.md"]
+    record(
+        f"{count} bits flipped in each of {len(LOADED)} files of a bundle: {count * len(LOADED)} "
+        f"refusals by the file's name; {count} in the packed file: {count - of_the_card} refusals, "
+        f"{of_the_card} in the card, which is not checked"
+    )
+
+
+@counts(quick=200, full=5000)
+def test_hostile_configurations(count: int, tmp_path: Path, record: Record) -> None:
+    """A sample of them all, or all of them."""
+    bundle = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
+    path = bundle / "config.json"
+    shapes = {each().architecture: {**each().model_dump(), "task": each.task} for each in CONFIGS}
+    load_bundle(bundle)
+    build_without_memory(ConvolutionalConfig(), 10, 10)  # once, for what it imports
+    slowest = (0.0, "")
+    cases = list(hostile_configurations(path.read_text(), shapes))
+    count = min(count, len(cases))
+    for what, text in random.Random(SEED).sample(cases, count):
+        path.write_text(text)
+        try:
+            slowest = max(slowest, (refusal(lambda: load_bundle(bundle), bundle), what))
+        except BaseException as error:
+            raise AssertionError(what) from error
+    assert slowest[0] < 1, slowest
+    record(
+        f"{count} hostile config.json of {len(shapes)} architectures refused, the slowest in "
+        f"{1000 * slowest[0]:.0f} ms ({slowest[1]})"
+    )
+
+
+@pytest.mark.parametrize("key", ["encoder_layers", "decoder_layers"])
+def test_layers_that_are_not_there_are_refused_before_they_are_built(
+    key: str, tmp_path: Path
+) -> None:
+    bundle = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
+    path = bundle / "config.json"
+    values = json.loads(path.read_text())
+    values["model"][key] = MOST_LAYERS
+    path.write_text(json.dumps(values))
+    assert refusal(lambda: load_bundle(bundle), bundle / "model.safetensors") < 0.1
+
+
+def test_what_is_no_file_in_the_place_of_one(tmp_path: Path, record: Record) -> None:
+    """In a bundle with checksums, in an older one, in a checkpoint and in a run."""
+    save_two(tmp_path / "run")
+    (tmp_path / "run" / "recipe.toml").write_text("[train]\nmax_updates = 1\n")
+    place = tmp_path / "run" / "update-00000020"
+    optimizer = small_optimizer()
+    save_best(tmp_path / "run", optimizer.weights())
+    cases: dict[Path, Callable[[], object]] = {}
+    for stored in (BUNDLE, SEALED):
+        bundle = Path(shutil.copytree(stored, tmp_path / stored.name))
+        for name in LOADED:
+            cases[bundle / name] = lambda bundle=bundle: load_bundle(bundle)
+    for name in (WEIGHTS, OPTIMIZER, STATE):
+        cases[place / name] = lambda: load_checkpoint(place, optimizer)
+    cases[place.parent / BEST] = lambda: load_best(place.parent)
+    count = 0
+    for path, load in cases.items():
+        whole = path.read_bytes()
+        load()
+        for what, put in IRREGULAR.items():
+            if what.endswith("of nothing") and path.parent in (place, place.parent):
+                continue  # a checkpoint is read as a whole, before its checksum is known
+            path.unlink(missing_ok=True)
+            put(path)
+            try:
+                assert refusal(load, path.parent) < 0.5
+            except BaseException as error:
+                raise AssertionError(f"{path}, {what}") from error
+            if path.is_dir():
+                path.rmdir()
+            else:
+                path.unlink()
+            count += 1
+        path.write_bytes(whole)
+        load()
+    record(f"{len(IRREGULAR)} things in the place of {len(cases)} files: {count} refusals")
+
+
+@counts(quick=40, full=1000)
+def test_a_tokenizer_that_was_changed_with_its_checksums(
+    count: int, tmp_path: Path, record: Record
+) -> None:
+    """Whoever changes a file may write fitting checksums; nothing crashes, and nothing hangs."""
+    rng = random.Random(SEED)
+    bundle = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
+    model, metadata = bundle / "tokenizer.model", bundle / "tokenizer.json"
+    whole, values = model.read_bytes(), json.loads(metadata.read_text())
+    refused = loaded = 0
+    for _ in range(count):
+        flip_a_bit(model, rng)
+        digest = checkpoint.hashlib.sha256(model.read_bytes()).hexdigest()
+        metadata.write_text(json.dumps({**values, "model_sha256": digest}))
+        try:
+            tokenizer = load_bundle(bundle).source_tokenizer
+        except UserError:
+            refusal(lambda: load_bundle(bundle), bundle)
+            refused += 1
+        else:
+            tokenizer.decode(tokenizer.encode("One two three, é."))
+            loaded += 1
+        model.write_bytes(whole)
+    assert refused and loaded
+    record(f"{count} tokenizers changed with their checksums: {refused} refused, {loaded} loaded")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"special": ["\ud800"]}, {"special": ["a"] * 20_000}, {"special": ["a" * 300_000]},
+        {"special": [""] * 10**5}, {"kind": "\ud800"}, {"kind": "words"},
+        {"kind": "words", "pieces": ["\udfff"]}, {"kind": "characters", "pieces": [1]},
+        {"kind": "words", "pieces": [""] * 10**6}, {"sampling": 1e400}, {"sampling": 1},
+        {"model_sha256": None}, {"model_sha256": "\ud800"},
+    ],
+)  # fmt: skip
+def test_hostile_metadata_of_a_tokenizer(changes: dict[str, object], tmp_path: Path) -> None:
+    bundle = Path(shutil.copytree(BUNDLE, tmp_path / "bundle"))
+    path = bundle / "tokenizer.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    assert refusal(lambda: load_bundle(bundle), bundle) < 1
 
 
 class Payload:

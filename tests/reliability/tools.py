@@ -18,6 +18,7 @@ from crosshead.training.recipe import TrainConfig
 
 ROOT = Path(__file__).parent.parent.parent
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
+SEALED = ROOT / "tests" / "fixtures" / "bundle-format-1-sealed"
 PROGRAM = [sys.executable, "-m", "crosshead"]
 SEED = 1
 """Of every random choice of these tests."""

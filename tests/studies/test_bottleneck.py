@@ -11,16 +11,12 @@ from crosshead.studies import bottleneck
 from crosshead.studies.bottleneck import (
     ADDED,
     ATTENDED,
-    BAHDANAU,
-    CONVOLUTIONAL,
+    CAPTIONS,
     CONVOLVED,
     FALL,
-    LUONG,
-    PLAIN,
     QUICK,
     SINKS,
     STAYS,
-    TRANSFORMER,
     Learning,
     Scored,
     Spelled,
@@ -28,21 +24,21 @@ from crosshead.studies.bottleneck import (
     captions_measured,
     on_captions,
     on_words,
-    shapes,
     spelling,
     words_measured,
 )
-from crosshead.studies.captions import kept_in, made_up, transformer
+from crosshead.studies.captions import kept_in, made_up
 from crosshead.studies.conduct import found_again
-from crosshead.studies.equal import WITHIN, weights
-
-
-def test_all_have_as_many_weights_as_the_transformer() -> None:
-    compared = shapes(transformer(), 4000)
-    wanted = weights(compared[TRANSFORMER], 4000)
-    assert list(compared) == [PLAIN, BAHDANAU, LUONG, CONVOLUTIONAL, TRANSFORMER]
-    for shape in compared.values():
-        assert abs(weights(shape, 4000) / wanted - 1) <= WITHIN
+from crosshead.studies.effort import QUICK as QUICKLY
+from crosshead.studies.equal import (
+    BAHDANAU,
+    CONVOLUTIONAL,
+    LUONG,
+    PLAIN,
+    TRANSFORMER,
+    recurrent,
+)
+from crosshead.studies.study import Unmeasured, Value
 
 
 def test_captions_are_grouped_by_the_words_of_their_source() -> None:
@@ -55,7 +51,7 @@ def test_captions_are_grouped_by_the_words_of_their_source() -> None:
 
 def test_quantities_are_ratios_and_differences_of_means() -> None:
     words = {PLAIN: [[1.0, 0.8, 0.1], [1.0, 0.4, 0.2]]}
-    found = words_measured(Spelled((5, 10, 80), {}, words, words))
+    found: dict[str, Value] = words_measured(Spelled((5, 10, 80), {}, words, words))
     assert found == {FALL.format(PLAIN): pytest.approx(0.25)}
     scores = {PLAIN: [20, 22], BAHDANAU: [30, 32], LUONG: [31, 29], CONVOLUTIONAL: [33, 33]}
     groups = {PLAIN: [[20.0, 5.0]], BAHDANAU: [[40.0, 20.0]]}
@@ -72,8 +68,27 @@ def test_quantities_are_ratios_and_differences_of_means() -> None:
     )
 
 
+def test_a_ratio_that_is_one_by_construction_is_not_measured() -> None:
+    words = {PLAIN: [[1.0, 0.8]], LUONG: [[1.0, 0.8]]}
+    found = words_measured(Spelled((5, 10), {}, words, words))
+    assert found == dict.fromkeys(
+        (FALL.format(PLAIN), FALL.format(LUONG)),
+        Unmeasured("no sentence longer than ten words was tested"),
+    )
+
+
+def test_models_that_have_learned_nothing_are_not_compared() -> None:
+    words = {PLAIN: [[0.1, 0.0, 0.0]]}
+    [fall] = words_measured(Spelled((5, 10, 80), {}, words, words)).values()
+    assert fall == Unmeasured("only 0% of the words are right at ten")
+    scores = {name: [0.0] for name in (PLAIN, BAHDANAU, LUONG, CONVOLUTIONAL, TRANSFORMER)}
+    found = captions_measured(Scored("", {}, scores, {name: [[0.0, 0.0]] for name in scores}))
+    assert set(found) == set(CAPTIONS)
+    assert all(isinstance(each, Unmeasured) and "below 5" in each.reason for each in found.values())
+
+
 def test_what_was_learned_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = bottleneck._recurrent("none", 0.0, 16)
+    shape = recurrent("none", 0.0, 16)
     run = Learning(shape, 1e-3, QUICK, 1)
     first = spelling(run, tmp_path)
     [kept] = tmp_path.iterdir()
@@ -91,7 +106,7 @@ def test_what_was_learned_is_found_again(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_result_names_the_files_that_its_runs_are_kept_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = on_words(True, [1], tmp_path / "words", lambda line: None)
+    found = on_words(QUICKLY, [1], tmp_path / "words", lambda line: None)
     assert sorted(found.kept) == sorted((tmp_path / "words").iterdir())
     corpus, jobs = made_up(tmp_path / "text", 1), {}
 

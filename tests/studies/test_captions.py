@@ -23,6 +23,7 @@ from crosshead.studies.captions import (
     transformer,
 )
 from crosshead.studies.conduct import found_again
+from crosshead.studies.effort import FULL, Effort
 
 SHAPE = transformer(quick=True)
 
@@ -85,18 +86,33 @@ def test_captions_that_are_not_there_are_one_line(
         if text == named:
             monkeypatch.setenv("CROSSHEAD_DATA", str(tmp_path / "named"))
         said: list[str] = []
-        assert multi30k(said.append) is None
+        assert multi30k(FULL, said.append) is None
         [line] = said
         assert line.startswith(f"no captions in {named if text == named else here}, so")
         assert "`crosshead data get multi30k`" in line and "CROSSHEAD_DATA" in line
         text.mkdir(parents=True)
         (text / "train.en").write_text("")
-        found = multi30k(said.append)
+        found = multi30k(FULL, said.append)
         if text in (here, named):
             assert found is not None and found.text == text
             assert f"{text}: 10 minutes a run" in said[1]
         else:
             assert found is None
+
+
+def test_runs_of_other_minutes_are_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = tmp_path / "multi30k" / "raw"
+    text.mkdir(parents=True)
+    (text / "train.en").write_text("")
+    monkeypatch.setenv("CROSSHEAD_DATA", str(tmp_path))
+    said: list[str] = []
+    corpora = [multi30k(effort, said.append) for effort in (FULL, Effort(0.25), Effort(0.5))]
+    found = [corpus for corpus in corpora if corpus is not None]
+    assert [each.train["max_minutes"] for each in found] == [10, 2.5, 5]
+    assert len({each.runs for each in found}) == 3
+    assert "2.5 minutes a run" in said[1]
 
 
 @pytest.mark.slow

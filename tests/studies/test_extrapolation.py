@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 
@@ -7,12 +5,14 @@ from crosshead.studies.extrapolation import (
     KEYS,
     VALUES,
     build,
+    by_part,
     latest,
     longest_read,
     right,
     share_kept,
 )
 from crosshead.studies.fitting import FIRST
+from crosshead.studies.study import Unmeasured
 
 
 def test_each_token_is_labelled_with_the_value_that_its_key_had() -> None:
@@ -48,4 +48,14 @@ def test_the_share_kept_is_that_above_chance() -> None:
     assert share_kept(0.9, 0.9) == pytest.approx(1)
     assert share_kept(0.9, chance) == pytest.approx(0)
     assert share_kept(1.0, (1 + chance) / 2) == pytest.approx(0.5)
-    assert math.isnan(share_kept(chance / 2, 0.5))
+
+
+def test_nothing_is_kept_of_what_was_not_learned() -> None:
+    assert share_kept(0.3, 0.3) == Unmeasured(
+        "the task was not learned: 30% right within its length"
+    )
+
+
+def test_parts_are_the_second_half_and_each_length_beyond() -> None:
+    correct = torch.tensor([[0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, torch.nan, 0.0, 0.0, 0.0]])
+    assert by_part(correct, 4) == [1.0, 0.25, 0.0]

@@ -2,16 +2,24 @@ import numpy as np
 import pytest
 import torch
 
+from crosshead.studies.effort import FULL, QUICK
 from crosshead.studies.fitting import FIRST, Reader
 from crosshead.studies.gradients import (
     BODIES,
+    DECAY,
     LETTERS,
+    LOOKING,
     NEAREST,
+    PLAIN,
+    RECALL,
+    TRANSFORMER,
     WIDTH,
     factor,
     gradient_by_distance,
+    judged,
     recall,
 )
+from crosshead.studies.study import Unmeasured
 
 
 def test_the_factor_is_that_of_a_geometric_decay() -> None:
@@ -41,3 +49,18 @@ def test_distances_count_from_the_last_position() -> None:
     norms = gradient_by_distance(model, batch.inputs[0])
     assert np.flatnonzero(norms).tolist() == [3]
     assert torch.equal(batch.target_output[:, -1], batch.inputs[0][:, 0])
+
+
+def test_a_recurrence_that_recalls_nothing_counts_where_attention_has_learned() -> None:
+    decay = {PLAIN: 0.7, LOOKING: 1.0, TRANSFORMER: 1.0}
+    recalled = {PLAIN: 0.06, LOOKING: 0.5, TRANSFORMER: 1.0}
+    found = judged(decay, recalled, FULL)
+    assert found[RECALL.format(PLAIN)] == 0.06 and found[DECAY.format(PLAIN)] == 0.7
+    nobody = judged(decay, {**recalled, TRANSFORMER: 0.1}, FULL)
+    assert nobody[RECALL.format(PLAIN)] == Unmeasured(
+        "no model with attention has learned it either"
+    )
+    assert nobody[RECALL.format(TRANSFORMER)] == 0.1
+    quickly = judged(decay, recalled, QUICK)
+    assert quickly[DECAY.format(PLAIN)] == 0.7
+    assert isinstance(quickly[RECALL.format(PLAIN)], Unmeasured)

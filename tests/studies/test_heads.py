@@ -10,16 +10,24 @@ from crosshead.attention.scores import Grid
 from crosshead.bundle import build_model
 from crosshead.studies import heads
 from crosshead.studies.captions import Corpus, kept_in, made_up, run_name, transformer
+from crosshead.studies.effort import FULL
 from crosshead.studies.heads import (
+    CHEAP,
+    CROSS,
     CROSSED,
     DECODER,
     ENCODER,
+    SINGLE,
+    TOO_MANY,
     attentions,
-    average,
+    costs_table,
+    in_standard_errors,
     kind,
+    measured,
+    of_kind,
     removed,
 )
-from crosshead.studies.study import Say
+from crosshead.studies.study import Say, Unmeasured
 from crosshead.training.recipe import Recipe
 
 
@@ -49,13 +57,46 @@ def test_every_attention_is_of_one_kind() -> None:
     assert [kind(name) for name in attentions(model)] == [ENCODER, DECODER, CROSSED]
 
 
-def test_averages_are_over_the_heads_of_a_kind() -> None:
+def test_costs_are_those_of_the_heads_of_a_kind() -> None:
     costs = {
         "encoder.layers.0.attention": [1.0, 2.0],
         "encoder.layers.1.attention": [3.0, 6.0],
         "decoder.layers.0.cross_attention": [50.0, 70.0],
     }
-    assert average(costs, ENCODER) == 3 and average(costs, CROSSED) == 60
+    assert of_kind(costs, ENCODER) == [1, 2, 3, 6] and of_kind(costs, CROSSED) == [50, 70]
+
+
+def test_a_difference_is_told_in_standard_errors() -> None:
+    # Means 5 and 2, variances 1 and 4 over 4 and 4: the error is sqrt(5/4).
+    first, second = [4.0, 5.0, 5.0, 6.0], [0.0, 2.0, 2.0, 4.0]
+    variance = (2 / 3 + 8 / 3) / 4
+    assert in_standard_errors(first, second) == pytest.approx(3 / variance**0.5)
+
+
+def test_heads_of_models_that_have_learned_nothing_are_not_judged() -> None:
+    costs = {
+        "encoder.layers.0.attention": [0.0, 0.1],
+        "decoder.layers.0.cross_attention": [0.0, 0.9],
+    }
+    nothing = measured({1: [0.0], 4: [0.2], 32: [0.0]}, costs)
+    assert set(nothing) == {SINGLE, TOO_MANY, CHEAP, CROSS}
+    why = "BLEU of 4 heads is 0.2, below 5"
+    assert all(each == Unmeasured(why) for each in nothing.values())
+    found = measured({1: [30.0], 4: [31.0], 32: [28.0]}, costs)
+    assert found[SINGLE] == 1 and found[TOO_MANY] == 3 and found[CHEAP] == 0.75
+
+
+def test_costs_of_several_seeds_stand_side_by_side() -> None:
+    costs = {"encoder.attention": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]}
+    table = costs_table([30.0, 31.0], costs)
+    assert table.rows[1] == [
+        "encoder.attention",
+        "1.00, 5.00",
+        "2.00, 6.00",
+        "3.00, 7.00",
+        "4.00, 8.00",
+    ]
+    assert "of 30.0, 31.0" in table.title
 
 
 def test_a_result_names_the_files_that_its_runs_are_kept_in(
@@ -69,11 +110,11 @@ def test_a_result_names_the_files_that_its_runs_are_kept_in(
         recipes.extend(given.values())
         return {heads: [1.0, 2.0] for heads, _ in given}
 
-    costs = {"encoder.attention": [1.0], "decoder.cross_attention": [2.0]}
-    monkeypatch.setattr(heads, "multi30k", lambda say: corpus)
+    costs = {"encoder.attention": [1.0, 2.0], "decoder.cross_attention": [2.0, 4.0]}
+    monkeypatch.setattr(heads, "multi30k", lambda effort, say: corpus)
     monkeypatch.setattr(heads, "scores", untrained)
     monkeypatch.setattr(heads, "pruned", lambda corpus, recipe, say: (30.0, costs))
-    found = heads.run(False, 1, lambda line: None).kept
+    found = heads.run(FULL, 1, lambda line: None).kept
     names = {run_name(recipe.model, recipe.train.seed) for recipe in recipes}
     assert len(names) == 6 == len(found)
     assert set(found) == {kept_in(corpus, name) for name in names}

@@ -2,21 +2,27 @@ import pytest
 import torch
 
 from crosshead.pictures import new_figure
+from crosshead.studies.effort import FULL as WHOLE
+from crosshead.studies.effort import QUICK
 from crosshead.studies.fitting import FIRST
 from crosshead.studies.long import (
     ASKED,
+    COPIED,
     COPIERS,
     FEW,
     FILLER,
+    FULL,
     INDICES,
     LETTERS,
     SHORT,
     Taken,
     build,
+    copies,
     copying,
     draw,
     mixed,
 )
+from crosshead.studies.study import Unmeasured
 
 FAR = 128
 
@@ -63,3 +69,13 @@ def test_the_lengths_measured_are_the_only_ones_that_the_picture_names(
         named = [label.get_text() for label in axes.get_xticklabels(which="both")]
         assert named == [str(n) for n in lengths]
         assert not axes.get_yticklabels(minor=True) and len(axes.get_yticklabels()) > 1
+
+
+def test_guessing_counts_where_attention_to_all_has_learned() -> None:
+    means = {**dict.fromkeys(COPIERS, 0.25), FULL: 1.0}
+    assert copies(means, WHOLE)[COPIED.format(SHORT)] == 0.25
+    nobody = copies({**means, FULL: 0.3}, WHOLE)
+    for name in (SHORT, FEW):
+        assert nobody[COPIED.format(name)] == Unmeasured("attention to all copied only 30% either")
+    assert nobody[COPIED.format(FULL)] == 0.3
+    assert all(isinstance(each, Unmeasured) for each in copies(means, QUICK).values())

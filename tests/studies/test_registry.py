@@ -1,12 +1,17 @@
 import dataclasses
+import math
 from pathlib import Path
 
 import pytest
 
 from crosshead.errors import ConfigError
 from crosshead.studies.conduct import conduct, write
+from crosshead.studies.effort import QUICK
 from crosshead.studies.registry import STUDIES, chosen
-from crosshead.studies.study import judge
+from crosshead.studies.study import Unmeasured, judge
+
+RESTS_ON_SIZE = {"bottleneck", "feedforward", "parallelism", "stability", "heads", "long"}
+"""Studies all of whose quantities rest on training, or on layers that are not small."""
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -16,10 +21,13 @@ def test_every_study_runs_and_its_verdict_follows_from_its_numbers(
     study = STUDIES[name]
     assert study.name == name
     said: list[str] = []
-    record = conduct(study, quick=True, seed=1, say=said.append)
+    record = conduct(study, effort=QUICK, seed=1, say=said.append)
     measured = record.result.measured
-    met = [band.name for band in study.bands if band.low <= measured[band.name] <= band.high]
+    assert set(measured) == {each.name for each in study.quantities}
+    found = {n: value for n, value in measured.items() if not isinstance(value, Unmeasured)}
+    met = [band.name for band in study.bands if band.holds(found.get(band.name, math.nan))]
     assert record.verdict.met == met
+    assert (record.verdict.word == "not measured") == (name in RESTS_ON_SIZE)
     # Numbers that are wrong turn the verdict around: no band holds them all.
     wrong = {band.name: band.low - 1 for band in study.bands}
     assert judge(study.bands, wrong).word == "does not hold"
@@ -29,7 +37,7 @@ def test_every_study_runs_and_its_verdict_follows_from_its_numbers(
 
 def test_what_is_proven_holds_at_any_size() -> None:
     for name in ("masks", "sinusoids"):
-        record = conduct(STUDIES[name], quick=True, seed=2, say=lambda line: None)
+        record = conduct(STUDIES[name], effort=QUICK, seed=2, say=lambda line: None)
         assert record.verdict.word == "holds", record.verdict
 
 
@@ -41,7 +49,17 @@ def test_an_unknown_name_is_one_line() -> None:
 
 def test_bands_have_names_of_their_own_and_reasons() -> None:
     for study in STUDIES.values():
-        names = [band.name for band in study.bands]
+        names = [each.name for each in study.quantities]
         assert len(set(names)) == len(names)
         assert all(band.why and band.low <= band.high for band in study.bands)
-        assert {f.name for f in dataclasses.fields(study) if not getattr(study, f.name)} == set()
+        assert all(each.why for each in study.reported)
+        fields = {each.name for each in dataclasses.fields(study)} - {"reported"}
+        assert {name for name in fields if not getattr(study, name)} == set()
+
+
+def test_no_band_says_only_a_sign() -> None:
+    """A band with an end at zero has another one, that of a share or of what rounding leaves."""
+    for study in STUDIES.values():
+        for band in study.bands:
+            assert not (band.low == 0 and band.high > 1), band
+            assert math.isfinite(band.low) or math.isfinite(band.high)

@@ -1,7 +1,20 @@
 import torch
 
+from crosshead.studies.effort import FULL, QUICK
 from crosshead.studies.fitting import FIRST
-from crosshead.studies.sets import NO, YES, A, B, attention_alone, which_is_first
+from crosshead.studies.sets import (
+    CAUSAL,
+    NO,
+    WITH,
+    WITHOUT,
+    YES,
+    A,
+    B,
+    accuracies,
+    attention_alone,
+    which_is_first,
+)
+from crosshead.studies.study import Unmeasured
 
 
 def test_labels_say_which_comes_first() -> None:
@@ -19,3 +32,12 @@ def test_attention_without_parameters_is_its_equation() -> None:
     x = torch.randn(2, 5, 4)
     weights = (torch.einsum("bid,bjd->bij", x, x) / 2).softmax(-1)
     torch.testing.assert_close(attention_alone(x), torch.einsum("bij,bjd->bid", weights, x))
+
+
+def test_chance_without_positions_counts_where_the_task_is_learned_with_them() -> None:
+    means = {WITHOUT: 0.5, WITH: 1.0, CAUSAL: 1.0}
+    assert accuracies(means, FULL) == means
+    nobody = accuracies({**means, WITH: 0.6}, FULL)
+    assert nobody[WITHOUT] == Unmeasured("with positions only 60% were right either")
+    assert nobody[WITH] == 0.6
+    assert all(isinstance(each, Unmeasured) for each in accuracies(means, QUICK).values())

@@ -2,9 +2,19 @@ import math
 
 import pytest
 
-from crosshead.studies.study import Band, judge, number
+from crosshead.studies.effort import FULL, QUICK
+from crosshead.studies.study import (
+    Band,
+    Reported,
+    Unmeasured,
+    Value,
+    after_training,
+    judge,
+    number,
+)
 
 BANDS = (Band("low", 0, 1, "why"), Band("high", 2, math.inf, "why"))
+FAILED = Unmeasured("a precondition failed")
 
 
 @pytest.mark.parametrize(
@@ -13,25 +23,44 @@ BANDS = (Band("low", 0, 1, "why"), Band("high", 2, math.inf, "why"))
         ({"low": 0.0, "high": 2.0}, "holds"),
         ({"low": 1.0, "high": math.inf}, "holds"),
         ({"low": 1.01, "high": 2.0}, "holds in part"),
-        ({"low": 0.5}, "holds in part"),
-        ({"low": 0.5, "high": math.nan}, "holds in part"),
+        ({"low": 0.5}, "holds as far as measured"),
+        ({"low": 0.5, "high": FAILED}, "holds as far as measured"),
         ({"low": -0.01, "high": 1.99}, "does not hold"),
         ({"low": -0.01}, "does not hold"),
-        ({"low": math.nan}, "not measured"),
+        ({"low": FAILED, "high": FAILED}, "not measured"),
+        ({}, "not measured"),
     ],
 )
-def test_the_verdict_follows_from_the_numbers(measured: dict[str, float], word: str) -> None:
+def test_the_verdict_follows_from_the_numbers(measured: dict[str, Value], word: str) -> None:
     assert judge(BANDS, measured).word == word
 
 
-def test_a_verdict_names_what_was_not_met_and_what_was_not_measured() -> None:
-    said = str(judge((*BANDS, Band("third", 0, 0, "why")), {"low": 2.0, "third": 0.0}))
-    assert said == "holds in part: 1 of 3 as expected; not: low; not measured: high"
+def test_a_verdict_counts_neither_for_nor_against_what_was_not_measured() -> None:
+    bands = (*BANDS, Band("third", 0, 0, "why"))
+    verdict = judge(bands, {"low": 2.0, "high": FAILED, "third": 0.0})
+    assert verdict.unmeasured == {"high": "a precondition failed"}
+    assert str(verdict) == "holds in part: 1 of 2 as expected, 1 not measured; not: low"
+
+
+def test_what_is_reported_is_not_judged() -> None:
+    reported = [Reported("middle", "no source has a number")]
+    verdict = judge(BANDS, {"low": 0.5, "high": 2.0, "middle": -99.0}, reported)
+    assert verdict.word == "holds" and verdict.met_of_all == "2 of 2"
 
 
 def test_a_number_that_nobody_expected_is_refused() -> None:
     with pytest.raises(ValueError, match="'middle' is measured, and no band"):
         judge(BANDS, {"low": 0.5, "middle": 1.0})
+
+
+def test_nothing_is_left_unmeasured_without_a_reason() -> None:
+    with pytest.raises(ValueError, match="'low' is NaN; say why"):
+        judge(BANDS, {"low": math.nan})
+
+
+def test_the_quick_form_measures_nothing_that_rests_on_training() -> None:
+    assert after_training(FULL, 0.5) == 0.5
+    assert isinstance(after_training(QUICK, 0.5), Unmeasured)
 
 
 def test_bands_and_numbers_are_read_easily() -> None:

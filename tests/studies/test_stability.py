@@ -1,0 +1,138 @@
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from crosshead.data.batching import Pairs
+from crosshead.studies import stability
+from crosshead.studies.captions import made_up
+from crosshead.studies.effort import FULL, QUICK
+from crosshead.studies.equal import WITHIN, weights
+from crosshead.studies.stability import (
+    RANGE,
+    RATES,
+    RECURRENT,
+    SEEDS,
+    SPIKES,
+    SPREAD,
+    TRANSFORMER,
+    UPDATES,
+    WINDOW,
+    Outcome,
+    Training,
+    as_rows,
+    endless,
+    is_spike,
+    plan,
+    prepared,
+    quantities,
+    rates_that_train,
+    trained,
+)
+from crosshead.studies.study import Unmeasured
+
+
+def test_every_model_has_a_run_for_each_seed_at_each_rate() -> None:
+    planned = plan(FULL, 1, 4000)
+    assert [name for name, _ in planned] == [RECURRENT] * len(RATES) + [TRANSFORMER] * len(RATES)
+    for (_, rate), runs in planned.items():
+        assert len({run.seed for run in runs}) == len(runs) == SEEDS
+        assert {(run.rate, run.updates) for run in runs} == {(rate, UPDATES)}
+    shapes = {name: runs[0].shape for (name, _), runs in planned.items()}
+    counted = {name: weights(shape, 4000) for name, shape in shapes.items()}
+    assert abs(counted[RECURRENT] / counted[TRANSFORMER] - 1) <= WITHIN
+    assert all(shape.dropout == 0 for shape in shapes.values())
+
+
+def test_a_spike_stands_above_the_median_before_it() -> None:
+    norms = [1.0] * 60 + [2.9, 3.1, math.inf, 1.0] + [10.0] * 60
+    spikes = [place for place in range(len(norms)) if is_spike(norms, place)]
+    assert spikes[:2] == [61, 62]  # 2.9 is none
+    assert spikes[2:] == [*range(64, 64 + WINDOW // 2)]  # until the median has come up
+    assert Outcome(1.0, norms).spikes == len(spikes) / (len(norms) - len(norms) // 10)
+    assert Outcome(1.0, [9.0, 1.0]).spikes == 0  # the warm-up does not count
+
+
+def test_batches_go_through_the_pairs_again_and_again() -> None:
+    pairs = Pairs([([5, 6], [7]), ([8], [9])])
+    batches = endless(pairs, 100, 1)
+    for _ in range(3):
+        assert next(batches).source.shape == (2, 3)
+
+
+def runs(losses: dict[str, list[list[float]]]) -> dict[tuple[str, float], list[Outcome]]:
+    """Outcomes by model and rate; the recurrent ones have a spike in the first seed."""
+    calm = [1.0] * 20
+    return {
+        (name, rate): [
+            Outcome(loss, [*calm[:-1], 9.0] if name == RECURRENT and not seed else calm)
+            for seed, loss in enumerate(each)
+        ]
+        for name, of in losses.items()
+        for rate, each in zip(RATES, of, strict=False)
+    }
+
+
+def test_quantities_compare_the_best_rates() -> None:
+    found = runs(
+        {
+            RECURRENT: [[4.0, 4.2, 4.4], [5.0, 5.0, math.inf]],
+            TRANSFORMER: [[4.9, 4.9, 4.9], [4.0, 4.1, 4.2]],
+        }
+    )
+    assert rates_that_train(found, RECURRENT, 5.0) == [RATES[0]]
+    assert rates_that_train(found, TRANSFORMER, 5.0) == [RATES[0], RATES[1]]
+    values = quantities(found, 5.0)
+    assert values[SPREAD] == pytest.approx(2) and values[RANGE] == 1
+    assert values[SPIKES] == pytest.approx(1)  # one seed of three has a spike: mean over its error
+    row = as_rows(found, 5.0)[2]
+    assert row[2:5] == ["5.00, 5.00, inf", "", "0 of 3"]
+
+
+def test_models_that_spike_alike_differ_by_nothing() -> None:
+    calm = {name: [[4.0, 4.2]] for name in (RECURRENT, TRANSFORMER)}
+    found = {key: [Outcome(each.loss, [1.0] * 20) for each in of] for key, of in runs(calm).items()}
+    assert quantities(found, 5.0)[SPIKES] == 0
+
+
+def test_nothing_is_compared_where_a_model_does_not_train() -> None:
+    found = runs({RECURRENT: [[6.0, 6.1]], TRANSFORMER: [[4.0, 4.1]]})
+    why = Unmeasured(f"{RECURRENT} trains at none of the learning rates")
+    assert quantities(found, 5.0) == dict.fromkeys((SPREAD, SPIKES, RANGE), why)
+
+
+def test_a_run_learns_by_its_seed_and_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, ids = made_up(tmp_path / "text", 1), tmp_path / "ids.json"
+    entropy, vocabulary = prepared(corpus, ids)
+    assert 0 < entropy < math.log(vocabulary)
+    planned = plan(QUICK, 1, vocabulary)
+    [training] = planned[RECURRENT, RATES[1]]
+    first = trained(training, ids, tmp_path)
+    assert len(first.norms) == training.updates and 0 < first.loss < 10
+    kept = json.loads(training.place(tmp_path).read_text())
+    assert kept["rate"] == RATES[1] and kept["crosshead"]
+
+    def other(training: Training, *texts: Pairs) -> Outcome:
+        raise AssertionError("trained again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stability, "learn", other)
+        assert trained(training, ids, tmp_path) == first
+    second = trained(training._replace(seed=2), ids, tmp_path)
+    assert second != first
+    training.place(tmp_path).unlink()
+    assert trained(training, ids, tmp_path) == first
+
+
+def test_a_loss_that_is_not_finite_is_kept_as_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, ids = made_up(tmp_path / "text", 1), tmp_path / "ids.json"
+    _, vocabulary = prepared(corpus, ids)
+    [training] = plan(QUICK, 1, vocabulary)[TRANSFORMER, RATES[1]]
+    broken = Outcome(math.inf, [1.0, math.inf])
+    monkeypatch.setattr(stability, "learn", lambda *given: broken)
+    assert trained(training, ids, tmp_path) == trained(training, ids, tmp_path) == broken

@@ -1,0 +1,27 @@
+import time
+from functools import partial
+
+import pytest
+
+from crosshead.studies.turns import in_turns, ratio
+
+
+def test_computations_take_turns_behind_a_first_call_each() -> None:
+    said: list[str] = []
+    calls = {name: partial(said.append, name) for name in "abc"}
+    found = in_turns(calls, rounds=2, seconds=0)
+    assert "".join(said) == "abc" + "abc" + "cba"
+    assert {name: len(each) for name, each in found.items()} == {"a": 2, "b": 2, "c": 2}
+
+
+def test_a_time_is_that_of_one_call() -> None:
+    calls = {"short": lambda: None, "long": partial(time.sleep, 0.02)}
+    found = in_turns(calls, rounds=2, seconds=0.05)
+    assert all(0.02 <= each < 1 for each in found["long"])
+    assert max(found["short"]) < 0.02
+
+
+def test_ratios_are_those_of_rounds() -> None:
+    found = ratio([2.0, 9.0, 3.0], [1.0, 1.0, 2.0])
+    assert found == pytest.approx((2, 1.5, 9))
+    assert str(found) == "2 (1.5 to 9)"
