@@ -22,7 +22,7 @@ import torch
 from crosshead import __version__
 from crosshead.bundle import build_model
 from crosshead.data.batching import Batch, Pairs, plan_in_order
-from crosshead.data.corpora import read_lines
+from crosshead.data.lines import read_lines
 from crosshead.data.tokenizers import TokenizerConfig, token_ids, train_tokenizer
 from crosshead.files import atomic_write, make_directory
 from crosshead.models.registry import AnyConfig

@@ -12,7 +12,6 @@ from crosshead.bundle import CHECKPOINTS, build_model, check_weights, load_bundl
 from crosshead.errors import BundleError, UserError
 from crosshead.models.base import Model
 from crosshead.training.checkpoint import (
-    BEST,
     DamagedCheckpoint,
     Progress,
     list_checkpoints,
@@ -35,6 +34,7 @@ from crosshead.training.schedule import learning_rate
 from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
 from crosshead.training.sizes import with_sizes
 from crosshead.training.tasks import read_corpus
+from crosshead.unfinished import BEST
 
 
 @dataclass
