@@ -49,6 +49,7 @@ from crosshead.places import (
 )
 from crosshead.seal import Seal, file_sum, sealed, unsealed
 from crosshead.stored import LARGEST_CONFIG, map_stored, parse_metadata, read_stored
+from crosshead.unfinished import BestSoFar, best_so_far
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from crosshead.weights import (
     TENSORS_SHA256,
@@ -246,7 +247,8 @@ def load_bundle(path: Path | str, device: torch.device | str = "cpu") -> Bundle:
     """Read a bundle.
 
     Args:
-        path: Its directory, or the file that `crosshead pack` made of it.
+        path: Its directory, or the file that `crosshead pack` made of it. Of a run that has no
+            bundle yet the best weights so far are read, and a note is logged.
         device: Where its model is to be.
 
     Returns:
@@ -258,13 +260,17 @@ def load_bundle(path: Path | str, device: torch.device | str = "cpu") -> Bundle:
             `config.json`.
     """
     directory = Path(path)
+    best = best_so_far(directory)
+    if best is not None:
+        return _unfinished_bundle(directory, best, device)
     config, seal, tokenizers = _opened(directory)
     data = map_stored(directory / WEIGHTS)
     # Beside the rest: the checksum takes as long as reading.
     with ThreadPoolExecutor(1) as beside:
         checked = beside.submit(seal.check, WEIGHTS, data)
         try:
-            file, model = _matched(directory, config, data)
+            file = TensorFile(data, directory / WEIGHTS)
+            model = _matched(config, file, directory / WEIGHTS, directory / CONFIG)
             fill(model, file)
         finally:
             checked.result()
@@ -280,7 +286,8 @@ def outline_bundle(path: Path | str) -> Bundle:
     """
     directory = Path(path)
     config, seal, tokenizers = _opened(directory)
-    file, model = _matched(directory, config, map_stored(directory / WEIGHTS))
+    file = TensorFile(map_stored(directory / WEIGHTS), directory / WEIGHTS)
+    model = _matched(config, file, directory / WEIGHTS, directory / CONFIG)
     stated = seal.files[WEIGHTS].tensors_sha256 if seal.files else None
     if stated is not None and file.metadata.get(TENSORS_SHA256) != stated:
         raise seal.differs(WEIGHTS)
@@ -379,26 +386,43 @@ def _say_if_unchecked(seal: Seal) -> None:
         logger.info("%s: has no checksum of its own; changes go unnoticed", seal.directory / CONFIG)
 
 
-def _matched(directory: Path, config: BundleConfig, data: memoryview) -> tuple[TensorFile, Model]:
-    """The file of the weights, and the model that they are of, which has no memory yet.
+def _unfinished_bundle(directory: Path, best: BestSoFar, device: torch.device | str) -> Bundle:
+    """The bundle of the best weights so far of a run."""
+    try:
+        config = validate(BundleConfig, best.settings)
+    except ConfigError as error:
+        raise DamagedBundle(best.path, str(error)) from None
+    model = _matched(config, best.file, best.path, best.path)
+    fill(model, best.file)
+    if best.file.metadata.get(TENSORS_SHA256) != tensors_sha256(weights_of(model)):
+        raise DamagedBundle(best.path, "its checksum differs")
+    logger.info(
+        "%s: the run is not finished; these are its best weights so far, those of update %s",
+        directory, best.update,
+    )  # fmt: skip
+    tokenizers = _load_tokenizers(directory, config)
+    return Bundle(config, model.to(device).eval(), *tokenizers)
 
-    Raises `DamagedBundle` where there is no such model, or the weights are of another.
+
+def _matched(config: BundleConfig, file: TensorFile, path: Path, of: Path) -> Model:
+    """The model of a configuration, which has no memory yet, where a file holds its weights.
+
+    `path` is that of the file, `of` that of the configuration. Raises `DamagedBundle` where there
+    is no such model, or the weights are of another.
     """
-    path = directory / WEIGHTS
     shape = config.model, config.source_vocabulary, config.target_vocabulary
-    file = TensorFile(data, path)
     layers = sum(getattr(config.model, key) for key in _LAYERS if hasattr(config.model, key))
     if layers > len(file.tensors):  # to build them would take long
         raise DamagedBundle(
-            path, f"holds {len(file.tensors)} tensors, too few for the {layers} layers of {CONFIG}"
+            path, f"holds {len(file.tensors)} tensors, too few for the {layers} layers of {of.name}"
         )
     try:
         model = build_without_memory(*shape)
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
-        raise DamagedBundle(directory / CONFIG, f"no such model can be: {reason}") from None
+        raise DamagedBundle(of, f"no such model can be: {reason}") from None
     check_described(described(model.named_parameters()), file.tensors, path)
-    return file, model
+    return model
 
 
 def _tokenizer_files(bundle: Bundle) -> dict[str, bytes]:

@@ -49,6 +49,20 @@ def train(
             "has them), or numbers of columns from 1.",
         ),
     ] = None,
+    source_language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE",
+            help="Language of the sources, such as en, for bundle and card (default: by suffixes "
+            "of files such as .en, and by names in --fields).",
+        ),
+    ] = None,
+    target_language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE", help="Language of the targets, such as de (default: likewise)."
+        ),
+    ] = None,
     text: Annotated[
         Files, typer.Option(metavar="F", help="Text by itself, for a language model; repeatable.")
     ] = None,
@@ -72,10 +86,19 @@ def train(
         bool, typer.Option("--force", help="Replace the run in --out, once there is a bundle.")
     ] = False,
     max_minutes: Annotated[
-        float | None, typer.Option(metavar="M", help="End after so many.")
+        float | None,
+        typer.Option(
+            metavar="M",
+            help="Let the command take this many minutes, reading and final scoring included "
+            "(default: no limit, or the preset's).",
+        ),
     ] = None,
-    max_updates: Annotated[int | None, typer.Option(metavar="N", help="End after so many.")] = None,
-    max_epochs: Annotated[int | None, typer.Option(metavar="N", help="End after so many.")] = None,
+    max_updates: Annotated[
+        int | None, typer.Option(metavar="N", help="Stop training after this many updates.")
+    ] = None,
+    max_epochs: Annotated[
+        int | None, typer.Option(metavar="N", help="Stop training after this many epochs.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", help="Of all random choices.")] = None,
     device: Annotated[str | None, typer.Option(metavar="D", help="auto, cpu, cuda, ...")] = None,
     threads: Annotated[
@@ -110,6 +133,8 @@ def train(
             "target": target,
             "pairs": pairs,
             "fields": fields.split(",") if fields else None,
+            "source_language": source_language,
+            "target_language": target_language,
             "valid_source": valid_source,
             "valid_target": valid_target,
             "valid_pairs": valid_pairs,

@@ -101,7 +101,8 @@ class DataConfig(Config):
 
     source_language: str | None = Field(default=None, pattern=_LANGUAGE)
     target_language: str | None = Field(default=None, pattern=_LANGUAGE)
-    """Language codes, such as `en`, for the bundle and its card."""
+    """Language codes, such as `en`, for the bundle and its card. Unset: those that the suffixes of
+    files or the names in `fields` tell, where they tell both."""
 
     def files(self) -> list[str]:
         """All files that are read, for training and for validation."""

@@ -36,10 +36,9 @@ from crosshead.files import (
 )
 from crosshead.stored import LARGEST_HEADER, LARGEST_METADATA, open_regular
 from crosshead.training.optimizer import Optimizer
+from crosshead.unfinished import BEST, header_of
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
-BEST = "best.safetensors"
-
 _SHA256 = "sha256"
 _NOT_TENSORS = (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, OverflowError)
 """What safetensors and PyTorch raise where bytes are not the tensors they claim to be."""
@@ -212,11 +211,16 @@ def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
     return progress
 
 
-def save_best(directory: Path, weights: dict[str, Tensor]) -> None:
-    """Keep the weights that validated best so far, in place of the earlier ones."""
+def save_best(
+    directory: Path, weights: dict[str, Tensor], settings: str = "", update: int = 0
+) -> None:
+    """Keep the weights that validated best so far, in place of the earlier ones.
+
+    `settings` and `update` are those of `header_of`.
+    """
     make_directory(directory)
     tensors = _on_cpu(weights)
-    metadata = {_SHA256: _tensors_sha256(tensors)}
+    metadata = {_SHA256: _tensors_sha256(tensors), **header_of(settings, update, tensors)}
     atomic_write(directory / BEST, _serialized(tensors, metadata))
 
 

@@ -31,8 +31,9 @@ from crosshead.bundle import (
 from crosshead.data.tokenizers import TOKENIZER_FILES
 from crosshead.errors import UserError
 from crosshead.files import make_directory
-from crosshead.training.checkpoint import BEST, list_checkpoints
+from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.log import LOG
+from crosshead.unfinished import BEST
 
 LEFT_OUT, HELD_OUT = "left-out.tsv", "held-out.tsv"
 PICTURE = "training.png"

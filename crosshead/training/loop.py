@@ -76,6 +76,8 @@ class Lead:
     """Whether somebody asked the run to end (a signal)."""
     keep_batch: Callable[[Epoch, Sequence[int]], str] = lambda epoch, rows: ""
     """Writes rows of an epoch down for replay, and says where, in a clause."""
+    settings: str = ""
+    """What a bundle of the weights would say, as JSON."""
 
 
 @dataclass
@@ -298,7 +300,7 @@ def _validate(training: Training, meter: Meter) -> None:
     is_best = progress.best_score is None or score > progress.best_score
     if is_best:
         progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
-        save_best(lead.directory, weights)
+        save_best(lead.directory, weights, lead.settings, progress.update)
     elif progress.update > (config.warmup or 0):  # before it, chance decides which is better
         progress.since_best += 1
     progress.validated = progress.update

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -213,7 +214,9 @@ def _under_way(
         for line in opening_lines(recipe, corpus, machine, size, setup.world):
             display.say(line)
         keep = partial(_keep_batch, failed_batch(out), corpus)
-        yield Lead(judge.validate, out / CHECKPOINTS, log, display, should_stop, keep), judge
+        settings = json.dumps(judge.bundle.config.model_dump(mode="json"))
+        lead = Lead(judge.validate, out / CHECKPOINTS, log, display, should_stop, keep, settings)
+        yield lead, judge
     finally:
         display.close()
         log.close()

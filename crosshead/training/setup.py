@@ -12,7 +12,6 @@ from crosshead.bundle import CHECKPOINTS, build_model, check_weights, load_bundl
 from crosshead.errors import BundleError, UserError
 from crosshead.models.base import Model
 from crosshead.training.checkpoint import (
-    BEST,
     DamagedCheckpoint,
     Progress,
     list_checkpoints,
@@ -25,6 +24,7 @@ from crosshead.training.checkpoint import (
 from crosshead.training.corpus import Corpus, Stopped
 from crosshead.training.distributed import World, shard
 from crosshead.training.hardware import Machine, choose_machine
+from crosshead.training.languages import with_languages
 from crosshead.training.log import Display, Silent, counted
 from crosshead.training.loop import STOPPED
 from crosshead.training.memory import recompute_activations, refuse_what_cannot_fit
@@ -34,6 +34,7 @@ from crosshead.training.schedule import learning_rate
 from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
 from crosshead.training.sizes import with_sizes
 from crosshead.training.tasks import read_corpus
+from crosshead.unfinished import BEST
 
 
 @dataclass
@@ -64,6 +65,9 @@ def begun(
     if base is not None and start is not None:
         check_fine_tuned(sections_of(base.config, base.source_tokenizer), recipe, start)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
+    recipe, lines = with_languages(recipe)
+    for line in lines:
+        display.say(line)
     corpus = read_corpus(recipe, base, None, display.say, should_stop)
     first = corpus.epochs(recipe)(0)
     recipe = with_sizes(_on_machine(recipe, machine), corpus.tokenizer, first)

@@ -25,7 +25,7 @@ _SHARE = 0.1
 that a model does."""
 
 _PHRASES = re.compile(r"(?:^|(?<=\s))((?=\S*[^\W\d_])\S+(?:\s+\S+){0,3}?)(?:\s+\1){3,}(?=\s|$)")
-_LETTERS = re.compile(r"([^\W\d_]\S{0,7}?)\1{5,}")
+_LETTERS = re.compile(r"([^\W\d_]\S{0,7}?)\1{5,}|(\S)\2{15,}")
 
 
 class Sample(NamedTuple):
@@ -81,7 +81,7 @@ def translation_faults(
 def repeats_itself(text: str) -> bool:
     """Return whether a text says a phrase of up to four words four times in a row.
 
-    Or some letters six times: not all scripts write spaces.
+    Or some letters six times, since not all scripts write spaces, or any sign sixteen times.
     """
     return bool(_PHRASES.search(text) or _LETTERS.search(text))
 

@@ -136,6 +136,22 @@ def test_languages_reach_the_bundle_and_its_card(text: Path, tmp_path: Path) -> 
     assert (tuned.data.source_language, tuned.data.target_language) == ("en", "de")
 
 
+def test_languages_are_taken_from_suffixes_and_said(text: Path, tmp_path: Path) -> None:
+    for name in ("en", "de"):
+        (tmp_path / f"train.{name}").write_bytes((text / name).read_bytes())
+    recipe = recipe_for(text, "max_updates=1", "average=0")
+    files = recipe.data.renamed([str(tmp_path / "train.en"), str(tmp_path / "train.de")])
+    said = Remembering()
+    train(recipe.model_copy(update={"data": files}), tmp_path / "run", display=said)
+    assert sum("languages: en to de" in line for line in said.lines) == 1
+    config = load_bundle(tmp_path / "run").config
+    assert (config.source_language, config.target_language) == ("en", "de")
+    card = (tmp_path / "run/README.md").read_text()
+    assert yaml.safe_load(card.split("---\n")[1])["language"] == ["en", "de"]
+    stored = compose(recipe=read_toml(tmp_path / "run/recipe.toml"))
+    assert stored.data.source_language == "en"
+
+
 def test_the_scores_of_the_card_stand_in_the_bundle(finished: Path) -> None:
     scores = load_bundle(finished).config.scores
     assert [score.metric for score in scores] == ["BLEU", "chrF2"]
