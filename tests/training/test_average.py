@@ -113,6 +113,13 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "mean").exists()
 
 
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_bundles_are_refused(count: int, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"expected two bundles or more to average, found {count}"):
+        average_bundles([BUNDLE][:count], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+
+
 def test_another_shape_is_refused_by_its_key(tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(BUNDLE, other)
