@@ -32,10 +32,11 @@ from crosshead.training.directory import (
     check_utf8,
     drop_replaced,
     failed_batch,
-    held_directory,
+    remove_unfinished,
     run_directory,
 )
 from crosshead.training.distributed import World, joined
+from crosshead.training.held import held_directory
 from crosshead.training.judge import Judge
 from crosshead.training.log import LOG, Display, RunLog, Silent
 from crosshead.training.loop import STOPPED, Diverged, Lead, Training, fit
@@ -93,8 +94,9 @@ def train(
     with joined() as world:
         if not world.is_first:
             return _follow(world, out, start, resume, display, should_stop)
-        with held_directory(out):
+        with held_directory(out) as held:
             check_directory(out, resume=resume, force=force, inputs=inputs)
+            remove_unfinished(held)
             try:
                 if resume:
                     setup = resumed(recipe, out, display, world, should_stop)
@@ -108,7 +110,7 @@ def train(
                 return Summary(out, STOPPED, True, progress, 0, "", [])
             setup.progress.commands.append(command)
             with (
-                run_directory(out, resume=resume),
+                run_directory(held, resume=resume),
                 _under_way(setup, out, display, should_stop) as (lead, judge),
             ):
                 reason = STOPPED if world.some(should_stop()) else fit(_training(setup, lead))
@@ -169,7 +171,6 @@ def _under_way(
     judge = TASKS[recipe.model.task].judge(
         recipe, corpus, progress.longest_source, machine.device, should_stop
     )
-    # A recipe and a log are what a run is known by: they come first.
     atomic_write(out / RECIPE, to_toml(absolute(recipe)).encode())
     log = RunLog(out, keep=progress.log_bytes)
     try:

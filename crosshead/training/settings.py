@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.bundle import RECIPE, BundleConfig, load_config, where_bundle_is_kept
+from crosshead.bundle import RECIPE, BundleConfig, load_config
 from crosshead.config import nearest, read_toml
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers
 from crosshead.errors import ConfigError, UserError
+from crosshead.training.directory import nothing_to_resume
 from crosshead.training.presets import Sections
 from crosshead.training.recipe import Recipe, compose, stated
 
@@ -90,8 +91,7 @@ def stored_recipe(out: Path) -> Recipe:
     """The recipe of the run in `out`; raises `UserError` where there is none."""
     path = out / RECIPE
     if not path.is_file():
-        kept = where_bundle_is_kept(out)
-        raise UserError(f"{out}: there is no run to resume: it holds no {RECIPE}{kept}")
+        raise UserError(nothing_to_resume(out))
     return compose(recipe=read_toml(path), where=str(path))
 
 
