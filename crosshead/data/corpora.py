@@ -40,7 +40,9 @@ _Names = Annotated[list[str], BeforeValidator(_listed), AfterValidator(_check_na
 PAIRED = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
 """The keys that name files of pairs."""
 
-_FILES = (*PAIRED, "text", "valid_text")
+FILES = (*PAIRED, "text", "valid_text")
+"""The keys that name files."""
+
 _LANGUAGE = "^[A-Za-z0-9]+([-_][A-Za-z0-9]+)*$"
 
 
@@ -104,13 +106,13 @@ class DataConfig(Config):
 
     def files(self) -> list[str]:
         """All files that are read, for training and for validation."""
-        return [name for key in _FILES for name in getattr(self, key)]
+        return [name for key in FILES for name in getattr(self, key)]
 
     def renamed(self, names: Sequence[str]) -> Self:
         """The same with other names for all its `files`, in the same order."""
         rest = iter(names)
         return self.model_copy(
-            update={key: [next(rest) for _ in getattr(self, key)] for key in _FILES}
+            update={key: [next(rest) for _ in getattr(self, key)] for key in FILES}
         )
 
     @model_validator(mode="after")

@@ -40,8 +40,9 @@ from crosshead.training.held import held_directory
 from crosshead.training.judge import Judge
 from crosshead.training.log import LOG, Display, RunLog, Silent
 from crosshead.training.loop import STOPPED, Diverged, Lead, Training, fit
-from crosshead.training.recipe import Recipe, to_toml
-from crosshead.training.setup import Setup, absolute, begun, followed, resumed
+from crosshead.training.recipe import Recipe
+from crosshead.training.settings import stored_form
+from crosshead.training.setup import Setup, begun, followed, resumed
 from crosshead.training.summary import card_facts, opening_lines
 from crosshead.training.tasks import TASKS
 
@@ -171,10 +172,11 @@ def _under_way(
     judge = TASKS[recipe.model.task].judge(
         recipe, corpus, progress.longest_source, machine.device, should_stop
     )
-    atomic_write(out / RECIPE, to_toml(absolute(recipe)).encode())
+    progress.recipe = stored_form(recipe, out)
+    atomic_write(out / RECIPE, progress.recipe.encode())
     log = RunLog(out, keep=progress.log_bytes)
     try:
-        _write_text_files(out, recipe, corpus)
+        _write_text_files(out, setup)
         # From here on the others can read what they need.
         setup.world.agreed(progress.text_sha256)
         size = setup.optimizer.size()
@@ -187,11 +189,12 @@ def _under_way(
         log.close()
 
 
-def _write_text_files(out: Path, recipe: Recipe, corpus: Corpus) -> None:
+def _write_text_files(out: Path, setup: Setup) -> None:
     """Write the tokenizers, which a resumed run reads, and what was left out and held out."""
+    recipe, corpus = setup.recipe, setup.corpus
     tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
     save_tokenizers(out, *tokenizers, joint=recipe.tokenizer.joint)
-    corpus.write_files(out)
+    corpus.write_files(out, dict(zip(recipe.data.files(), setup.progress.names, strict=True)))
 
 
 def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -> str:

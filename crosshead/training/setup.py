@@ -1,7 +1,6 @@
 """A run made ready: to begin, to go on, or to go along with the first of several processes."""
 
 import contextlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,8 @@ from pathlib import Path
 import torch
 
 from crosshead.bundle import CHECKPOINTS, build_model, check_weights, load_bundle, weights_of
-from crosshead.errors import BundleError, UserError
+from crosshead.data.corpora import FILES
+from crosshead.errors import BundleError, DataError, UserError
 from crosshead.models.base import Model
 from crosshead.training.checkpoint import (
     BEST,
@@ -31,7 +31,14 @@ from crosshead.training.memory import recompute_activations, refuse_what_cannot_
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import Recipe, TrainConfig
 from crosshead.training.schedule import learning_rate
-from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
+from crosshead.training.settings import (
+    absolute,
+    check_fine_tuned,
+    check_resumed,
+    saved_recipe,
+    sections_of,
+    stored_recipe,
+)
 from crosshead.training.sizes import with_sizes
 from crosshead.training.tasks import read_corpus
 
@@ -83,8 +90,11 @@ def resumed(
     recipe: Recipe, out: Path, display: Display, world: World, should_stop: Callable[[], bool]
 ) -> Setup:
     """The run in `out`, where its newest checkpoint stands; raises as `begun` does."""
-    began, given = absolute(stored_recipe(out)), recipe
+    (began, edits), given = saved_recipe(out), recipe
     recipe = check_resumed(began, absolute(given), out)
+    for line in edits:
+        display.say(line)
+    _check_files(recipe, out)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
     corpus = read_corpus(recipe, None, out, display.say, should_stop)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
@@ -134,12 +144,6 @@ def followed(
     elif start is not None:
         setup.optimizer.set_weights(weights_of(load_bundle(start).model))
     return setup
-
-
-def absolute(recipe: Recipe) -> Recipe:
-    """The recipe with names of files that are good in every working directory."""
-    names = [os.path.abspath(name) for name in recipe.data.files()]
-    return recipe.model_copy(update={"data": recipe.data.renamed(names)})
 
 
 def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> Setup:
@@ -235,6 +239,18 @@ def _keep_best(progress: Progress, model: Model, directory: Path) -> list[str]:
 def _crew(progress: Progress) -> str:
     several = f"{progress.processes} processes of " if progress.processes > 1 else ""
     return several + counted(progress.threads, "thread")
+
+
+def _check_files(recipe: Recipe, out: Path) -> None:
+    """Raise `DataError` where a file of the text is not where the run in `out` looks for it."""
+    for key in FILES:
+        for name in getattr(recipe.data, key):
+            if not Path(name).exists():
+                flag = f"--{key.replace('_', '-')}"
+                raise DataError(
+                    f"{name}: no such file, and the run in {out} began with it; put it back, or "
+                    f"say where it is now with {flag} (each file of data.{key}, in the same order)"
+                )
 
 
 def _check_text(progress: Progress, corpus: Corpus, out: Path) -> None:

@@ -11,12 +11,12 @@ import yaml
 
 import crosshead
 from crosshead.bundle import load_bundle
-from crosshead.config import read_toml
 from crosshead.errors import UserError
 from crosshead.training import run as run_module
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.recipe import compose
 from crosshead.training.run import train
+from crosshead.training.settings import new_recipe, stored_recipe
 from tests.training.runs import SMALL, Remembering, digest, logged, recipe_for, tuning_recipe
 
 
@@ -81,9 +81,10 @@ def test_the_bundle_translates(finished: Path) -> None:
 
 
 def test_the_resolved_recipe_can_be_run_again(finished: Path, text: Path, tmp_path: Path) -> None:
-    stored = compose(recipe=read_toml(finished / "recipe.toml"))
-    assert stored == recipe_for(text)
-    train(stored, tmp_path / "again")
+    assert stored_recipe(finished) == recipe_for(text)
+    again = new_recipe(None, str(finished / "recipe.toml"), {}, [])
+    train(again, tmp_path / "again")
+    assert stored_recipe(tmp_path / "again") == stored_recipe(finished)
     assert digest(tmp_path / "again/model.safetensors") == digest(finished / "model.safetensors")
 
 
