@@ -1,21 +1,25 @@
 """The training curve: a picture of what log.jsonl says."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from crosshead.files import atomic_write
 from crosshead.pictures import drawing, new_figure, rendered
+from crosshead.training.log import read_log
 
 
-def plot_curve(log: Path, picture: Path) -> None:
+def plot_curve(log: Path, picture: Path) -> list[int]:
     """Draw the losses of training and validation, and BLEU where it was measured, as a PNG.
 
-    Raises `UserError` where matplotlib is missing or fails, as under a limit of memory, or the
-    picture cannot be written.
+    Returns:
+        The numbers of the damaged lines of the log, counted from 1, which are left out.
+
+    Raises:
+        UserError: If the log cannot be read, matplotlib is missing or fails, as under a limit of
+            memory, or the picture cannot be written.
     """
-    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    rows, damaged = read_log(log)
     trained = [row for row in rows if row["kind"] == "train"]
     valid = [row for row in rows if row["kind"] == "valid"]
     with drawing():
@@ -29,14 +33,17 @@ def plot_curve(log: Path, picture: Path) -> None:
             *_line(losses, trained, "nll", "training", "tab:blue"),
             *_line(losses, valid, "nll", "validation", "tab:orange"),
         ]
-        if valid and "bleu" in valid[0]:
+        scored = [row for row in valid if row.get("bleu") is not None]
+        if scored:
             scores = losses.twinx()
             scores.set_ylabel("BLEU")
-            scores.set_ylim(bottom=0, top=max(1.0, 1.1 * max(row["bleu"] for row in valid)))
-            lines += _line(scores, valid, "bleu", "validation BLEU (right)", "tab:green")
-        figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
+            scores.set_ylim(bottom=0, top=max(1.0, 1.1 * max(row["bleu"] for row in scored)))
+            lines += _line(scores, scored, "bleu", "validation BLEU (right)", "tab:green")
+        if lines:
+            figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
         drawn = rendered(figure)
     atomic_write(picture, drawn)
+    return damaged
 
 
 def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color: str) -> list[Any]:
@@ -45,6 +52,6 @@ def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color
     updates = [row["update"] for row in rows]
     marker = "o" if len(rows) <= 30 else None
     # A gap where there is no number: no update was finite.
-    values = [float("nan") if row[key] is None else row[key] for row in rows]
+    values = [float("nan") if row.get(key) is None else row[key] for row in rows]
     drawn: list[Any] = axes.plot(updates, values, label=label, color=color, marker=marker, ms=3)
     return drawn

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import IO, Any, Protocol, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from crosshead.errors import UserError, why_unreadable
 from crosshead.files import explained, write_all
 
 LOG = "log.jsonl"
@@ -61,6 +63,51 @@ class RunLog:
         self._file.close()
         if self._events is not None:
             self._events.close()
+
+
+def read_log(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """Read a log as far as it is whole.
+
+    Returns:
+        The lines as objects, each with a `kind` and an `update`, and the numbers of the damaged
+        lines, counted from 1. A line without its end counts as damaged: writing it was cut off.
+
+    Raises:
+        UserError: If the file cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: {why_unreadable(error)}") from None
+    rows, damaged = [], []
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
+        row = _row(line)
+        if row is None:
+            damaged.append(number)
+        else:
+            rows.append(row)
+    return rows, damaged
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """Return what a line of a log says, or None where it is damaged."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not line.endswith(b"\n") or not isinstance(row, dict):
+        return None
+    whole = isinstance(row.get("kind"), str) and _is_number(row.get("update"))
+    # What there is no number for is null.
+    values = (row.get(name) for name in ("loss", "nll", "bleu"))
+    return row if whole and all(each is None or _is_number(each) for each in values) else None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _tensorboard(directory: Path) -> Any:

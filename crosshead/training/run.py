@@ -38,7 +38,7 @@ from crosshead.training.directory import (
 from crosshead.training.distributed import World, joined
 from crosshead.training.held import held_directory
 from crosshead.training.judge import Judge
-from crosshead.training.log import LOG, Display, RunLog, Silent
+from crosshead.training.log import LOG, Display, RunLog, Silent, counted
 from crosshead.training.loop import STOPPED, Diverged, Lead, Training, fit
 from crosshead.training.recipe import Recipe
 from crosshead.training.settings import stored_form
@@ -233,12 +233,26 @@ def _finish(setup: Setup, out: Path, judge: Judge[Any], lead: Lead, reason: str)
     )
     if progress.skipped:
         display.say(f"{progress.skipped} updates were left out: their gradients were not finite")
-    try:
-        plot_curve(out / LOG, out / PICTURE)
-    except UserError as error:
-        display.say(str(error))
+    _draw(out, display)
     task = recipe.model.task
     return Summary(out, reason, False, progress, size, clause, scores, how, task=task)
+
+
+def _draw(out: Path, display: Display) -> None:
+    """Draw the picture of the run. What fails is said in a line: the bundle is saved already."""
+    try:
+        damaged = plot_curve(out / LOG, out / PICTURE)
+    except UserError as error:
+        display.say(str(error))
+        return
+    except Exception as error:  # matplotlib's own mistakes must not decide how a run ends
+        display.say(f"no {PICTURE}: {type(error).__name__} ({' '.join(str(error).split())})")
+        return
+    if damaged:
+        shown = ", ".join(map(str, damaged[:5])) + (", ..." if len(damaged) > 5 else "")
+        display.say(
+            f"{out / LOG}: {counted(len(damaged), 'damaged line')} left out of {PICTURE}: {shown}"
+        )
 
 
 def _choose_weights(setup: Setup, lead: Lead, judge: Judge[Any]) -> tuple[dict[str, Tensor], str]:

@@ -140,17 +140,28 @@ def test_the_scores_of_the_card_stand_in_the_bundle(finished: Path) -> None:
     assert all(f"| {score.metric} | {score.value:.2f} |" in card for score in scores)
 
 
-def test_a_missing_matplotlib_is_a_line_and_no_more(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [UserError, ValueError])
+def test_a_picture_that_fails_is_a_line_and_no_more(
+    error: type[Exception], text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(log: Path, picture: Path) -> None:
-        raise UserError("matplotlib is not installed")
+        raise error("matplotlib is not installed")
 
     monkeypatch.setattr(run_module, "plot_curve", missing)
     display = Remembering()
     train(recipe_for(text, "max_updates=1"), tmp_path / "run", display=display)
-    assert display.lines[-1] == "matplotlib is not installed"
+    assert "matplotlib is not installed" in display.lines[-1]
     load_bundle(tmp_path / "run")
+
+
+def test_a_damaged_log_is_a_line_and_no_more(text: Path, tmp_path: Path) -> None:
+    out, display = tmp_path / "run", Remembering()
+    train(recipe_for(text, "max_updates=1"), out)
+    log = out / "log.jsonl"
+    log.write_bytes(b"{" * 9 + log.read_bytes()[9:])
+    train(recipe_for(text, "max_updates=2"), out, resume=True, display=display)
+    assert display.lines[-1] == f"{log}: 1 damaged line left out of training.png: 1"
+    load_bundle(out)
 
 
 def test_the_average_is_in_the_log_and_scores_are_named_alike(finished: Path) -> None:
