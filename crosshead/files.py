@@ -18,6 +18,9 @@ LARGEST_HEADER = 1 << 20
 """Bytes of names and shapes in a safetensors file: ten thousand tensors. More would take long to
 refuse."""
 
+StrPath = str | os.PathLike[str]
+"""The name of a file or directory, as text or as a path."""
+
 Write = Callable[[bytes], None]
 """Appends to a file that is being written."""
 

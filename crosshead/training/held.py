@@ -27,7 +27,7 @@ class Held:
 
     def is_in_place(self) -> bool:
         """Return whether the directory still stands under its name."""
-        return self._is_at(self.path)
+        return _same(self.path, self._descriptor)
 
     def check(self) -> None:
         """Raise `Displaced` unless the directory still stands under its name."""
@@ -40,13 +40,7 @@ class Held:
             place = Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))
         except OSError:  # a system without /proc
             return None
-        return place if self._is_at(place) else None
-
-    def _is_at(self, place: Path) -> bool:
-        try:
-            return os.path.samestat(place.stat(), os.fstat(self._descriptor))
-        except OSError:
-            return False
+        return place if _same(place, self._descriptor) else None
 
 
 @contextlib.contextmanager
@@ -62,17 +56,25 @@ def held_directory(out: Path) -> Iterator[Held]:
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; --out names a directory")
     made = [place for place in (out, *out.parents) if not place.exists()]
-    descriptor = None
+    make_directory(out)
+    descriptor = os.open(out, os.O_RDONLY)
     try:
-        make_directory(out)
-        descriptor = os.open(out, os.O_RDONLY)
         yield Held(out, descriptor)
     finally:
-        if descriptor is not None:
-            os.close(descriptor)
-        with contextlib.suppress(OSError):  # where something was left in it
-            for place in made:
-                place.rmdir()
+        in_place = _same(out, descriptor)
+        os.close(descriptor)
+        if in_place:
+            with contextlib.suppress(OSError):  # where something was left in it
+                for place in made:
+                    place.rmdir()
+
+
+def _same(place: Path, descriptor: int) -> bool:
+    """Return whether an open directory stands under this name."""
+    try:
+        return os.path.samestat(place.stat(), os.fstat(descriptor))
+    except OSError:
+        return False
 
 
 def _lock(descriptor: int, out: Path) -> bool:

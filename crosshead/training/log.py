@@ -31,18 +31,22 @@ class RunLog:
     The kinds are `train`, `valid`, `average` (the validation of averaged weights) and `end`. `keep`
     bytes of an earlier log are kept when a run goes on from a checkpoint: what was logged after it
     is logged again. What there is no number for is null: losses where no update was finite.
+    `check` is called before anything is written; it raises an error where the directory has moved.
     """
 
-    def __init__(self, directory: Path, keep: int = 0) -> None:
-        self.path = directory / LOG
+    def __init__(
+        self, directory: Path, keep: int = 0, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self.path, self._check = directory / LOG, check
         # Unbuffered: what a full disk refused must not come up again when the file is closed.
-        self._file = self.path.open("ab", buffering=0)
+        self._file = self.path.open("a+b", buffering=0)
         self._file.truncate(min(keep, self.path.stat().st_size))
         self._file.seek(0, os.SEEK_END)  # `tell` would say where the earlier log ended
         self._events = _tensorboard(directory)
 
     def write(self, kind: str, update: int, **values: Any) -> None:
         """Append a line, and scalars to TensorBoard where it is installed."""
+        self._check()
         line = json.dumps({"kind": kind, "update": update, **values}) + "\n"
         with explained(self.path):
             write_all(self._file, line.encode())
@@ -54,9 +58,15 @@ class RunLog:
 
     def tell(self) -> int:
         """The length of the log in bytes, once it is on the disk."""
+        self._check()
         with explained(self.path):
             os.fsync(self._file.fileno())
             return self._file.tell()
+
+    def contents(self) -> bytes:
+        """Return all that was written, also where the file was removed meanwhile."""
+        self._file.seek(0)
+        return self._file.readall()
 
     def close(self) -> None:
         """Nothing is written after this."""

@@ -208,6 +208,21 @@ def test_white_space_around_lines_is_seen_neither_in_training_nor_afterwards(
     assert bare and translator("\t one two ") == f"\t {bare} "
 
 
+@pytest.mark.parametrize("updates", [2, 1])
+def test_a_run_that_has_come_so_far_says_that_nothing_is_left_to_train(
+    updates: int, text: Path, tmp_path: Path
+) -> None:
+    out, display = tmp_path / "run", Remembering()
+    train(recipe_for(text, "max_updates=2", "average=0"), out)
+    weights = digest(out / "model.safetensors")
+    recipe = recipe_for(text, f"max_updates={updates}", "average=0")
+    summary = train(recipe, out, resume=True, display=display)
+    (line,) = (line for line in display.lines if line.startswith("nothing to train"))
+    assert "stands at update 2" in line and "--max-updates" in line
+    assert summary.reason.endswith("no update was made")
+    assert digest(out / "model.safetensors") == weights
+
+
 def test_a_run_that_diverges_leaves_its_last_batch_for_replay(text: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     diverging = ["learning_rate=1e30", "clip_norm=0", "max_updates=60", "valid_every=50"]
