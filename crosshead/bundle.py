@@ -30,6 +30,7 @@ from crosshead.decoding.search import DecodeConfig, Specials
 from crosshead.errors import BundleError, ConfigError, DamagedBundle
 from crosshead.files import (
     LARGEST_HEADER,
+    StrPath,
     atomic_write_all,
     make_directory,
     open_stored,
@@ -253,7 +254,7 @@ def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
     atomic_write_all(directory, contents)
 
 
-def load_bundle(path: Path | str, device: torch.device | str = "cpu") -> Bundle:
+def load_bundle(path: StrPath, device: torch.device | str = "cpu") -> Bundle:
     """Read a bundle; its model is in evaluation mode on `device`.
 
     Raises `BundleError` where `path` is not a bundle, or one that is damaged, incomplete or of a

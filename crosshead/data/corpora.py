@@ -7,6 +7,7 @@ order mark at the beginning of a file is removed. Nothing else is changed, dropp
 
 import gzip
 import hashlib
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,11 @@ from crosshead.errors import DataError, why_unreadable
 
 
 def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+    """Return one name as a list, and paths as text."""
+    names = [value] if isinstance(value, str | os.PathLike) else value
+    if not isinstance(names, list):
+        return names
+    return [os.fspath(each) if isinstance(each, os.PathLike) else each for each in names]
 
 
 def _check_names(names: list[str]) -> list[str]:

@@ -18,17 +18,19 @@ from crosshead.bundle import (
 )
 from crosshead.card import fenced, front_matter, use, what_it_does
 from crosshead.errors import BundleError, UserError
+from crosshead.files import StrPath
 from crosshead.training.checkpoint import average_weights
 from crosshead.training.directory import check_utf8
 
 
-def average_bundles(directories: Sequence[Path], out: Path, command: str = "") -> Bundle:
-    """Write the bundle whose weights are the mean of those in `directories` into `out`.
+def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "") -> Bundle:
+    """Write the bundle whose weights are the mean of those in `bundles` into `out`.
 
     Its card tells the `command` that was typed. Raises `UserError` where `out` holds something
     already, and `BundleError` where the bundles differ in the shape of the model or in the
     tokenizer.
     """
+    directories, out = [Path(bundle) for bundle in bundles], Path(out)
     if len(directories) < 2:
         raise UserError(f"expected two bundles or more to average, found {len(directories)}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

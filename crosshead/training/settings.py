@@ -13,6 +13,7 @@ from crosshead.config import nearest, read_toml
 from crosshead.data.corpora import FILES
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers
 from crosshead.errors import ConfigError, UserError
+from crosshead.files import StrPath
 from crosshead.training.checkpoint import newest_state
 from crosshead.training.directory import nothing_to_resume
 from crosshead.training.presets import Sections
@@ -57,10 +58,10 @@ def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
 
 def new_recipe(
     preset: str | None,
-    recipe: str | None,
+    recipe: StrPath | None,
     flags: Sections,
     assignments: Sequence[str],
-    start: Path | None = None,
+    start: StrPath | None = None,
 ) -> Recipe:
     """The recipe of a new run; `recipe` is a TOML file or a name.
 
@@ -68,8 +69,10 @@ def new_recipe(
     of the preset's, and so does the context that it read text in. Raises `ConfigError`, and
     `BundleError` where `start` is no bundle.
     """
+    recipe = None if recipe is None else os.fspath(recipe)
     if start is None:
         return _composed(preset, recipe, flags, assignments)
+    start = Path(start)
     config = load_config(start)
     source, _ = load_tokenizers(start, joint=config.joint_tokenizer)
     below = sections_of(config, source)
@@ -82,21 +85,23 @@ def new_recipe(
 
 
 def resumed_recipe(
-    out: Path, recipe: str | None, flags: Sections, assignments: Sequence[str]
+    out: StrPath, recipe: StrPath | None, flags: Sections, assignments: Sequence[str]
 ) -> Recipe:
     """The recipe that the run in `out` began with, below what is given now.
 
     Whether that may change is for `check_resumed` to say. Raises `UserError` where there is no run,
     and `ConfigError`.
     """
+    recipe = None if recipe is None else os.fspath(recipe)
     below = stored_recipe(out).model_dump()
     whose = f"but the run in {out} began with"
     _check_architecture(below, recipe, flags, assignments, whose, BEGIN_ANOTHER)
     return _composed(None, recipe, flags, assignments, below)
 
 
-def stored_recipe(out: Path) -> Recipe:
+def stored_recipe(out: StrPath) -> Recipe:
     """Return the recipe of the run in `out`; raises `UserError` where there is none."""
+    out = Path(out)
     path = out / RECIPE
     if not path.is_file():
         raise UserError(nothing_to_resume(out))

@@ -89,7 +89,7 @@ def test_the_card_of_a_mean_of_models_of_text_says_how_these_are_used(tmp_path: 
     for part in parts:
         model = build_model(shape, size, size).eval()
         save_bundle(part, Bundle(config, model, tokenizer, tokenizer), "card")
-    average_bundles(parts, tmp_path / "mean")
+    average_bundles([str(part) for part in parts], str(tmp_path / "mean"))
     card = (tmp_path / "mean" / "README.md").read_text()
     assert "crosshead generate" in card and "crosshead translate" not in card
     assert yaml.safe_load(card.split("---\n")[1])["pipeline_tag"] == "text-generation"

@@ -365,3 +365,13 @@ def test_a_run_is_trained_on_other_text_from_its_bundle(tmp_path: Path) -> None:
     more = new_recipe(None, None, {"data": {"source": ["a", "c"], "target": ["b", "d"]}}, [])
     with pytest.raises(ConfigError, match=r"data\.source is .*--from"):
         check_resumed(began, more, tmp_path)
+
+
+def test_files_are_named_by_text_or_by_paths(tmp_path: Path) -> None:
+    (tmp_path / "given.toml").write_text("[train]\nseed = 3\n")
+    paths = {"data": {"source": Path("a"), "target": [Path("b")]}}
+    by_paths = new_recipe(None, tmp_path / "given.toml", paths, [], BUNDLE)
+    assert by_paths == new_recipe(None, str(tmp_path / "given.toml"), DATA, [], str(BUNDLE))
+    (tmp_path / "recipe.toml").write_text(to_toml(by_paths))
+    assert stored_recipe(str(tmp_path)) == stored_recipe(tmp_path)
+    assert resumed_recipe(str(tmp_path), None, {}, []).train.seed == 3
