@@ -104,6 +104,8 @@ class Progress:
     """Updates without finite gradients since the last one with."""
     recipe: str = ""
     """The recipe as the run directory keeps it; empty where nobody wrote it down."""
+    tokenizers: list[str] = field(default_factory=list)
+    """The checksums of the tokenizers' files, each in front of its name, as `sha256sum` writes."""
 
     @property
     def epochs(self) -> float:

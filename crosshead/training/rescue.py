@@ -4,7 +4,8 @@ import shlex
 from pathlib import Path
 
 from crosshead.bundle import CHECKPOINTS, RECIPE
-from crosshead.data.tokenizers import save_tokenizers
+from crosshead.data.corpora import file_sha256
+from crosshead.data.tokenizers import TOKENIZER_FILES, save_tokenizers
 from crosshead.errors import UserError
 from crosshead.files import atomic_write, make_directory
 from crosshead.training.checkpoint import save_checkpoint
@@ -24,6 +25,11 @@ def write_beginning(out: Path, setup: Setup) -> None:
     atomic_write(out / RECIPE, progress.recipe.encode())
     tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
     save_tokenizers(out, *tokenizers, joint=recipe.tokenizer.joint)
+    progress.tokenizers = [
+        f"{file_sha256(out / name)}  {name}"
+        for name in sorted(TOKENIZER_FILES)
+        if (out / name).is_file()
+    ]
     corpus.write_files(out, dict(zip(recipe.data.files(), progress.names, strict=True)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from crosshead.bundle import CHECKPOINTS, build_model, check_weights, load_bundle, weights_of
-from crosshead.data.corpora import FILES
+from crosshead.data.corpora import FILES, file_sha256
 from crosshead.errors import BundleError, DataError, UserError
 from crosshead.models.base import Model
 from crosshead.training.checkpoint import (
@@ -20,6 +20,7 @@ from crosshead.training.checkpoint import (
     load_checkpoint,
     load_newest,
     load_weights,
+    newest_state,
     save_best,
 )
 from crosshead.training.corpus import Corpus, Stopped
@@ -95,6 +96,7 @@ def resumed(
     for line in edits:
         display.say(line)
     _check_files(recipe, out)
+    _check_tokenizers(out)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
     corpus = read_corpus(recipe, None, out, display.say, should_stop)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
@@ -251,6 +253,20 @@ def _check_files(recipe: Recipe, out: Path) -> None:
                     f"{name}: no such file, and the run in {out} began with it; put it back, or "
                     f"say where it is now with {flag} (each file of data.{key}, in the same order)"
                 )
+
+
+def _check_tokenizers(out: Path) -> None:
+    """Raise `BundleError` where a tokenizer's file is not what it was at the newest checkpoint."""
+    newest = newest_state(out / CHECKPOINTS)
+    for line in newest[1].tokenizers if newest else ():
+        sha256, _, name = line.partition("  ")
+        path = out / name
+        if not path.is_file() or file_sha256(path) != sha256:
+            found = "its checksum differs" if path.exists() else "missing"
+            raise BundleError(
+                f"{path}: {found}; the run cannot go on without it: copy it back, or begin again "
+                "with --force"
+            )
 
 
 def _check_text(progress: Progress, corpus: Corpus, out: Path) -> None:
