@@ -59,7 +59,7 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         if not _is_resumable(out):
             raise UserError(nothing_to_resume(out))
         return
-    if _is_unused(out):
+    if is_unused(out):
         return
     if not holds_run(out):
         raise UserError(_no_run(out))
@@ -99,7 +99,7 @@ def nothing_to_resume(out: Path) -> str:
         lacks = "checkpoint" if (out / RECIPE).is_file() else RECIPE
         found = f"the run there was cut off and holds no {lacks}"
         advice = "begin again with --force"
-    elif out.exists() and not _is_unused(out):
+    elif out.exists() and not is_unused(out):
         return _no_run(out) + where_bundle_is_kept(out)
     else:
         found, advice = f"it holds no {RECIPE}", "begin one without --resume"
@@ -113,7 +113,7 @@ def _is_resumable(out: Path) -> bool:
     return (out / RECIPE).is_file() and bool(list_checkpoints(out / CHECKPOINTS))
 
 
-def _is_unused(out: Path) -> bool:
+def is_unused(out: Path) -> bool:
     """Return whether nothing stands in `out` but unfinished files that a kill has left."""
     return all(_is_unfinished(entry) for entry in out.iterdir())
 
@@ -166,6 +166,7 @@ def run_directory(held: Held, *, resume: bool) -> Iterator[None]:
     A new run that ends without a checkpoint leaves nothing, and what was set aside comes back.
     """
     out = held.path
+    held.check()  # reading the text may have taken long
     if not resume:
         _set_aside(out)
     make_directory(out / CHECKPOINTS)

@@ -95,6 +95,14 @@ def test_the_card_of_a_mean_of_models_of_text_says_how_these_are_used(tmp_path: 
     assert yaml.safe_load(card.split("---\n")[1])["pipeline_tag"] == "text-generation"
 
 
+def test_what_a_kill_left_unfinished_is_no_hindrance(tmp_path: Path) -> None:
+    out = tmp_path / "mean"
+    out.mkdir()
+    (out / ".model.safetensors.99.tmp").write_bytes(b"cut off")
+    average_bundles([BUNDLE, BUNDLE], out)
+    assert load_bundle(out) and not list(out.glob(".*"))
+
+
 def test_scores_of_other_weights_are_not_kept(tmp_path: Path) -> None:
     bundle = load_bundle(BUNDLE)
     score = BundleScore(metric="BLEU", value=1.0, signature="s", test_set="t")

@@ -80,6 +80,18 @@ def test_a_run_whose_directory_is_removed_is_saved_anew(
     assert rows == [*range(1, 12), *range(13, 19)]
 
 
+def test_a_directory_that_is_removed_while_the_text_is_read(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+
+    def remove() -> bool:
+        shutil.rmtree(out, ignore_errors=True)
+        return False
+
+    with pytest.raises(UserError, match="renamed or removed"):
+        train(recipe_for(text), out, should_stop=remove)
+    assert not out.exists()
+
+
 def test_a_run_that_validates_for_long_notices_before_it_writes(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
