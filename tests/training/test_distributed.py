@@ -19,14 +19,13 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 
-from crosshead.config import read_toml
 from crosshead.devices import available_cores
 from crosshead.errors import ConfigError, UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training import distributed
 from crosshead.training.distributed import ALONE, World, joined, shard
-from crosshead.training.recipe import compose
 from crosshead.training.run import train
+from crosshead.training.settings import stored_recipe
 from tests.training.runs import SMALL, Remembering, logged, own_text, recipe_for
 
 pytestmark = pytest.mark.usefixtures("all_cores")
@@ -361,7 +360,7 @@ def test_threads_that_were_left_open_are_shared_out_when_more_processes_go_on(
     assert done.returncode == 0, done.stderr
     assert f"on cpu, 2 processes of {max(1, cores // 2)} thread" in done.stderr
     assert f"thread, where the run had {cores} thread" in done.stderr
-    assert compose(recipe=read_toml(out / "recipe.toml")).train.threads == 0
+    assert stored_recipe(out).train.threads == 0
 
 
 class Process(NamedTuple):
