@@ -14,14 +14,12 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar
 
 import torch
-from pydantic import Field, model_validator
 
-from crosshead import __version__
-from crosshead.config import Config, validate
-from crosshead.data.symbols import CONTROL
+from crosshead.bundle_config import FORMAT, BundleConfig, BundleScore, Measured
+from crosshead.config import validate
 from crosshead.data.tokenizers import (
     TOKENIZER_FILES,
     Tokenizer,
@@ -29,12 +27,10 @@ from crosshead.data.tokenizers import (
     save_tokenizers,
 )
 from crosshead.decoding.candidates import NOTHING
-from crosshead.decoding.search import DecodeConfig, Specials
+from crosshead.decoding.search import Specials
 from crosshead.errors import BundleError, ConfigError, DamagedBundle
 from crosshead.files import StrPath, atomic_write_all, make_directory
-from crosshead.limits import MOST_TOKENS, MOST_VOCABULARY
-from crosshead.models.base import Model, Task
-from crosshead.models.registry import AnyConfig
+from crosshead.models.base import Model
 from crosshead.places import (
     CARD,
     CHECKPOINTS,
@@ -48,7 +44,13 @@ from crosshead.places import (
     where_bundle_is_kept,
 )
 from crosshead.seal import Seal, file_sum, sealed, unsealed
-from crosshead.stored import LARGEST_CONFIG, map_stored, parse_metadata, read_stored
+from crosshead.stored import (
+    LARGEST_CONFIG,
+    map_stored,
+    packed_names,
+    parse_metadata,
+    read_stored,
+)
 from crosshead.unfinished import BestSoFar, best_so_far
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from crosshead.weights import (
@@ -96,81 +98,6 @@ __all__ = [
 _LAYERS = "encoder_layers", "decoder_layers", "layers"
 
 logger = logging.getLogger(__name__)
-
-FORMAT = 1
-"""The version of the bundle's layout that this crosshead writes, and the newest that it reads."""
-
-
-class Measured(Protocol):
-    """A value by a metric, and what it takes to compare it."""
-
-    @property
-    def metric(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def value(self) -> float:
-        """The score."""
-        ...
-
-    @property
-    def signature(self) -> str:
-        """How it was measured."""
-        ...
-
-
-class BundleScore(Config):
-    """A score with what it takes to compare it; the model card lists the same."""
-
-    # The metric's name as sacreBLEU writes it: `BLEU`, `chrF2`, `TER`.
-    metric: str
-    value: float
-    # sacreBLEU's signature.
-    signature: str
-    # What was translated: a test set's name, or `validation`.
-    test_set: str
-
-    @classmethod
-    def of(cls, score: Measured, test_set: str) -> Self:
-        """A score that was measured on a test set."""
-        return cls(
-            metric=score.metric, value=score.value, signature=score.signature, test_set=test_set
-        )
-
-
-class BundleConfig(Config):
-    """What `config.json` says."""
-
-    format: int = Field(default=FORMAT, ge=1)
-    # The version of crosshead that wrote the bundle.
-    crosshead: str = __version__
-    task: Task = "translation"
-    model: AnyConfig
-    # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
-    joint_tokenizer: bool
-    # The number of pieces of each side, which is the number of rows of its embedding.
-    source_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
-    target_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
-    # Tokens of the longest source in training, without the end token: translation splits beyond it.
-    # Of a model of text by itself, those of a window.
-    longest_source: int = Field(ge=1, le=MOST_TOKENS)
-    # How the model is searched when nothing else is asked for.
-    decode: DecodeConfig = Field(default_factory=DecodeConfig)
-    # Language codes such as `en`, where they are known.
-    source_language: str | None = None
-    target_language: str | None = None
-    # What its translations scored when it was trained.
-    scores: list[BundleScore] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _check_task(self) -> Self:
-        if self.task != self.model.task:
-            raise ValueError(
-                f"task is {self.task!r}, that of architecture {self.model.architecture!r} "
-                f"{self.model.task!r}"
-            )
-        return self
 
 
 @dataclass(frozen=True)
@@ -325,6 +252,8 @@ def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
 def bundle_files(path: Path) -> list[str]:
     """The names of the files of a bundle, `config.json` last."""
     _, seal = _configured(path)
+    if path.is_file():
+        return packed_names(path)
     names = [each for each in (*TOKENIZER_FILES, WEIGHTS, CARD) if (path / each).is_file()]
     return [*(seal.files or names), CONFIG]
 
@@ -356,6 +285,8 @@ def _configured(directory: Path) -> tuple[BundleConfig, Seal]:
     for name in seal.files:
         if name not in {WEIGHTS, CARD, *TOKENIZER_FILES}:
             raise DamagedBundle(path, f"files: {name[:60]!a} is no file of a bundle")
+    if seal.files and WEIGHTS not in seal.files:
+        raise DamagedBundle(path, f"files: {WEIGHTS} is missing")
     unknown = set(packed) - {CONFIG, WEIGHTS, CARD, *TOKENIZER_FILES}
     if unknown:
         raise BundleError(

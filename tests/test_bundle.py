@@ -387,13 +387,15 @@ def test_notes_are_logged_of_what_cannot_be_checked(
         {"../../outside": {"sha256": "0" * 64, "bytes": 1}},
         {"config.json": {"sha256": "0" * 64, "bytes": 1}},
         {"tokenizer.json": {"sha256": "0" * 64, "bytes": 158}},
+        {"README.md": {"sha256": "0" * 64, "bytes": 77}},
         {"model.safetensors": {"sha256": "0" * 64, "bytes": 2**70}},
     ],
 )  # fmt: skip
 def test_checksums_that_are_none_are_damage(files: object, stored: Path) -> None:
     settings(files=files)(stored)
-    with pytest.raises(DamagedBundle):
-        load_bundle(stored)
+    for read in (load_bundle, outline_bundle):
+        with pytest.raises(DamagedBundle):
+            read(stored)
 
 
 def test_a_bundle_is_outlined_without_its_numbers(sealed: Path) -> None:

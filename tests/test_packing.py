@@ -6,7 +6,14 @@ import pytest
 
 import crosshead
 from crosshead.archive import LARGEST
-from crosshead.bundle import load_bundle, load_config, outline_bundle, verify_bundle, weights_of
+from crosshead.bundle import (
+    bundle_files,
+    load_bundle,
+    load_config,
+    outline_bundle,
+    verify_bundle,
+    weights_of,
+)
 from crosshead.errors import BundleError, UserError
 from crosshead.packing import SUFFIX, pack
 from crosshead.training.average import average_bundles
@@ -31,6 +38,7 @@ def test_a_packed_bundle_is_the_bundle(bundle: Path, tmp_path: Path) -> None:
     assert all(theirs[name].equal(each) for name, each in weights_of(first.model).items())
     assert crosshead.load(packed)("One two three.") == "Eins zwei drei."
     assert verify_bundle(packed) == verify_bundle(bundle)
+    assert sorted(bundle_files(packed)) == sorted(bundle_files(bundle)) == sorted(FILES)
 
 
 def test_a_packed_bundle_is_averaged_and_a_start(tmp_path: Path) -> None:
