@@ -11,7 +11,7 @@ ABREAST := -n 2 --dist loadfile --no-loadscope-reorder
 QUICKSTART := $(VENV)/.installed-quickstart
 DEV := $(VENV)/.installed-dev
 
-.PHONY: help install quickstart test test-slow check bench docs clean
+.PHONY: help install quickstart test test-slow test-processors mutants check bench docs clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name line; do \
@@ -27,6 +27,19 @@ test: $(DEV)  ## run the tests, without the slow ones
 
 test-slow: $(DEV)  ## run the slow tests
 	$(PYTEST) -m slow $(ABREAST)
+
+# Settings under which PyTorch and its libraries compute as on other processors: they round differently.
+PROCESSORS := ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
+	MKL_ENABLE_INSTRUCTIONS=AVX2 OMP_NUM_THREADS=2
+
+test-processors: $(DEV)  ## run the tests and the quickstart as other processors would (an hour)
+	@mkdir -p build; failed=0; for setting in $(PROCESSORS); do for tests in tests "-m slow tests/test_quickstart.py"; do \
+		env OMP_NUM_THREADS=1 $$setting $(BIN)/python -m pytest -q $(ABREAST) $$tests > build/tests.log 2>&1 \
+			|| { failed=1; grep ^FAILED build/tests.log; }; \
+		echo "$$setting, $$tests: $$(tail -n 1 build/tests.log)"; done; done; exit $$failed
+
+mutants: $(DEV)  ## change the code in 300 small ways, and count the changes that the tests notice (an hour)
+	$(BIN)/python tools/mutants.py --log build/mutants.jsonl
 
 check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md
 	$(BIN)/ruff check

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol, Self
 
-import safetensors.torch
 import torch
 from pydantic import Field, model_validator
 
@@ -61,6 +60,7 @@ from crosshead.weights import (
     check_weights,
     described,
     fill,
+    serialized,
     set_weights,
     tensors_sha256,
     weights_of,
@@ -235,9 +235,8 @@ def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
     make_directory(directory)
     weights = weights_of(bundle.model)
     marks = {WEIGHTS: tensors_sha256(weights)}
-    metadata = {"format": "pt", TENSORS_SHA256: marks[WEIGHTS]}
     contents = _tokenizer_files(bundle)
-    contents[WEIGHTS] = safetensors.torch.save(weights, metadata=metadata)
+    contents[WEIGHTS] = serialized(weights, marks[WEIGHTS])
     contents[CARD] = card.encode()
     sums = {name: file_sum(data, marks.get(name)) for name, data in contents.items()}
     contents[CONFIG] = sealed(bundle.config.model_dump(mode="json"), sums)

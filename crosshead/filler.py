@@ -74,12 +74,13 @@ class Filler(Pipeline):
         Raises `TypeError` for what is no text, `ConfigError` for a text without a mark or `top`
         below 1, `DataError` for a text that is longer than the model has seen.
         """
-        check_text(text)
         if top < 1:
             raise ConfigError(f"expected a number of candidates of 1 or more, found {top}")
+        ids = self.encoded(text)
         lines = [line.split(MARK) for line in text.split("\n")]
-        ids = self._marked(lines)
         marks: list[int] = np.flatnonzero(ids == MASK).tolist()
+        if not marks:
+            raise ConfigError(f"nothing is hidden in this text: put {MARK} where a token is to be")
         found: dict[int, list[Candidate]] = {}
         while len(found) < len(marks):
             left = [mark for mark in marks if mark not in found]
@@ -121,18 +122,29 @@ class Filler(Pipeline):
             found += _window_scores(logits, batch.target_output)
         return ScoredMasks(found, f"context:{self.context}|hidden:{SHARE:g}", self.tokenizer)
 
-    def _marked(self, lines: Sequence[Sequence[str]]) -> np.ndarray:
-        """The ids of a text between two ends of lines, a mark between each two parts of a line."""
+    def encoded(self, text: str) -> np.ndarray:
+        """Return the ids of a text as the model reads it: between two ends of lines.
+
+        Args:
+            text: A text, with `[MASK]` for each hidden token or without any.
+
+        Returns:
+            The ids; `MASK` stands for a mark.
+
+        Raises:
+            TypeError: If `text` is no string.
+            DataError: If the text is longer than the model has seen, or a mark is part of a word.
+        """
+        check_text(text)
         marks = 0
         ids = [EOS]
-        for parts in lines:
+        for line in text.split("\n"):
+            parts = line.split(MARK)
             try:
                 ids += [*self.tokenizer.encode_gaps(parts, MASK), EOS]
             except GapError as error:
                 raise DataError(f"{MARK} {marks + error.number} {error.why}") from None
             marks += len(parts) - 1
-        if not marks:
-            raise ConfigError(f"nothing is hidden in this text: put {MARK} where a token is to be")
         if len(ids) > self.context:
             raise DataError(
                 f"the text has {len(ids)} tokens, and the model has seen {self.context} at once "

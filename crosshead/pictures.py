@@ -1,7 +1,7 @@
 """Pictures, which need matplotlib: it is loaded when one is drawn."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,7 @@ def new_figure(**options: Any) -> Any:
     """
     from matplotlib.figure import Figure
 
-    return Figure(layout="constrained", **options)
+    return Figure(**{"layout": "constrained", **options})
 
 
 @drawing()
@@ -37,6 +37,48 @@ def rendered(figure: Any, kind: str = "png", dpi: int = 120) -> bytes:
     picture = io.BytesIO()
     figure.savefig(picture, format=kind, dpi=dpi)
     return picture.getvalue()
+
+
+@drawing()
+def families_for(characters: Iterable[str]) -> tuple[list[str], set[str]]:
+    """Find installed fonts for characters that the usual font lacks.
+
+    Args:
+        characters: The characters of a text.
+
+    Returns:
+        The font families to draw the text with, the usual one first, and the characters that no
+        font has.
+
+    Raises:
+        UserError: As `drawing` does.
+    """
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties, findfont, fontManager
+
+    families = list(rcParams["font.family"])
+    missing = set(characters) - _glyphs(findfont(FontProperties()))
+    for entry in fontManager.ttflist:
+        if not missing:
+            break
+        # The last resort has a box for each script.
+        if not entry.name.startswith("Last Resort"):
+            found = missing & _glyphs(entry.fname)
+            # The family's regular face is the one that is drawn.
+            if found and findfont(FontProperties(family=entry.name)) == entry.fname:
+                families.append(entry.name)
+                missing -= found
+    return families, missing
+
+
+def _glyphs(font: str) -> set[str]:
+    """The characters of a font file; none if matplotlib cannot read it."""
+    from matplotlib.font_manager import get_font
+
+    try:
+        return set(map(chr, get_font(font).get_charmap()))
+    except (OSError, RuntimeError):
+        return set()
 
 
 def _why_missing(error: Exception) -> str:

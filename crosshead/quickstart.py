@@ -15,7 +15,7 @@ import typer
 
 from crosshead.data.synthetic import Pair, date_pairs, write_date_files
 from crosshead.evaluation import exact_match
-from crosshead.inspection import cross_attention, plot_cross_attention
+from crosshead.inspection import attention_weights, draw_attention
 from crosshead.pipelines import Translator, load_as
 from crosshead.reports import how_to_resume, run_report
 from crosshead.terminal import guarded, note, program, put, stop_on_signals, table
@@ -70,7 +70,7 @@ def show(translator: Translator, directory: Path, test: list[Pair], unseen: list
     put(f"exact matches on {len(unseen)} dates in patterns never seen: {new:.1%}\n\n")
     put(table([[source, translator(source)] for source in SHOWN]))
     picture = directory / "attention.png"
-    plot_cross_attention(picture, cross_attention(translator, SHOWN[0]))
+    draw_attention(attention_weights(translator, SHOWN[0]), path=picture)
     model = shlex.quote(str(directory / "model"))
     put(f"\nwhere the model looked in {SHOWN[0]!r}: {picture}\n")
     put(f"translate more:  echo '5 March 2021' | {program()} translate {model}\n")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import safetensors.torch
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -184,6 +185,18 @@ def tensors_sha256(weights: Mapping[str, Tensor]) -> str:
         digest.update(json.dumps([name, list(weights[name].shape)]).encode())
         digest.update(weights[name].numpy().reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def serialized(weights: dict[str, Tensor], checksum: str) -> bytes:
+    """A safetensors file whose header states a checksum; the same weights give the same bytes."""
+    data = safetensors.torch.save(weights, metadata={"format": "pt"})
+    # Of several texts the library would write down the order of a hash table.
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    header["__metadata__"][TENSORS_SHA256] = checksum
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join((len(text).to_bytes(8, "little"), text, memoryview(data)[begin:]))
 
 
 def fill(model: Model, file: TensorFile) -> None:

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from crosshead.bundle import BundleScore
-from crosshead.card import CardFacts, CardFile, model_card
+from crosshead.card import CardFacts, CardFile, command_shown, model_card, without_place
 
 
 def score(metric: str, value: float, signature: str, test_set: str) -> BundleScore:
@@ -128,3 +128,27 @@ def test_a_bar_does_not_break_a_table() -> None:
 def test_a_recipe_with_back_ticks_stays_in_its_block() -> None:
     card = model_card(replace(FACTS, recipe='special = ["```"]'))
     assert '````toml\nspecial = ["```"]\n````' in card
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("crosshead train --source data/a.en ../b", "crosshead train --source data/a.en ../b"),
+        ("crosshead train --source /home/me/a.en /x/b/", "crosshead train --source a.en b"),
+        ("crosshead train --out=/home/me/x", "crosshead train --out=x"),
+        ("crosshead train '/home/me/my texts/a'", "crosshead train a"),
+        (
+            "crosshead train --set 'data.source=[\"/home/me/a\", \"b/c\"]'",
+            "crosshead train --set 'data.source=[\"a\", \"b/c\"]'",
+        ),
+        ("x --special '</s>' https://a.org/b / a/b", "x --special '</s>' https://a.org/b / a/b"),
+        ("not 'a command", "not 'a command"),
+    ],
+)  # fmt: skip
+def test_a_card_shows_no_absolute_path(typed: str, shown: str) -> None:
+    assert command_shown(typed) == shown
+
+
+def test_a_file_is_shown_as_typed_or_by_its_name() -> None:
+    for typed, shown in (("a/b", "a/b"), ("/home/me/b", "b"), ("/home/me/b/", "b")):
+        assert without_place(typed) == shown

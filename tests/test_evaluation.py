@@ -188,6 +188,7 @@ def test_the_scores_of_a_text_are_of_its_sums() -> None:
 
 def test_exact_matches_are_exact() -> None:
     assert exact_match(["a", "b ", "C", "d"], ["a", "b", "c", "d"]) == 0.5
+    assert exact_match(["a", "b", "C", "d"], ["a", "b", "c", "d"]) == 0.75
 
 
 def test_what_cannot_be_scored_is_one_line() -> None:

@@ -1,10 +1,11 @@
 import builtins
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crosshead.errors import UserError
-from crosshead.pictures import new_figure, rendered
+from crosshead.pictures import families_for, new_figure, rendered
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,30 @@ def test_what_fails_as_it_is_drawn_is_said(
     monkeypatch.setattr(figure, "savefig", failing)
     with pytest.raises(UserError, match=r"^no picture: matplotlib fails \("):
         rendered(figure)
+
+
+def test_a_font_is_found_for_what_the_usual_one_lacks() -> None:
+    """U+24B6 is in a font that comes with matplotlib, and not in its usual one."""
+    families, missing = families_for("aⒶ")
+    assert not missing and len(families) == 2
+    figure = new_figure(figsize=(2, 1))
+    figure.text(0.5, 0.5, "aⒶ", fontfamily=families)
+    rendered(figure)  # a glyph that is missing would be a warning
+
+
+def test_characters_that_no_font_has_are_named() -> None:
+    families, missing = families_for("a\U0001f6d8\ufdd0")  # the second is no character
+    assert "\ufdd0" in missing and "a" not in missing
+    assert families
+
+
+def test_a_font_that_cannot_be_read_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.font_manager import FontEntry, fontManager
+
+    (tmp_path / "broken.ttf").write_bytes(b"no font")
+    broken = FontEntry(fname=str(tmp_path / "broken.ttf"), name="Broken")
+    monkeypatch.setattr(fontManager, "ttflist", [broken, *fontManager.ttflist])
+    families, missing = families_for("Ⓐ")
+    assert "Broken" not in families and not missing

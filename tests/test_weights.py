@@ -6,7 +6,7 @@ import safetensors.torch
 import torch
 
 from crosshead.errors import DamagedBundle
-from crosshead.weights import TensorFile, described, tensors_sha256
+from crosshead.weights import TENSORS_SHA256, TensorFile, described, serialized, tensors_sha256
 
 
 def a_file(tensors: dict[str, torch.Tensor], **metadata: str) -> TensorFile:
@@ -58,3 +58,14 @@ def test_the_checksum_is_of_names_shapes_and_numbers() -> None:
     same = dict(reversed(whole.items()))
     assert tensors_sha256(same) == tensors_sha256(whole)
     assert len({tensors_sha256(each) for each in (whole, *others)}) == 4
+
+
+def test_what_is_serialized_is_read_by_others_and_always_the_same() -> None:
+    tensors = {"b": torch.randn(3, 5), "a": torch.randn(2)}
+    data = serialized(tensors, "0" * 64)
+    assert {serialized(tensors, "0" * 64) for _ in range(20)} == {data}
+    theirs = safetensors.torch.load(data)
+    assert all(torch.equal(theirs[name], tensor) for name, tensor in tensors.items())
+    file = TensorFile(memoryview(data), Path("x"))
+    assert file.metadata == {"format": "pt", TENSORS_SHA256: "0" * 64}
+    assert all(torch.equal(file.tensor(name), tensor) for name, tensor in tensors.items())

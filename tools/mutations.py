@@ -75,7 +75,7 @@ class Mutant(NamedTuple):
     def key(self) -> str:
         """The name of the mutant; it does not depend on the lines above it."""
         number = f" ({self.occurrence})" if self.occurrence > 1 else ""
-        return f"{self.path}::{self.function}: {self.before} -> {self.after}{number}"
+        return f"{self.path}::{self.function or 'module'}: {self.before} -> {self.after}{number}"
 
 
 @dataclass(frozen=True)

@@ -196,12 +196,13 @@ def _check_blocks(mask: BlockedMask, query: Tensor, key: Tensor, offset: int) ->
 
 
 class Attention(nn.Module):
-    """A layer that attends, and lets itself be watched.
+    """A layer that attends, with one head or several, and lets itself be watched.
 
     `observe`, where set, is shown the weights `B H Q K` of every call, before dropout; `backend`,
     where set, is the kernel in the place of the one that `attend` would choose.
     """
 
+    heads = 1
     observe: Observe | None = None
     backend: Backend | None = None
 

@@ -20,7 +20,7 @@ from crosshead.terminal import note, put, table
 def study(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="The name of a study, all, or list (default: list)."),
+        typer.Argument(metavar="NAME", help="The name of a study, all, or list."),
     ] = "list",
     quick: Annotated[
         bool,
@@ -52,7 +52,7 @@ def study(
         typer.Option(
             metavar="S",
             min=0,
-            help="Random seed (default 1). The same seed gives the same numbers, but for times.",
+            help="Random seed. The same seed gives the same numbers, but for times.",
         ),
     ] = 1,
     threads: ThreadsOption = None,

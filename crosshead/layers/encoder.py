@@ -48,7 +48,7 @@ class Encoder(nn.Module):
 
     def __init__(self, layers: Iterable[EncoderLayer], norm: nn.Module) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(layers)
+        self.layers: Sequence[EncoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = norm
 
     def forward(

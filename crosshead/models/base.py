@@ -4,13 +4,14 @@ Training, search and bundles know models by these classes alone.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from jaxtyping import Float, Int
 from pydantic import Field, ValidationError, field_validator, model_validator
 from torch import Tensor, nn
 
+from crosshead.attention.attend import Attention
 from crosshead.attention.dropout import check_share
 from crosshead.config import Config
 from crosshead.limits import MOST_WIDTH
@@ -36,6 +37,9 @@ class Numbers(NamedTuple):
 
 Task = Literal["translation", "language", "masked"]
 """What a model is for: a target given a source, text by itself, or what is hidden in a text."""
+
+AttentionKind = Literal["cross", "encoder", "decoder"]
+"""Kinds of attention: to the source, and the self-attention of an encoder or of a decoder."""
 
 
 class ModelConfig(Config, ABC):
@@ -135,6 +139,10 @@ class Model(nn.Module, ABC):
     def forward(self, *inputs: Int[Tensor, "B _"]) -> Float[Tensor, "B _ V"]:
         """Logits of the token of each position; inputs as those of `features`."""
         return self.projection(self.features(*inputs))
+
+    def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
+        """Return the attention modules of each kind that the model has, the first layer first."""
+        return {}
 
     def layers(self) -> Iterable[nn.Module]:
         """The layers that it is a stack of: each computes with its own weights alone."""

@@ -17,7 +17,7 @@ Embeddings are as wide as layers here. The linear maps between them are those th
 lists: of embeddings before the first layer, of z, of h before scores (W_d), of h before the logits.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -41,7 +41,7 @@ from crosshead.layers.embeddings import (
     for_both_sides,
 )
 from crosshead.limits import MOST_KERNEL, MOST_LAYERS, MOST_POSITIONS
-from crosshead.models.base import ModelConfig, Numbers, SequenceModel, Shape
+from crosshead.models.base import AttentionKind, ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
@@ -238,7 +238,7 @@ class Convolutional(SequenceModel):
         )
         self.memory_map = WeightNormLinear(d_model, d_model, 1 / d_model)
         self.target_map = WeightNormLinear(d_model, d_model, keep / d_model)
-        self.decoder = nn.ModuleList(
+        self.decoder: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             DecoderLayer(d_model, config.kernel, dropout, _SCORES[config.score](d_model))
             for _ in range(config.decoder_layers)
         )
@@ -261,8 +261,8 @@ class Convolutional(SequenceModel):
             x = layer(x, there * ROOT_HALF)
         z = self.memory_map(x)
         if z.requires_grad:
-            # Every layer of the decoder sends gradients back here (section 3.4), by L of which
-            # fairseq's code divides twice as much: see docs/models.md.
+            # Every layer of the decoder sends a gradient back here: their sum is divided by the
+            # number of layers (section 3.4). fairseq divides by twice that: see docs/models.md.
             z.register_hook(lambda gradient: gradient / self.config.decoder_layers)
         # What the weights sum up is scaled here, once, where it is linear: m sqrt(1/m) = sqrt(m).
         root = valid.sum(dim=1)[:, None, None].to(z.dtype).sqrt()
@@ -290,6 +290,10 @@ class Convolutional(SequenceModel):
         """
         features, state = self._decode(state, tokens)
         return features[:, -1], state
+
+    def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
+        """Return the attention modules of the decoder, the first layer first."""
+        return {"cross": [layer.cross_attention for layer in self.decoder]}
 
     def layers(self) -> Iterable[nn.Module]:
         """The layers of both stacks."""

@@ -1,12 +1,14 @@
 """The encoder-only Transformer: it reads a text from both sides, and says what is hidden in it."""
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from crosshead.attention.attend import Attention
 from crosshead.attention.masks import present
-from crosshead.models.base import Task
+from crosshead.models.base import AttentionKind, Task
 from crosshead.models.stack import Positions, branch_gain, self_attention, self_mask
 from crosshead.models.text import TextStack, TextStackConfig
 from crosshead.vocabulary import PAD
@@ -41,3 +43,7 @@ class TransformerEncoder(TextStack):
         mask = self_mask(self.config, present(tokens != PAD))
         seen = mask.evaluate(length, length, batch=batch, device=tokens.device)
         return self.stack(self.embeddings(tokens), seen)
+
+    def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
+        """Return the self-attention modules, the first layer first."""
+        return {"encoder": [layer.attention for layer in self.stack.layers]}

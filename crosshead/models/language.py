@@ -1,6 +1,6 @@
 """Models that go on with text: what they have in common, and the decoder-only Transformer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from crosshead.attention.attend import Attention
 from crosshead.attention.cache import Cache, NoPast, Past
-from crosshead.models.base import SequenceModel
+from crosshead.models.base import AttentionKind, SequenceModel
 from crosshead.models.stack import Positions, branch_gain, causal_mask, reach_back, self_attention
 from crosshead.models.text import TextStack, TextStackConfig
 
@@ -32,6 +33,10 @@ class LanguageModel(TextStack, SequenceModel):
         """
         mask = causal_mask(self.config, tokens.shape[1], pasts[0].seen, tokens.device)
         return self.stack(self.embeddings(tokens, start=pasts[0].length), mask, pasts)
+
+    def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
+        """Return the self-attention modules, the first layer first."""
+        return {"decoder": [layer.attention for layer in self.stack.layers]}
 
 
 @dataclass

@@ -3,6 +3,7 @@
 Sutskever et al. 2014; Cho et al. 2014; Bahdanau et al. 2015; Luong et al. 2015.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Self
@@ -12,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from crosshead.attention.attend import Attention
 from crosshead.attention.masks import present
 from crosshead.attention.scores import Dot, Location, ProjectedAdditive
 from crosshead.errors import UserError
@@ -29,7 +31,7 @@ from crosshead.layers.recurrent_decoder import (
 )
 from crosshead.layers.source_attention import LocalWindow, SourceAttention
 from crosshead.limits import MOST_LAYERS, MOST_POSITIONS
-from crosshead.models.base import ModelConfig, Numbers, SequenceModel, Shape
+from crosshead.models.base import AttentionKind, ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
@@ -228,6 +230,11 @@ class Recurrent(SequenceModel):
         """Feed each row its next tokens; what the decoder says after them, and the state then."""
         features, written = self._written(state, tokens)
         return features[:, -1], RecurrentState(state.memory, written)
+
+    def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
+        """Return the one attention module that looks at the source, if the model has it."""
+        found = [part for part in self.decoder.modules() if isinstance(part, SourceAttention)]
+        return {"cross": found} if found else {}
 
     def _written(
         self, state: RecurrentState, tokens: Int[Tensor, "N T"]

@@ -1,6 +1,6 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017): configuration and model."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -10,13 +10,14 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
+from crosshead.attention.attend import Attention
 from crosshead.attention.cache import Cache, NoPast
 from crosshead.attention.masks import present
 from crosshead.layers.decoder import Decoder, DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
 from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.limits import MOST_LAYERS
-from crosshead.models.base import Numbers, SequenceModel, Shape
+from crosshead.models.base import AttentionKind, Numbers, SequenceModel, Shape
 from crosshead.models.memory import SentenceMemory
 from crosshead.models.stack import (
     StackConfig,
@@ -194,6 +195,14 @@ class Transformer(SequenceModel):
             state.memory.mask,
         )
         return features[:, -1], state
+
+    def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
+        """Return the attention modules of all three kinds, the first layer first."""
+        return {
+            "cross": [layer.cross_attention for layer in self.decoder.layers],
+            "encoder": [layer.attention for layer in self.encoder.layers],
+            "decoder": [layer.self_attention for layer in self.decoder.layers],
+        }
 
     def layers(self) -> Iterable[nn.Module]:
         """The layers of both stacks."""

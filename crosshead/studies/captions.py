@@ -49,6 +49,9 @@ SOURCE, TARGET = "en", "de"
 TRANSLATIONS = f"translations.{TARGET}"
 """The file in a run's directory with what its model makes of the test set."""
 
+VOCAB_SIZE = 4000
+"""The pieces of the tokenizer of captions."""
+
 _DOWNLOADED = Path("data") / "multi30k"
 
 
@@ -104,29 +107,40 @@ _TRAIN = {
 `auto` is what it measures in that moment. Validation counts as training time, so it is rare."""
 
 
-def multi30k(effort: Effort, say: Say) -> Corpus | None:
-    """Captions, where they are: where `data get` puts them, or in $CROSSHEAD_DATA/multi30k/raw.
+def multi30k_text(say: Say) -> Path | None:
+    """Return the folder of the captions, or say that they are missing.
 
-    The effort sets the minutes of training; runs of other minutes are kept apart.
+    It is where `data get` puts them, or $CROSSHEAD_DATA/multi30k/raw.
     """
     named = os.environ.get("CROSSHEAD_DATA")
     text = Path(named) / "multi30k" / "raw" if named else _DOWNLOADED
-    if not (text / f"{TRAIN}.{SOURCE}").is_file():
-        say(
-            f"no captions in {text}, so what needs them is left out: `crosshead data get multi30k` "
-            f"downloads them into {_DOWNLOADED}, where they are looked for unless CROSSHEAD_DATA "
-            "names a folder with multi30k/raw"
-        )
+    if (text / f"{TRAIN}.{SOURCE}").is_file():
+        return text
+    say(
+        f"no captions in {text}, so what needs them is left out: `crosshead data get multi30k` "
+        f"downloads them into {_DOWNLOADED}, where they are looked for unless CROSSHEAD_DATA "
+        "names a folder with multi30k/raw"
+    )
+    return None
+
+
+def multi30k(effort: Effort, say: Say) -> Corpus | None:
+    """Return the captions to train on, for the minutes that the effort sets; None where missing.
+
+    Runs of other minutes are kept apart.
+    """
+    text = multi30k_text(say)
+    if text is None:
         return None
     minutes = max(0.1, round(MINUTES * effort.share, 1))
     say(
         f"captions of {text}: {minutes:g} minutes a run, {torch.get_num_threads()} side by side; "
         f"runs that end are kept in {RUNS}, and those cut off go on"
     )
-    budget = {"max_minutes": minutes}
     title = f"captions, {minutes:g} minutes of training"
     runs = RUNS / ("multi30k" if effort.full else f"multi30k-{minutes:g}-minutes")
-    return Corpus(title, text, runs, False, 4000, {"vocab_size": 4000}, budget)
+    budget = {"max_minutes": minutes}
+    return Corpus(title, text, runs, False, VOCAB_SIZE, {"vocab_size": VOCAB_SIZE}, budget)
 
 
 def made_up(directory: Path, seed: int) -> Corpus:

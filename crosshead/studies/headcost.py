@@ -13,7 +13,17 @@ from crosshead.attention.attend import Backend, explicit, sdpa
 from crosshead.layers.layer_types import SelfAttention
 from crosshead.studies.computation import costs
 from crosshead.studies.effort import Effort
-from crosshead.studies.study import Band, Reported, Result, Say, Study, Table, Unmeasured, Value
+from crosshead.studies.study import (
+    Band,
+    Reported,
+    Result,
+    Say,
+    Study,
+    Table,
+    Unmeasured,
+    Value,
+    number,
+)
 from crosshead.studies.times import TIMES
 from crosshead.studies.turns import Ratio, in_turns, name_powers, ratio
 
@@ -197,7 +207,7 @@ def as_rows(found: Costs) -> list[list[str]]:
             shown
             for direction in (FORWARD, TRAINING)
             for shown in (
-                f"{cost.milliseconds[direction]:.3g} ms",
+                f"{number(cost.milliseconds[direction])} ms",
                 str(cost.ratios[direction]) if case.heads > 1 else "",
             )
         )

@@ -1,18 +1,16 @@
 """Heads: one against several of the same width, and what it costs to take each away."""
 
-import contextlib
 import math
 import statistics
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
-from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.evaluation import bleu
+from crosshead.inspection import without_heads
+from crosshead.models.base import AttentionKind, Model
 from crosshead.studies.captions import (
     MEANINGFUL,
     Corpus,
@@ -151,7 +149,10 @@ def pruned(corpus: Corpus, recipe: Recipe, say: Say) -> tuple[float, dict[str, l
     name = run_name(recipe.model, recipe.train.seed)
     whole = bleu(outputs(corpus, name, recipe), corpus.test()[1])
     modules = attentions(trained(corpus, name, recipe).model)
-    jobs = {module: partial(without_each, corpus, recipe, module) for module in modules}
+    jobs = {
+        module: partial(without_each, corpus, recipe, of, layer)
+        for module, (of, layer) in modules.items()
+    }
     done = {}
     for module, found in side_by_side(jobs, quick=corpus.quick):
         done[module] = found
@@ -159,38 +160,25 @@ def pruned(corpus: Corpus, recipe: Recipe, say: Say) -> tuple[float, dict[str, l
     return whole, {module: done[module] for module in modules}
 
 
-def without_each(corpus: Corpus, recipe: Recipe, module: str) -> list[float]:
-    """BLEU without each of the heads of a module."""
+def without_each(corpus: Corpus, recipe: Recipe, of: AttentionKind, layer: int) -> list[float]:
+    """BLEU without each of the heads of a layer, which is counted from 1."""
     translator = trained(corpus, run_name(recipe.model, recipe.train.seed), recipe)
-    attention = attentions(translator.model)[module]
     source, reference = corpus.test()
     found = []
-    for head in range(attention.heads):
-        with removed(attention, head):
+    for head in range(1, translator.model.attentions()[of][layer - 1].heads + 1):
+        with without_heads(translator.model, {(layer, head)}, of):
             found.append(bleu(greedily(translator, source), reference))
     return found
 
 
-def attentions(model: nn.Module) -> dict[str, MultiHeadAttention]:
-    """The attentions of a model by the names of their modules."""
-    named = model.named_modules()
-    return {name: module for name, module in named if isinstance(module, MultiHeadAttention)}
-
-
-@contextlib.contextmanager
-def removed(attention: MultiHeadAttention, head: int) -> Iterator[None]:
-    """A block in which a head has no part in the output: its rows of W^O (section 3.2.2) are zero.
-
-    That is the mask xi_h = 0 of Michel et al. 2019, section 2.3.
-    """
-    width = attention.d_value
-    weight = attention.output.weight.data[:, head * width : (head + 1) * width]  # W^O transposed
-    before = weight.clone()
-    weight.zero_()
-    try:
-        yield
-    finally:
-        weight.copy_(before)
+def attentions(model: Model) -> dict[str, tuple[AttentionKind, int]]:
+    """The kind and the layer of each attention of a model, by the name of its module."""
+    places = {
+        module: (of, layer)
+        for of, modules in model.attentions().items()
+        for layer, module in enumerate(modules, 1)
+    }
+    return {name: places[each] for name, each in model.named_modules() if each in places}
 
 
 def kind(module: str) -> str:

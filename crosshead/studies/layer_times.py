@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from crosshead.studies.effort import Effort
-from crosshead.studies.study import Band, Reported, Table, Unmeasured, Value
+from crosshead.studies.study import Band, Reported, Table, Unmeasured, Value, number
 from crosshead.studies.turns import Ratio, in_turns, name_powers, ratio
 
 BELOW = "measured, n < d: share of sizes at which self-attention is faster in every round"
@@ -43,7 +43,7 @@ SHAPES = (
     *(Shape(n, d) for n in (1024, 2048) for d in (128, 256, 512)),
     Shape(512, 128), Shape(512, 256),
 )  # fmt: skip
-"""Eight with n < d, and eight with n > d."""
+"""Eight with n < d, then eight with n > d."""
 
 QUICK = (Shape(4, 16), Shape(16, 4))
 
@@ -113,7 +113,7 @@ def table(found: list[Compared], names: Layers) -> Table:
     rows = [["n", "d", "operations", *names, "time"]]
     for (n, d), times, seconds in found:
         operations = 16 * n * d**2 / (8 * n * d**2 + 4 * n**2 * d)
-        shown = (f"{each:.3g} ms" for each in times)
+        shown = (f"{number(each)} ms" for each in times)
         rows.append([str(n), str(d), f"{operations:.2f}", *shown, str(seconds)])
     return Table(
         "Recurrent over self-attention: operations, and times forwards and backwards in float32 "
@@ -133,4 +133,5 @@ def draw(found: list[Compared], axes: Any) -> None:
     axes.set(xscale="log", yscale="log", title="time, LSTM over\nself-attention", xlabel="n / d")
     for axis in (axes.xaxis, axes.yaxis):
         name_powers(axis)
+    axes.tick_params(axis="x", labelsize=7)
     axes.grid(alpha=0.3)

@@ -25,7 +25,17 @@ from crosshead.models.transformer import TransformerConfig
 from crosshead.studies.effort import Effort
 from crosshead.studies.equal import as_large, weights
 from crosshead.studies.fitting import FIRST, Stack
-from crosshead.studies.study import Band, Reported, Result, Say, Study, Table, Unmeasured, Value
+from crosshead.studies.study import (
+    Band,
+    Reported,
+    Result,
+    Say,
+    Study,
+    Table,
+    Unmeasured,
+    Value,
+    number,
+)
 from crosshead.studies.times import TIMES
 from crosshead.studies.turns import Ratio, in_turns, name_powers, ratio
 from crosshead.training.updater import batch_loss
@@ -134,7 +144,7 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
                 times = in_turns(calls, how.rounds, how.seconds)
                 case = Case(level, width, sentences, length, direction)
                 found[case] = ratio(times[RECURRENCE], times[ATTENTION])
-                shown = (f"{1000 * min(each):.3g} ms" for each in times.values())
+                shown = (f"{number(1000 * min(each))} ms" for each in times.values())
                 where = f"{sentences} x {length}"
                 rows.append([level, f"{width}", where, direction, *shown, str(found[case])])
         say(f"{level}, width {width}: {found[case]} at {rows[-1][2]} tokens, {TRAINING}")
@@ -292,7 +302,7 @@ def beginnings(found: Ratios, how: Grid) -> Beginnings:
 
 def beginnings_table(begins: Beginnings, how: Grid) -> Table:
     """Return the widths at which the claim begins to hold."""
-    rows = [["what", "direction", *(f"{n} sentences" for n in how.batches)]]
+    rows = [["what", "direction", *map(_counted, how.batches)]]
     for level, direction in product((LAYER, MODEL), (FORWARD, TRAINING)):
         rows.append([level, direction, *_cells(begins, level, direction, how)])
     return Table(
@@ -310,14 +320,18 @@ def _cells(begins: Beginnings, level: str, direction: str, how: Grid) -> Iterato
 def conclusion(begins: Beginnings, how: Grid) -> str:
     """Say in a sentence where the claim begins to hold."""
     parts = []
-    for level, sentences in product((LAYER, MODEL), (how.batches[0], how.batches[-1])):
+    for level, sentences in product((LAYER, MODEL), sorted({how.batches[0], how.batches[-1]})):
         width = begins[level, TRAINING, sentences]
         where = f"from width {width:,} on" if width else f"at no width up to {how.widths[-1]:,}"
-        parts.append(f"{level} with {sentences} at once {where}")
+        parts.append(f"{level}, {_counted(sentences)} at once, {where}")
     return (
         f"Forwards and backwards over sentences of {how.lengths[-1]} tokens, recurrence is slower "
         f"in every round: {'; '.join(parts)}"
     )
+
+
+def _counted(sentences: int) -> str:
+    return f"{sentences} sentence{'s' * (sentences > 1)}"
 
 
 def draw(found: Ratios, how: Grid, figure: Any) -> None:
@@ -327,8 +341,8 @@ def draw(found: Ratios, how: Grid, figure: Any) -> None:
         for sentences in how.batches:
             cases = [Case(level, w, sentences, how.lengths[-1], TRAINING) for w in how.widths]
             ratios = [found[case] for case in cases]
-            label = f"{sentences} sentence{'s' * (sentences > 1)}"
-            axes.plot(how.widths, [each.median for each in ratios], "o-", label=label)
+            middle = [each.median for each in ratios]
+            axes.plot(how.widths, middle, "o-", label=_counted(sentences))
             lows, highs = [each.low for each in ratios], [each.high for each in ratios]
             axes.fill_between(how.widths, lows, highs, alpha=0.2)
         axes.axhline(1, color="gray", ls=":")

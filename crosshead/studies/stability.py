@@ -32,9 +32,9 @@ from crosshead.studies.captions import (
     TARGET,
     TRAIN,
     VALID,
-    Corpus,
+    VOCAB_SIZE,
     made_up,
-    multi30k,
+    multi30k_text,
     side_by_side,
     transformer,
 )
@@ -99,6 +99,7 @@ class Training(NamedTuple):
     tokens: int
     seed: int
     vocabulary: int
+    text: str
 
     def settings(self) -> dict[str, Any]:
         """Return everything that tells one run from another, the code among it."""
@@ -135,11 +136,13 @@ def is_spike(norms: Sequence[float], place: int) -> bool:
 
 
 class Text(NamedTuple):
-    """Captions as ids, and the entropy of the frequencies of their tokens."""
+    """A text as ids in a file."""
 
-    train: Pairs
-    valid: Pairs
     entropy: float
+    """Of the frequencies of its tokens, in nats."""
+    vocabulary: int
+    digest: str
+    """Of the ids: runs on another text are other runs."""
 
 
 Runs = Mapping[tuple[str, float], Sequence[Outcome]]
@@ -151,14 +154,16 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     names = [band.name for band in BANDS]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        corpus = made_up(folder / "text", seed) if effort.quick else multi30k(effort, say)
-        if corpus is None:
+        text = made_up(folder, seed).text if effort.quick else multi30k_text(say)
+        if text is None:
             missing = Unmeasured("the captions are not there")
             return Result(dict.fromkeys(names, missing), [], lambda figure: None)
-        entropy, vocabulary = prepared(corpus, folder / "ids.json")
+        tokenizer = {"kind": "words"} if effort.quick else {"vocab_size": VOCAB_SIZE}
+        config = TokenizerConfig.model_validate(tokenizer)
+        read = prepared(text, config, folder / "ids.json")
         kept = folder if effort.quick else RUNS / "stability"
         make_directory(kept)
-        planned = plan(effort, seed, vocabulary)
+        planned = plan(effort, seed, read)
         jobs = {
             f"{name}, rate {rate:g}, seed {each.seed}": partial(
                 trained, each, folder / "ids.json", kept
@@ -175,14 +180,13 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
             for (name, rate), trainings in planned.items()
         }
         files = [each.place(kept) for trainings in planned.values() for each in trainings]
-    bound = entropy - LEARNED
+    bound = read.entropy - LEARNED
     measured: dict[str, Value] = dict.fromkeys(
         names, Unmeasured("the quick form trains for a few updates only")
     )
     if not effort.quick:
         measured = quantities(found, bound)
     title = (
-        f"{corpus.title if effort.quick else 'Captions'}: "
         f"{effort.amount(2, UPDATES)} updates of {BATCH_TOKENS:,} tokens; a run has trained below "
         f"{bound:.2f} nats a token, {LEARNED} below the entropy of token frequencies"
     )
@@ -191,17 +195,17 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     )
 
 
-def plan(effort: Effort, seed: int, vocabulary: int) -> dict[tuple[str, float], list[Training]]:
+def plan(effort: Effort, seed: int, text: Text) -> dict[tuple[str, float], list[Training]]:
     """Return all runs by model and learning rate."""
     layers = 1 if effort.quick else 2
     reference = transformer(quick=effort.quick).model_copy(
         update={"dropout": 0.0, "encoder_layers": layers, "decoder_layers": layers}
     )
-    compared = {RECURRENT: shapes(reference, vocabulary)[LUONG], TRANSFORMER: reference}
+    compared = {RECURRENT: shapes(reference, text.vocabulary)[LUONG], TRANSFORMER: reference}
     updates = effort.amount(2, UPDATES)
     return {
         (name, rate): [
-            Training(shape, rate, updates, BATCH_TOKENS, each, vocabulary)
+            Training(shape, rate, updates, BATCH_TOKENS, each, text.vocabulary, text.digest)
             for each in seeds_of(effort, seed, SEEDS)
         ]
         for name, shape in compared.items()
@@ -209,24 +213,24 @@ def plan(effort: Effort, seed: int, vocabulary: int) -> dict[tuple[str, float], 
     }
 
 
-def prepared(corpus: Corpus, place: Path) -> tuple[float, int]:
-    """Write the ids of a corpus into a file; return the entropy of its tokens, and how many."""
+def prepared(text: Path, config: TokenizerConfig, place: Path) -> Text:
+    """Write the ids of a text into a file."""
     lines = {
-        (part, end): read_lines(corpus.text / f"{part}.{end}")
+        (part, end): read_lines(text / f"{part}.{end}")
         for part in (TRAIN, VALID)
         for end in (SOURCE, TARGET)
     }
-    config = TokenizerConfig.model_validate(corpus.tokenizer)
     tokenizer = train_tokenizer(config, lines[TRAIN, SOURCE] + lines[TRAIN, TARGET])
     ids = {
         part: [token_ids(tokenizer, lines[part, end]) for end in (SOURCE, TARGET)]
         for part in (TRAIN, VALID)
     }
-    atomic_write(place, json.dumps(ids).encode())
+    written = json.dumps(ids).encode()
+    atomic_write(place, written)
     counts = Counter(token for line in ids[VALID][1] for token in (*line, EOS))
     total = sum(counts.values())
     entropy = -sum(n / total * math.log(n / total) for n in counts.values())
-    return entropy, tokenizer.vocab_size
+    return Text(entropy, tokenizer.vocab_size, hashlib.sha256(written).hexdigest()[:16])
 
 
 def trained(training: Training, ids: Path, kept: Path) -> Outcome:

@@ -2,24 +2,24 @@
 
 The full times are those of the recorded runs (`seconds` in each NAME.json). Where a study has
 changed since, its time is the recorded one in proportion, or an estimate by the size of its
-computations, and the comment says so. The quick times are estimates as well.
+computations, and the comment says so. The quick times were taken with one thread beside other work.
 """
 
 from crosshead.studies.effort import Times
 
 TIMES: dict[str, Times] = {
-    "bottleneck": Times(quick=15, full=5100),
-    "scaling": Times(quick=3, full=185),
-    "sets": Times(quick=2, full=135),  # recorded with one seed: 67
+    "bottleneck": Times(quick=26, full=5100),
+    "scaling": Times(quick=7, full=185),
+    "sets": Times(quick=6, full=135),  # recorded with one seed: 67
     "sinusoids": Times(quick=1, full=6),
-    "extrapolation": Times(quick=3, full=890),  # recorded with one seed: 446
+    "extrapolation": Times(quick=2, full=890),  # recorded with one seed: 446
     "masks": Times(quick=1, full=1),
-    "feedforward": Times(quick=3, full=463),
-    "gradients": Times(quick=2, full=96),  # recorded with one seed: 48
+    "feedforward": Times(quick=7, full=463),
+    "gradients": Times(quick=3, full=96),  # recorded with one seed: 48
     "parallelism": Times(quick=4, full=900),  # estimated
-    "heads": Times(quick=10, full=1980),  # recorded with one seed's heads removed: 1,920
-    "headcost": Times(quick=3, full=240),  # estimated
-    "table1": Times(quick=4, full=60),  # recorded without layers against each other: 18
-    "long": Times(quick=10, full=500),  # recorded with one seed: 305
-    "stability": Times(quick=8, full=1500),  # estimated
+    "heads": Times(quick=8, full=1980),  # recorded with one seed's heads removed: 1,920
+    "headcost": Times(quick=1, full=240),  # estimated
+    "table1": Times(quick=2, full=60),  # recorded without layers against each other: 18
+    "long": Times(quick=16, full=500),  # recorded with one seed: 305
+    "stability": Times(quick=2, full=1500),  # estimated
 }

@@ -9,7 +9,13 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from crosshead.attention.dropout import drawing_from, drawing_twice, dropout, keep_factors
+from crosshead.attention.dropout import (
+    check_share,
+    drawing_from,
+    drawing_twice,
+    dropout,
+    keep_factors,
+)
 
 SHARES = [0.1, 0.3, 0.5, 0.9]
 
@@ -17,6 +23,14 @@ SHARES = [0.1, 0.3, 0.5, 0.9]
 def real_share(p: float) -> float:
     """The nearest 256th, which is what one random byte can decide."""
     return round(256 * p) / 256
+
+
+def test_shares_that_a_byte_cannot_draw_are_refused() -> None:
+    for share in (0.0, 1 / 256, 0.5, 255 / 256):
+        check_share(share)
+    for share in (-0.1, 0.0038, 0.9961, 1.0, 2.0):
+        with pytest.raises(ValueError, match=rf"{share:g} cannot be drawn"):
+            check_share(share)
 
 
 @pytest.mark.parametrize("p", SHARES)

@@ -227,6 +227,18 @@ def test_without_vectors_shaws_attention_is_the_plain_one() -> None:
 # T5's buckets and ALiBi's slopes, beside other people's
 
 
+def test_defaults_are_those_of_the_papers() -> None:
+    """Shaw et al. 2018, section 4.1: k = 16. Raffel et al. 2020, section 2.1: 32 up to 128."""
+    keys, values = ShawKeys(WIDTH), ShawValues(WIDTH)
+    assert keys.vectors.table.shape == values.vectors.table.shape == (2 * 16 + 1, WIDTH)
+    d = torch.arange(-200, 201)
+    expected = t5_bucket(d, causal=True, buckets=32, furthest=128)
+    assert torch.equal(t5_bucket(d, causal=True), expected)
+    t5 = T5Buckets(1, causal=True)
+    t5.table.data.copy_(torch.arange(32)[None])
+    assert torch.equal(t5(d)[0].long(), expected)
+
+
 @pytest.mark.parametrize(("buckets", "furthest"), [(32, 128), (8, 20), (16, 64)])
 @pytest.mark.parametrize("causal", [True, False])
 def test_buckets_are_those_of_hugging_face(buckets: int, furthest: int, causal: bool) -> None:

@@ -39,6 +39,7 @@ def test_help_imports_nothing_slow(arguments: list[str]) -> None:
         "data get",
         "generate",
         "fill",
+        "attention",
         "study",
     ],
 )

@@ -31,13 +31,14 @@ def parts(state: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 @CELLS
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_the_encoder_says_what_pytorchs_stack_says(cell: Cell, bidirectional: bool) -> None:
-    """Of each sentence by itself, whatever stands behind it in the batch."""
+    """Of each sentence by itself, whatever stands behind it; no sentence fills the batch."""
     torch.manual_seed(0)
     encoder = RecurrentEncoder(cell, 3, WIDTH, bidirectional=bidirectional, dropout=0.3)
     encoder = encoder.double().eval()
     stack = torch_stack(encoder.layers, cell, bidirectional)
-    x, lengths = torch.randn(3, 6, WIDTH).double(), [4, 6, 1]
+    x, lengths = torch.randn(3, 6, WIDTH).double(), [4, 5, 1]
     memory, final = encoder(x, torch.tensor(lengths))
+    assert memory.shape == (3, 6, WIDTH)
     for row, length in enumerate(lengths):
         outputs, state = stack(x[row : row + 1, :length])
         torch.testing.assert_close(memory[row, :length], outputs[0])

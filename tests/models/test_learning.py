@@ -53,7 +53,7 @@ def learned(
     test = [example for example in rest if tuple(example[0]) not in shown]
     assert len(test) > 100
     config = TrainConfig(
-        max_updates=650, learning_rate=0.003, warmup=50, schedule="cosine", batch_tokens=800,
+        max_updates=1200, learning_rate=0.003, warmup=50, schedule="cosine", batch_tokens=800,
         seed=seed, valid_every=10_000, average=0, label_smoothing=0.0,
     )  # fmt: skip
     torch.manual_seed(seed)
@@ -71,6 +71,7 @@ def learned(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(
     ("task", "shape"),
     [
@@ -79,6 +80,7 @@ def learned(
     ],
 )
 def test_a_transformer_learns(
-    task: Callable[..., list[Example]], shape: TransformerConfig, tmp_path: Path
+    task: Callable[..., list[Example]], shape: TransformerConfig, seed: int, tmp_path: Path
 ) -> None:
-    assert learned(shape, task, tmp_path, seed=1) == 1.0
+    """Within 1,200 updates of the training loop: 450 were enough for one seed of two."""
+    assert learned(shape, task, tmp_path, seed) == 1.0

@@ -73,6 +73,23 @@ def test_a_bundle_between_two_of_its_files(tmp_path: Path, record: Record) -> No
     record(f"bundles after each of {len(MOVED)} renames: {refused} mixtures, {refused} refusals")
 
 
+@pytest.mark.slow
+def test_what_may_be_deleted_of_a_run_may(tmp_path: Path) -> None:
+    write_corpus(tmp_path)
+    out = tmp_path / "run"
+    assert program("train", *train_flags(tmp_path, out, max_updates="6")).returncode == 0
+    said = program("info", out).stdout
+    for name in ("log.jsonl", "left-out.tsv", "held-out.tsv", "training.png"):
+        assert (name in said) == (out / name).exists()
+        (out / name).unlink(missing_ok=True)
+    shutil.rmtree(out / "tensorboard", ignore_errors=True)
+    resumed = program("train", "--resume", "--out", out, "--set", "max_updates=9")
+    assert resumed.returncode == 0, resumed.stderr
+    (out / "recipe.toml").unlink()
+    shutil.rmtree(out / "checkpoints")
+    assert program("translate", out, os.devnull).returncode == 0
+
+
 KILLED = f"""
 import os, signal, sys
 from crosshead import files

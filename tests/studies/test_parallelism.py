@@ -85,7 +85,7 @@ def test_the_claim_begins_to_hold_where_it_does_at_all_larger_widths() -> None:
     found, how = sizes({256: 1.1, 512: 0.9, 1024: 1.5, 2048: 3})
     begins = beginnings(found, how)
     assert begins[LAYER, TRAINING, 1] == 1024 and begins[MODEL, FORWARD, 16] == 2048
-    assert "layer alone with 1 at once from width 1,024 on" in conclusion(begins, how)
+    assert "layer alone, 1 sentence at once, from width 1,024 on" in conclusion(begins, how)
     rows = beginnings_table(begins, how).rows
     assert rows[1:3] == [
         [LAYER, FORWARD, "2,048", "2,048"],

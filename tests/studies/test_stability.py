@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.data.batching import Pairs
+from crosshead.data.tokenizers import TokenizerConfig
 from crosshead.studies import stability
 from crosshead.studies.captions import made_up
 from crosshead.studies.effort import FULL, QUICK
@@ -20,6 +21,7 @@ from crosshead.studies.stability import (
     UPDATES,
     WINDOW,
     Outcome,
+    Text,
     Training,
     as_rows,
     endless,
@@ -34,7 +36,7 @@ from crosshead.studies.study import Unmeasured
 
 
 def test_every_model_has_a_run_for_each_seed_at_each_rate() -> None:
-    planned = plan(FULL, 1, 4000)
+    planned = plan(FULL, 1, Text(6.0, 4000, "a"))
     assert [name for name, _ in planned] == [RECURRENT] * len(RATES) + [TRANSFORMER] * len(RATES)
     for (_, rate), runs in planned.items():
         assert len({run.seed for run in runs}) == len(runs) == SEEDS
@@ -105,10 +107,10 @@ def test_nothing_is_compared_where_a_model_does_not_train() -> None:
 def test_a_run_learns_by_its_seed_and_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corpus, ids = made_up(tmp_path / "text", 1), tmp_path / "ids.json"
-    entropy, vocabulary = prepared(corpus, ids)
-    assert 0 < entropy < math.log(vocabulary)
-    planned = plan(QUICK, 1, vocabulary)
+    text, ids = made_up(tmp_path / "text", 1).text, tmp_path / "ids.json"
+    read = prepared(text, TokenizerConfig(kind="words"), ids)
+    assert 0 < read.entropy < math.log(read.vocabulary)
+    planned = plan(QUICK, 1, read)
     [training] = planned[RECURRENT, RATES[1]]
     first = trained(training, ids, tmp_path)
     assert len(first.norms) == training.updates and 0 < first.loss < 10
@@ -123,6 +125,7 @@ def test_a_run_learns_by_its_seed_and_is_found_again(
         assert trained(training, ids, tmp_path) == first
     second = trained(training._replace(seed=2), ids, tmp_path)
     assert second != first
+    assert training._replace(text="another").place(tmp_path) != training.place(tmp_path)
     training.place(tmp_path).unlink()
     assert trained(training, ids, tmp_path) == first
 
@@ -130,9 +133,9 @@ def test_a_run_learns_by_its_seed_and_is_found_again(
 def test_a_loss_that_is_not_finite_is_kept_as_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corpus, ids = made_up(tmp_path / "text", 1), tmp_path / "ids.json"
-    _, vocabulary = prepared(corpus, ids)
-    [training] = plan(QUICK, 1, vocabulary)[TRANSFORMER, RATES[1]]
+    text, ids = made_up(tmp_path / "text", 1).text, tmp_path / "ids.json"
+    read = prepared(text, TokenizerConfig(kind="words"), ids)
+    [training] = plan(QUICK, 1, read)[TRANSFORMER, RATES[1]]
     broken = Outcome(math.inf, [1.0, math.inf])
     monkeypatch.setattr(stability, "learn", lambda *given: broken)
     assert trained(training, ids, tmp_path) == trained(training, ids, tmp_path) == broken

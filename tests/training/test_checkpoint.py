@@ -15,6 +15,7 @@ from crosshead.training.checkpoint import (
     OPTIMIZER,
     STATE,
     WEIGHTS,
+    DamagedCheckpoint,
     Progress,
     average_weights,
     list_checkpoints,
@@ -122,6 +123,15 @@ def test_the_same_update_is_written_again(tmp_path: Path) -> None:
     assert load_checkpoint(place, optimizer).epoch == 1
 
 
+@pytest.mark.parametrize("value", ["1", True, 1.5, None])
+def test_a_state_with_a_value_of_another_type_is_refused(value: object, tmp_path: Path) -> None:
+    """Even if its checksum is right: it was written by something else."""
+    optimizer = new_optimizer()
+    place = save_checkpoint(tmp_path, optimizer, Progress(4, epoch=value), keep=2)
+    with pytest.raises(DamagedCheckpoint, match="is not the state of a run"):
+        load_checkpoint(place, optimizer)
+
+
 def _remove(path: Path) -> None:
     path.unlink()
 
@@ -226,10 +236,10 @@ def test_a_checkpoint_of_another_model_is_not_passed_over(tmp_path: Path) -> Non
 def test_what_was_to_be_replaced_goes_after_a_kill(tmp_path: Path) -> None:
     """Between the rename of a checkpoint and the removal of the one that it replaces."""
     optimizer = new_optimizer()
-    for update, interim in ((4, 0), (6, 6), (8, 0)):
+    for update, interim in ((2, 0), (3, 0), (4, 0), (6, 6), (8, 0)):
         save_checkpoint(tmp_path, optimizer, Progress(update, interim=interim), keep=5)
     assert load_newest(tmp_path, optimizer)[0].update == 8
-    assert [place.name[-1] for place in list_checkpoints(tmp_path)] == ["4", "8"]
+    assert [place.name[-1] for place in list_checkpoints(tmp_path)] == ["2", "3", "4", "8"]
 
 
 def test_what_a_kill_left_unfinished_goes_with_the_next(tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ def test_the_same_text_may_lie_elsewhere_when_a_run_goes_on(text: Path, tmp_path
     summary = train(recipe, out, resume=True)
     assert summary.progress.names == [str(moved / "s2.en"), str(folder / "de")]
     assert compose(recipe=read_toml(out / "recipe.toml")).data.source == [str(moved / "s2.en")]
-    assert f"| `{moved / 's2.en'}` | 203 |" in (out / "README.md").read_text()
+    assert "| `s2.en` | 203 |" in (out / "README.md").read_text()
     (moved / "s2.en").write_text("one\n" * 203)
     with pytest.raises(UserError, match=r"has changed|now give"):
         train(recipe, out, resume=True)

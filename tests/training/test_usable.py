@@ -23,7 +23,8 @@ REFERENCES = [f"Satz Nummer {n}" for n in range(20)]
 @pytest.mark.parametrize(
     "text",
     ["a man in a man in a man in a man in a", "ein ein ein ein", "的的的的的的的",
-     "hahahahahahahaha", '"' * 20, "the dog, and so the dog, and so the dog, and so the dog, and so"],
+     "hahahahahahahaha", '"' * 20,
+     "the dog, and so the dog, and so the dog, and so the dog, and so"],
 )  # fmt: skip
 def test_texts_that_repeat_themselves(text: str) -> None:
     assert repeats_itself(text)

@@ -1,0 +1,70 @@
+"""The verb that looks inside: `attention`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crosshead.cli.app import app
+from crosshead.cli.options import BundleArgument, DeviceOption
+from crosshead.terminal import put
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  crosshead attention runs/en-de 'A dog runs.' --out attention.png\n"
+    "  crosshead attention runs/en-de 'A dog runs.' --layer 2 --head 1 --out head.pdf\n"
+    "  crosshead attention runs/en-de 'A dog runs.' --kind encoder --out encoder.svg\n"
+    "  crosshead attention runs/shakespeare 'ROMEO: what light' --layer 1 --out text.png"
+)
+def attention(
+    bundle: BundleArgument,
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="The line to translate, or the text to read.")
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="F", help="Picture to write: F.png, F.pdf or F.svg.")
+    ],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Translation to look at.", show_default="the model's own"
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K",
+            help="Kind of attention: cross, encoder or decoder (self-attention).",
+            show_default="cross, or the only kind of the model",
+        ),
+    ] = None,
+    layer: Annotated[
+        int | None,
+        typer.Option(metavar="L", help="Layer, counted from 1.", show_default="all layers"),
+    ] = None,
+    head: Annotated[
+        int | None,
+        typer.Option(metavar="H", help="Head, counted from 1.", show_default="all heads"),
+    ] = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Draw the attention weights of a model on a text.
+
+    The picture is a grid of all heads of all layers. With --layer and --head it is one head,
+    large, with its values. Rows are the positions that attend, columns the positions that they
+    attend to. In a TEXT that the model does not translate, \\n is a line break and [MASK] a
+    hidden token.
+    """
+    from crosshead.inspection import attention_weights, draw_attention
+    from crosshead.inspection.drawing import check_picture
+    from crosshead.inspection.record import NAMES
+    from crosshead.pipelines import Translator, load
+
+    check_picture(out)
+    pipeline = load(bundle, device)
+    if not isinstance(pipeline, Translator):
+        text = text.replace("\\n", "\n")
+    found = attention_weights(pipeline, text, target=target, kind=kind)
+    draw_attention(found, layer=layer, head=head, path=out)
+    put(f"{NAMES[found.kind]}: {out}\n")

@@ -1,0 +1,243 @@
+"""Attention weights drawn: a grid of all heads, or one head large."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from crosshead.errors import ConfigError, DataError
+from crosshead.files import atomic_write
+from crosshead.inspection.labels import Labels, labels_of
+from crosshead.inspection.record import NAMES, check_numbered
+from crosshead.inspection.weights import AttentionWeights
+from crosshead.pictures import drawing, new_figure, rendered
+
+MOST_DRAWN = 500
+"""Pieces or positions on an axis: each takes a part of an inch, and a picture has its bounds."""
+
+LARGE, WRITTEN, SMALL = 0.38, 0.3, 0.11
+"""Inches of a piece: at most, if its values are written, and if its label can still be read."""
+
+LARGE_PICTURE, WIDE_GRID, LARGEST_GRID = 11.0, 13.0, 30.0
+"""Inches that the heat maps of one head and of a grid have as a rule, and those of a grid at most:
+the pieces of a larger one are counted instead of named."""
+
+COUNTED = (
+    "Too many pieces to name in a grid, so the axes count them. Draw one layer and one head to see "
+    "the pieces."
+)
+
+UNSEEN, LEGEND = "#e6e6e6", "weight (grey: 0)"
+"""The colour of weights that are exactly zero, as behind a mask, and what the colours mean."""
+
+
+@drawing()
+def draw_attention(
+    found: AttentionWeights,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    path: Path | str | None = None,
+) -> Any:
+    """Draw attention weights as heat maps: all heads of all layers, or those chosen.
+
+    Queries stand on the vertical axis and keys on the horizontal axis. A single head is drawn
+    large, with its values in the cells if they fit; values below 0.005 stay empty. A space of a
+    piece is U+2423. The pieces of a grid too large to name them are counted, and the picture says
+    so.
+
+    Args:
+        found: What `attention_weights` returns.
+        layer: The layer, counted from 1. By default all layers.
+        head: The head, counted from 1. By default all heads.
+        path: A file to write the picture to; its suffix is .png, .pdf or .svg.
+
+    Returns:
+        The figure, a `matplotlib.figure.Figure`.
+
+    Raises:
+        ConfigError: If there is no such layer or head, or the path has another suffix.
+        DataError: If a side has more than `MOST_DRAWN` pieces.
+        UserError: If matplotlib is missing or fails, or the file cannot be written.
+    """
+    if path is not None:
+        check_picture(Path(path))
+    chosen = _chosen(found, layer, head)
+    for side, pieces in (("queries", found.queries), ("keys", found.keys)):
+        if len(pieces) > MOST_DRAWN:
+            raise DataError(
+                f"{len(pieces):,} {side} are too many to draw (at most {MOST_DRAWN} a side); "
+                "shorten the text"
+            )
+    figure = _draw_one(found, *chosen[0]) if len(chosen) == 1 else _draw_grid(found, chosen)
+    if path is not None:
+        save(Path(path), figure)
+    return figure
+
+
+def check_picture(path: Path) -> None:
+    """Raise `ConfigError` for a kind of picture that cannot be written."""
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ConfigError(f"{path}: expected a picture's name to end in .png, .svg or .pdf")
+
+
+def save(path: Path, figure: Any) -> None:
+    """Write a figure to a file of the kind that its name says."""
+    atomic_write(path, rendered(figure, path.suffix.lower().removeprefix("."), dpi=150))
+
+
+def _chosen(found: AttentionWeights, layer: int | None, head: int | None) -> list[tuple[int, int]]:
+    """The layers and heads to draw, counted from 1."""
+    layers, heads = found.weights.shape[:2]
+    if layer is not None:
+        check_numbered("layer", layer, layers, found.kind)
+    if head is not None:
+        check_numbered("head", head, heads, found.kind)
+    return [
+        (each, other)
+        for each in ([layer] if layer else range(1, layers + 1))
+        for other in ([head] if head else range(1, heads + 1))
+    ]
+
+
+def _draw_one(found: AttentionWeights, layer: int, head: int) -> Any:
+    """One head large, with its values where they fit."""
+    layers, heads, queries, keys = found.weights.shape
+    labels = labels_of(found.queries, found.keys)
+    inches = min(LARGE, max(SMALL, LARGE_PICTURE / max(queries, keys)))
+    width, height = max(keys * inches, 1.2), max(queries * inches, 1.2)
+    size = min(10.0, inches * 72 * 0.75)
+    figure = _figure(labels, size, width, height)
+    axes = figure.subplots()
+    image = _heat_map(axes, found, layer, head, aspect=(height / queries) / (width / keys))
+    _name_pieces(axes, labels, size, outer=(True, True))
+    if inches >= WRITTEN:
+        _write_values(axes, found.weights[layer - 1, head - 1].tolist())
+    title = f"{NAMES[found.kind].capitalize()}, layer {layer} of {layers}"
+    figure.suptitle(title if heads == 1 else f"{title}, head {head} of {heads}")
+    vertical, horizontal = _axis_names(found, labels.note)
+    axes.set_ylabel(vertical)
+    axes.set_xlabel(horizontal)
+    _add_colour_bar(figure, image, height)
+    return figure
+
+
+class _Grid(NamedTuple):
+    """The measures of a grid of cells, all of the same size in inches."""
+
+    rows: int
+    columns: int
+    inches: float
+    """Of a piece."""
+    width: float
+    height: float
+    named: bool
+    """Whether labels fit beside the cells."""
+
+
+def _measured(found: AttentionWeights, chosen: list[tuple[int, int]]) -> _Grid:
+    """Measure a grid: a row for each layer, or for four cells where a layer has one."""
+    queries, keys = found.weights.shape[2:]
+    heads = len({head for _, head in chosen})
+    columns = heads if 1 < heads < len(chosen) else min(len(chosen), 4)
+    rows = -(-len(chosen) // columns)
+    named = max(columns * keys, rows * queries) * SMALL <= LARGEST_GRID
+    room = min(WIDE_GRID / (columns * keys), WIDE_GRID / (rows * queries), LARGE)
+    inches = max(room, SMALL) if named else room
+    return _Grid(rows, columns, inches, max(keys * inches, 1.2), max(queries * inches, 0.5), named)
+
+
+def _draw_grid(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
+    """Small multiples of several heads, with labels on the outer axes."""
+    _, heads, queries, keys = found.weights.shape
+    grid, labels = _measured(found, chosen), labels_of(found.queries, found.keys)
+    size = min(9.0, grid.inches * 72 * 0.75) if grid.named else 7.0
+    width = grid.columns * (grid.width + 0.1)
+    height = grid.rows * (grid.height + 0.3)
+    figure = _figure(labels, size, width, height)
+    cells = figure.subplots(grid.rows, grid.columns, squeeze=False).flatten().tolist()
+    aspect = (grid.height / queries) / (grid.width / keys)
+    for place, ((layer, head), axes) in enumerate(zip(chosen, cells, strict=False)):
+        image = _heat_map(axes, found, layer, head, aspect)
+        outer = (place % grid.columns == 0, place + grid.columns >= len(chosen))
+        if grid.named:
+            _name_pieces(axes, labels, size, outer)
+        else:
+            _count_pieces(axes, size, outer)
+        title = f"layer {layer}" if heads == 1 else f"layer {layer}, head {head}"
+        axes.set_title(title, fontsize=8, pad=3)
+    for axes in cells[len(chosen) :]:
+        axes.remove()
+    figure.suptitle(NAMES[found.kind].capitalize())
+    vertical, horizontal = _axis_names(found, labels.note if grid.named else COUNTED)
+    figure.supylabel(vertical, fontsize=10)
+    figure.supxlabel(horizontal, fontsize=10)
+    _add_colour_bar(figure, image, height)
+    return figure
+
+
+def _figure(labels: Labels, size: float, width: float, height: float) -> Any:
+    """A figure with room for heat maps, beside them labels of a font size, and a colour bar."""
+    left, below = (max(map(len, side)) * size / 72 * 0.65 for side in labels[:2])
+    # Not too narrow for the title.
+    return new_figure(
+        layout="compressed", figsize=(max(5.4, width + left + 1.4), height + below + 1.0)
+    )
+
+
+def _heat_map(axes: Any, found: AttentionWeights, layer: int, head: int, aspect: float) -> Any:
+    """The squares of one head."""
+    axes.set_facecolor(UNSEEN)
+    seen = np.ma.masked_equal(found.weights[layer - 1, head - 1].numpy(), 0)
+    return axes.imshow(seen, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect=aspect)
+
+
+def _axis_names(found: AttentionWeights, note: str) -> tuple[str, str]:
+    """The names of the vertical and the horizontal axis, with a note below."""
+    if found.kind == "cross":
+        return "target piece (predicted)", f"source piece (attended to)\n{note}".rstrip()
+    return "piece that attends", f"piece attended to\n{note}".rstrip()
+
+
+def _add_colour_bar(figure: Any, image: Any, height: float) -> None:
+    """Say what the colours of heat maps mean that are so many inches high together."""
+    figure.colorbar(
+        image, ax=figure.axes, label=LEGEND, pad=0.02, shrink=min(1, 6 / height),
+        aspect=max(10, min(6, height) * 4), fraction=0.25 / figure.get_figwidth(),
+    )  # fmt: skip
+
+
+def _name_pieces(axes: Any, labels: Labels, size: float, outer: tuple[bool, bool]) -> None:
+    """Label the pieces on the vertical and on the horizontal axis, each if it is an outer one."""
+    left, below = outer
+    options = {"fontsize": size, **labels.options}
+    if left:
+        axes.set_yticks(range(len(labels.queries)), labels.queries, **options)
+    if below:
+        axes.set_xticks(range(len(labels.keys)), labels.keys, rotation=90, **options)
+    axes.tick_params(
+        length=1.5, pad=1.5, left=left, labelleft=left, bottom=below, labelbottom=below
+    )
+
+
+def _count_pieces(axes: Any, size: float, outer: tuple[bool, bool]) -> None:
+    """Count the pieces from 1 on the vertical and on the horizontal axis, as `_name_pieces`."""
+    from matplotlib.ticker import MaxNLocator
+
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+        axis.set_major_formatter(lambda place, _: f"{place + 1:.0f}")
+    left, below = outer
+    axes.tick_params(length=1.5, pad=1.5, labelsize=size)
+    axes.tick_params(left=left, labelleft=left, bottom=below, labelbottom=below)
+
+
+def _write_values(axes: Any, weights: list[list[float]]) -> None:
+    """Write each weight into its square, unless it rounds to zero."""
+    for row, values in enumerate(weights):
+        for column, value in enumerate(values):
+            if value >= 0.005:
+                colour = "white" if value > 0.6 else "black"
+                axes.text(
+                    column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour
+                )

@@ -1,0 +1,62 @@
+"""Attention heads taken away for a while."""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from crosshead.attention.attend import Attention
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.inspection.record import check_numbered, modules_of
+from crosshead.models.base import Model
+
+
+@contextlib.contextmanager
+def without_heads(
+    model: Model, heads: Iterable[tuple[int, int]], kind: str | None = None
+) -> Iterator[None]:
+    """Take attention heads away inside the block: they add nothing to the output.
+
+    This is the mask xi_h = 0 of Michel et al. 2019, section 2.3. It equals setting the rows of W^O
+    that belong to the heads to zero (Vaswani et al. 2017, section 3.2.2), but changes no weight.
+    The only head of a recurrent or convolutional model gives a context of zeros. After the block
+    the model is as before, also if the block raises.
+
+    Args:
+        model: The model of a bundle, such as `crosshead.load(path).model`.
+        heads: Pairs (layer, head), both counted from 1 as in the pictures.
+        kind: "cross", "encoder" or "decoder", as in `attention_weights`. By default
+            cross-attention where the model has it, or else its only kind.
+
+    Raises:
+        ConfigError: If the model has no attention of this kind, or no such layer or head.
+    """
+    chosen, modules = modules_of(model, kind)
+    away: dict[int, set[int]] = {}
+    for layer, head in heads:
+        check_numbered("layer", layer, len(modules), chosen)
+        check_numbered("head", head, modules[layer - 1].heads, chosen)
+        away.setdefault(layer, set()).add(head)
+    with contextlib.ExitStack() as undo:
+        for layer, numbers in away.items():
+            undo.callback(_silenced(modules[layer - 1], sorted(numbers)).remove)
+        yield
+
+
+def _silenced(attention: Attention, heads: list[int]) -> RemovableHandle:
+    """Silence heads of a module until the handle is removed."""
+    if not isinstance(attention, MultiHeadAttention):  # a single head, and no W^O
+        return attention.register_forward_hook(
+            lambda module, inputs, output: torch.zeros_like(output)
+        )
+    width = attention.d_value
+    columns = torch.tensor([(head - 1) * width + n for head in heads for n in range(width)])
+
+    def silence(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Tensor]:
+        [outputs] = inputs
+        return (outputs.index_fill(-1, columns.to(outputs.device), 0),)
+
+    return attention.output.register_forward_pre_hook(silence)
