@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -214,7 +213,7 @@ def _under_way(
         for line in opening_lines(recipe, corpus, machine, size, setup.world):
             display.say(line)
         keep = partial(_keep_batch, failed_batch(out), corpus)
-        settings = json.dumps(judge.bundle.config.model_dump(mode="json"))
+        settings = judge.bundle.config.model_dump_json()
         lead = Lead(judge.validate, out / CHECKPOINTS, log, display, should_stop, keep, settings)
         yield lead, judge
     finally:
