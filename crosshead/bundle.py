@@ -325,7 +325,7 @@ def _unfinished_bundle(directory: Path, best: BestSoFar, device: torch.device | 
         raise DamagedBundle(best.path, str(error)) from None
     model = _matched(config, best.file, best.path, best.path)
     fill(model, best.file)
-    if best.file.metadata.get(TENSORS_SHA256) != tensors_sha256(weights_of(model)):
+    if best.sha256 != tensors_sha256(weights_of(model)):
         raise DamagedBundle(best.path, "its checksum differs")
     logger.info(
         "%s: the run is not finished; these are its best weights so far, those of update %s",

@@ -37,7 +37,8 @@ from crosshead.files import (
 )
 from crosshead.stored import LARGEST_HEADER, LARGEST_METADATA, open_regular
 from crosshead.training.optimizer import Optimizer
-from crosshead.unfinished import BEST, header_of
+from crosshead.unfinished import BEST, header_of, stated_sha256
+from crosshead.weights import tensors_sha256
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _SHA256 = "sha256"
@@ -233,8 +234,8 @@ def save_best(
     """
     make_directory(directory)
     tensors = _on_cpu(weights)
-    metadata = {_SHA256: _tensors_sha256(tensors), **header_of(settings, update, tensors)}
-    atomic_write(directory / BEST, _serialized(tensors, metadata))
+    header = header_of(settings, update, tensors)
+    atomic_write(directory / BEST, _serialized(tensors, header))
 
 
 def load_best(directory: Path) -> dict[str, Tensor]:
@@ -244,7 +245,11 @@ def load_best(directory: Path) -> dict[str, Tensor]:
         with open_regular(path) as file:
             data = file.read()
         weights = _tensors(data)
-        if _metadata(data).get(_SHA256) == _tensors_sha256(weights):
+        header = _metadata(data)
+        stated = stated_sha256(header)
+        if stated is None and header.get(_SHA256) == _tensors_sha256(weights):
+            return weights
+        if stated == tensors_sha256(weights):
             return weights
         reason = "damaged (its checksum differs)"
     except OSError as error:

@@ -44,6 +44,27 @@ SAMPLE_TOKENS = 40
 """A text is continued by so many tokens, after as many of the validation text."""
 
 
+def bundle_config(recipe: Recipe, corpus: Corpus, reach: int) -> BundleConfig:
+    """Return what a bundle of a run says, before its translations are scored.
+
+    Args:
+        recipe: That of the run.
+        corpus: What it is trained on.
+        reach: The tokens of the longest source that its weights have seen.
+    """
+    return BundleConfig(
+        task=recipe.model.task,
+        model=recipe.model,
+        joint_tokenizer=recipe.tokenizer.joint,
+        source_vocabulary=corpus.source_tokenizer.vocab_size,
+        target_vocabulary=corpus.target_tokenizer.vocab_size,
+        longest_source=reach,
+        decode=recipe.decode,
+        source_language=recipe.data.source_language,
+        target_language=recipe.data.target_language,
+    )
+
+
 class Judge(ABC, Generic[C]):
     """Validation in float32, with weights that somebody else trains.
 
@@ -61,17 +82,7 @@ class Judge(ABC, Generic[C]):
         self.recipe, self.corpus, self.device = recipe, corpus, device
         self.should_stop = should_stop
         source, target = corpus.source_tokenizer, corpus.target_tokenizer
-        config = BundleConfig(
-            task=recipe.model.task,
-            model=recipe.model,
-            joint_tokenizer=recipe.tokenizer.joint,
-            source_vocabulary=source.vocab_size,
-            target_vocabulary=target.vocab_size,
-            longest_source=reach,
-            decode=recipe.decode,
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
-        )
+        config = bundle_config(recipe, corpus, reach)
         model = build_model(recipe.model, source.vocab_size, target.vocab_size).eval()
         self.bundle = Bundle(config, model.to(device), source, target)
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -294,7 +293,7 @@ def _under_way(
             return found
 
         keep = partial(_keep_batch, failed_batch(out), corpus)
-        settings = json.dumps(judge.bundle.config.model_dump(mode="json"))
+        settings = judge.bundle.config.model_dump_json()
         yield Lead(validate, out / CHECKPOINTS, log, display, should_stop, keep, settings), judge
     finally:
         display.close()

@@ -26,6 +26,7 @@ from crosshead.training.checkpoint import (
 from crosshead.training.corpus import Corpus, Stopped
 from crosshead.training.distributed import World, shard
 from crosshead.training.hardware import Machine, choose_machine
+from crosshead.training.judge import bundle_config
 from crosshead.training.languages import with_languages
 from crosshead.training.log import Display, Silent, counted
 from crosshead.training.loop import STOPPED
@@ -108,7 +109,7 @@ def resumed(
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_text(progress, corpus, out)
-    for line in [*passed_over, *_keep_best(progress, setup.model, out / CHECKPOINTS)]:
+    for line in [*passed_over, *_keep_best(setup, progress, out / CHECKPOINTS)]:
         display.say(line)
     display.say(f"going on from update {progress.update} in {out}")
     progress.names = _names(progress.names, began, recipe, given)
@@ -219,7 +220,7 @@ def _other_rate(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
     return changes
 
 
-def _keep_best(progress: Progress, model: Model, directory: Path) -> list[str]:
+def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
     """Make sure of the weights that validated best, which are needed at the end of the run.
 
     Where their file is missing or damaged they are those of their checkpoint, if it is kept, and
@@ -229,12 +230,13 @@ def _keep_best(progress: Progress, model: Model, directory: Path) -> list[str]:
         return []
     best, update = directory / BEST, progress.best_update
     with contextlib.suppress(BundleError):
-        check_weights(model, load_best(directory), best)
+        check_weights(setup.model, load_best(directory), best)
         return []
     for place in list_checkpoints(directory):
         if place.name == f"update-{update:08d}":
             with contextlib.suppress(DamagedCheckpoint):
-                save_best(directory, load_weights(place))
+                config = bundle_config(setup.recipe, setup.corpus, progress.longest_source)
+                save_best(directory, load_weights(place), config.model_dump_json(), update)
                 return [f"{best}: missing or damaged; written again from {place}"]
     # What was validated last may be the best now.
     progress.best_score, progress.best_update = None, 0
