@@ -28,15 +28,8 @@ test: $(DEV)  ## run the tests, without the slow ones
 test-slow: $(DEV)  ## run the slow tests
 	$(PYTEST) -m slow $(ABREAST)
 
-# Settings under which PyTorch and its libraries compute as on other processors: they round differently.
-PROCESSORS := ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
-	MKL_ENABLE_INSTRUCTIONS=AVX2 OMP_NUM_THREADS=2
-
 test-processors: $(DEV)  ## run the tests and the quickstart as other processors would (an hour)
-	@mkdir -p build; failed=0; for setting in $(PROCESSORS); do for tests in tests "-m slow tests/test_quickstart.py"; do \
-		env OMP_NUM_THREADS=1 $$setting $(BIN)/python -m pytest -q $(ABREAST) $$tests > build/tests.log 2>&1 \
-			|| { failed=1; grep ^FAILED build/tests.log; }; \
-		echo "$$setting, $$tests: $$(tail -n 1 build/tests.log)"; done; done; exit $$failed
+	tools/test_processors.sh $(BIN)/python
 
 mutants: $(DEV)  ## change the code in 300 small ways, and count the changes that the tests notice (an hour)
 	$(BIN)/python tools/mutants.py --log build/mutants.jsonl

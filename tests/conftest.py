@@ -26,9 +26,12 @@ def all_cores() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    """Whatever the test before has set: threads of two tests on two cores wait for each other."""
-    torch.set_num_threads(1)
+def _threads() -> None:
+    """Begin each test with one thread, or with as many as OMP_NUM_THREADS says.
+
+    Threads of two tests on two cores wait for each other.
+    """
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
 # A shell starts its background jobs deaf to SIGINT, nohup to SIGHUP, and so would be the programs

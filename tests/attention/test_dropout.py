@@ -33,6 +33,12 @@ def test_shares_that_a_byte_cannot_draw_are_refused() -> None:
             check_share(share)
 
 
+def test_without_dropout_nothing_is_drawn_or_copied() -> None:
+    x, before = torch.ones(100), torch.get_rng_state()
+    assert dropout(x, 0.0) is x
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 @pytest.mark.parametrize("p", SHARES)
 def test_the_share_dropped_is_the_nearest_256th(p: float) -> None:
     torch.manual_seed(1)

@@ -11,7 +11,7 @@ from tests.cli.test_text import SMALL
 from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.training.runs import digest, logged
 
-DRAWN = random.Random(0).choices("abcdefghijklmnopqr", k=400)
+DRAWN = random.Random(0).choices("abcdefghijklmnopqr", k=1500)
 TEXT = "".join(f"{word} {word}\n" for word in DRAWN)
 WORDS = [*SMALL, "--set", "tokenizer.kind=words"]
 
@@ -30,7 +30,8 @@ def trained(book: Path) -> Path:
     more = ["d_model=32", "d_ff=64", "positions=shaw", "train.batch_tokens=512"]
     more += ["learning_rate=0.01", "valid_every=100"]
     settings = [part for each in more for part in ("--set", each)]
-    assert run([*arguments, "--max-updates", "200", *WORDS, *settings]) == 0
+    # Half as many are enough for some seeds.
+    assert run([*arguments, "--max-updates", "300", *WORDS, *settings]) == 0
     return out
 
 
@@ -46,18 +47,19 @@ def test_a_bundle_and_its_log(trained: Path) -> None:
 
 
 def test_it_learns_what_both_sides_say(trained: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A line is a word, twice."""
-    for text in ("[MASK] a", "b [MASK]", "a a\\n[MASK] d\\ng g"):
+    """A line is a word, twice; what stands alone in a text might also be the end of a line."""
+    for text in ("c c\\n[MASK] a\\nd d", "c c\\nb [MASK]\\nd d", "a a\\n[MASK] d\\ng g"):
         found = output_of(["fill", trained, text], capfd).splitlines()
         assert all(line == f"{line[0]} {line[0]}" for line in found), found
 
 
 def test_candidates_and_json(trained: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    shown = output_of(["fill", trained, "[MASK] a\\nb b", "--top", 3], capfd)
-    assert shown.startswith("a a\nb b\n\n[MASK] 1  probability\na")
-    assert len(shown.splitlines()) == 7
-    found = json.loads(output_of(["fill", trained, "[MASK] a", "--jsonl"], capfd))
-    assert found["text"] == "a a"
+    text = "c c\\n[MASK] a\\nb b"
+    shown = output_of(["fill", trained, text, "--top", 3], capfd)
+    assert shown.startswith("c c\na a\nb b\n\n[MASK] 1  probability\na")
+    assert len(shown.splitlines()) == 8
+    found = json.loads(output_of(["fill", trained, text, "--jsonl"], capfd))
+    assert found["text"] == "c c\na a\nb b"
     [[candidate]] = found["candidates"]
     assert candidate["piece"] == "a" and 0.5 < candidate["probability"] <= 1
 
@@ -65,8 +67,9 @@ def test_candidates_and_json(trained: Path, capfd: pytest.CaptureFixture[str]) -
 def test_what_it_does_not_know_is_given_back(
     trained: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    found = output_of(["fill", trained, "zebras [MASK]  snow\\n[MASK] a"], capfd)
-    assert found.startswith("zebras ") and found.endswith("  snow\na a\n")
+    text = "zebras [MASK]  snow\\nc c\\n[MASK] a\\nb b"
+    found = output_of(["fill", trained, text], capfd)
+    assert found.startswith("zebras ") and found.endswith("  snow\nc c\na a\nb b\n")
 
 
 def test_the_empty_word_can_be_read(trained: Path, capfd: pytest.CaptureFixture[str]) -> None:

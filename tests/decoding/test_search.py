@@ -130,12 +130,13 @@ def test_top_p_keeps_the_fewest_that_reach_p() -> None:
     assert first_token_shares(logits, both, 100)[EOS] == 1
 
 
-def test_a_nucleus_wider_than_the_first_look_is_whole() -> None:
+@pytest.mark.parametrize("top_p", [0.5, 0.7])
+def test_a_nucleus_wider_than_the_first_look_is_whole(top_p: float) -> None:
     probabilities = torch.linspace(2, 1, 400) / 600  # eos, then ids from 3 on
     logits = [0.0, 9.0, 9.0, *probabilities[1:].log().tolist()]
     logits[EOS] = probabilities[0].log().item()
-    inside = int((probabilities.cumsum(0) < 0.5).sum()) + 1
-    shares = first_token_shares(logits, sampling(top_p=0.5), 6000)
+    inside = int((probabilities.cumsum(0) < top_p).sum()) + 1
+    shares = first_token_shares(logits, sampling(top_p=top_p), 6000)
     last = inside + 1  # the last id inside, since start and padding stand before
     assert [share > 0 for share in shares[3:]] == [token <= last for token in range(3, 402)]
 

@@ -123,6 +123,12 @@ def test_the_same_update_is_written_again(tmp_path: Path) -> None:
     assert load_checkpoint(place, optimizer).epoch == 1
 
 
+def test_the_state_is_written_for_people_to_read(tmp_path: Path) -> None:
+    """A value a line; a state in another form is refused, so this form has to stay."""
+    text = (save_checkpoint(tmp_path, new_optimizer(), Progress(1), keep=1) / STATE).read_text()
+    assert text == json.dumps(json.loads(text), indent=2) + "\n"
+
+
 @pytest.mark.parametrize("value", ["1", True, 1.5, None])
 def test_a_state_with_a_value_of_another_type_is_refused(value: object, tmp_path: Path) -> None:
     """Even if its checksum is right: it was written by something else."""
