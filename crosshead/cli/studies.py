@@ -30,7 +30,9 @@ def study(
             help="Where NAME.md, .json and .png are written: studies, or studies/quick by default.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Of all random choices.")] = 1,
+    seed: Annotated[
+        int, typer.Option(metavar="S", min=0, max=2**31 - 1, help="Of all random choices.")
+    ] = 1,
     threads: ThreadsOption = None,
 ) -> None:
     """Run a claim about attention: what is expected, what is measured, and whether it holds.

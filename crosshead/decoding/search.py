@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from crosshead.config import Config
+from crosshead.config import LARGEST, MOST, Config
 from crosshead.decoding.beam import beam_search
 from crosshead.decoding.candidates import (
     Hypothesis,
@@ -39,21 +39,21 @@ class DecodeConfig(Config):
 
     beam: int = Field(default=4, gt=0, le=1000)
     """Hypotheses kept for each sentence; 1 is greedy search."""
-    length_penalty: float = Field(default=0.6, ge=0)
+    length_penalty: float = Field(default=0.6, ge=0, le=10)
     """Alpha of score = log P / ((5 + |Y|) / 6)^alpha; 0 compares plain log-probabilities."""
-    max_extra: int = Field(default=50, ge=0)
+    max_extra: int = Field(default=50, ge=0, le=1000)
     """The longest output is this many tokens longer than the source, eos counted."""
     sample: bool = False
     """Draw from the model's distribution instead of looking for its maximum (with beam = 1)."""
-    temperature: float = Field(default=1.0, gt=0)
+    temperature: float = Field(default=1.0, ge=1e-6, le=1000)
     """What the logits are divided by before sampling: below 1 is more cautious, above 1 bolder."""
-    top_k: int = Field(default=0, ge=0)
+    top_k: int = Field(default=0, ge=0, le=MOST)
     """Sample from this many most probable tokens only; 0 is no limit."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Sample from the fewest most probable tokens that together have this probability."""
-    seed: int = Field(default=1, ge=0)
+    seed: int = Field(default=1, ge=0, le=LARGEST)
     """Seed of the samples."""
-    batch_tokens: int = Field(default=4096, gt=0)
+    batch_tokens: int = Field(default=4096, gt=0, le=MOST)
     """Source tokens, padding counted, that are decoded at once."""
 
     @model_validator(mode="after")

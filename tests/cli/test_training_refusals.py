@@ -33,7 +33,7 @@ TINY = [
         (["--max-updates", "0"], "train.max_updates"),
         (["--threads", "-2"], "train.threads"),
         (["--threads", "1000"], "train.threads is 1000, but"),
-        (["--seed", str(2**70)], "train.seed: expected at most 2^63 - 1"),
+        (["--seed", str(2**70)], "train.seed: expected 9,223,372,036,854,775,807 or less"),
         (["--set", f"model.d_model={10**15}"], "not enough memory"),
         (["--set", f"model.d_model={10**18}"], "not enough memory"),
         (["--preset", "tinny"], "there is no preset 'tinny'; did you mean 'tiny'?"),
