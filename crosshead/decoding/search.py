@@ -320,7 +320,8 @@ def _least_probability(
 def _end_of_nucleus(best: Float[Tensor, "N K"], mass: Float[Tensor, "N 1"]) -> Float[Tensor, "N 1"]:
     """The last of the sorted probabilities `best` before which the sum is still below `mass`."""
     before = best.cumsum(-1) - best
-    return best.gather(1, (before < mass).sum(-1, keepdim=True) - 1)
+    count = (before < mass).sum(-1, keepdim=True).clamp(min=1)  # a mass may be rounded to 0
+    return best.gather(1, count - 1)
 
 
 def _inverse_cdf(
