@@ -5,6 +5,7 @@ this module knows none of them. An unknown key is an error that names the neares
 """
 
 import difflib
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,18 @@ from crosshead.errors import ConfigError, why_unreadable
 
 C = TypeVar("C", bound="Config")
 
+MOST = 2**31 - 1
+"""The largest count that a setting takes."""
+
+LARGEST = 2**63 - 1
+"""The largest whole number that PyTorch and NumPy compute with."""
+
+LARGEST_FILE = 1 << 20
+"""Bytes of a recipe, which are read at once."""
+
+_SHOWN = 100
+"""Characters of a value in a message."""
+
 _EXPECTED = {
     "int_type": "a whole number",
     "float_type": "a number",
@@ -25,10 +38,10 @@ _EXPECTED = {
     "list_type": "a list",
     "model_type": "a section",
     "literal_error": "{expected}",
-    "greater_than": "more than {gt:g}",
-    "greater_than_equal": "{ge:g} or more",
-    "less_than": "less than {lt:g}",
-    "less_than_equal": "{le:g} or less",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "less than {lt}",
+    "less_than_equal": "{le} or less",
     "string_pattern_mismatch": "text that matches {pattern}",
 }
 """What fits where something else was found, by pydantic's type of the error."""
@@ -61,12 +74,25 @@ def validate(
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; raises `ConfigError` naming file and line where it is not TOML."""
+    """Return the tables of a TOML file.
+
+    Raises:
+        ConfigError: If it cannot be read, is no regular file, is larger than `LARGEST_FILE`, or is
+            not TOML; the message names file and line.
+    """
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            raise ConfigError(f"{path}: a pipe or a device; expected a TOML file")
+        if found.st_size > LARGEST_FILE:
+            raise ConfigError(
+                f"{path}: has {found.st_size:,} bytes; expected a recipe, of {LARGEST_FILE:,} at "
+                "most; name another file"
+            )
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {why_unreadable(error)}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, deep lists
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
@@ -141,9 +167,30 @@ def _complaint(error: Any) -> str:
         return str(context["error"])
     if kind == "union_tag_invalid":
         return f"there is no {context['tag']!r}; known: {context['expected_tags']}"
+    found = shown(error["input"])
     if kind in _EXPECTED:
-        return f"expected {_EXPECTED[kind].format(**context)}, found {error['input']!r}"
-    return f"{error['msg']}, found {error['input']!r}"
+        bounds = {key: _number(value) for key, value in context.items()}
+        return f"expected {_EXPECTED[kind].format(**bounds)}, found {found}"
+    return f"{error['msg']}, found {found}"
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it: what is long is cut in the middle."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no numbers of thousands of digits
+        return f"a number of {value.bit_length():,} bits" if isinstance(value, int) else "a number"
+    if len(text) <= _SHOWN:
+        return text
+    half = _SHOWN // 2
+    return f"{text[:half]}...{text[-half:]} ({len(text):,} characters)"
+
+
+def _number(bound: Any) -> Any:
+    """A bound as people write it: 1 and not 1.0, 1,000 and not 1000."""
+    if isinstance(bound, float) and bound.is_integer():
+        bound = int(bound)
+    return f"{bound:,}" if isinstance(bound, int | float) else bound
 
 
 def _located(config_class: type[Config], path: tuple[Any, ...]) -> tuple[list[str], list[str]]:

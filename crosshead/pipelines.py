@@ -253,19 +253,11 @@ class Translator(Pipeline):
     def refusals(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
     ) -> dict[int, str]:
-        """Find the pairs that `score` refuses.
-
-        Args:
-            sources: Lines of text.
-            targets: As many lines.
-            first: The number of pairs before these, for the messages.
-
-        Returns:
-            The reason by the row of the pair, counted from 0.
+        """Return why `score` refuses pairs, by their rows from 0; `first` pairs went before these.
 
         Raises:
             TypeError: If a side is not lines of text.
-            DataError: If the lists differ in length.
+            DataError: If the sides differ in length.
         """
         return self._too_long(self._examples(sources, targets), first)
 

@@ -23,6 +23,9 @@ INTERRUPTED = 128 + signal.SIGINT
 READER_LEFT = 128 + signal.SIGPIPE
 """What a shell reports of `cat` in `cat FILE | head -1`."""
 
+LONGEST_MESSAGE = 1000
+"""Characters of a message: it may hold a value of any length."""
+
 _EXPECTED = {
     "Input should be a valid integer, unable to parse string as an integer":
         "expected a whole number",
@@ -60,8 +63,12 @@ def guarded(work: Callable[[], None]) -> int:
         if not is_out_of_memory(error):
             raise
         return _fail(
-            "not enough memory; a smaller batch takes less (translate --batch-tokens, train --set "
-            "train.batch_tokens=...), and so does a smaller model"
+            "not enough memory for the model and what it computes at once; a smaller batch takes "
+            "less (translate --batch-tokens, train --set train.batch_tokens=...), and so does a "
+            "smaller model"
+            if isinstance(error, RuntimeError)
+            else "not enough memory for what is read and computed; give the program more, or less "
+            "to read at once"
         )
     return 0
 
@@ -124,9 +131,14 @@ def json_line(values: Mapping[str, Any]) -> str:
 
 
 def note(text: str) -> None:
-    """A line on standard error, if anybody can read it."""
+    """A line on standard error, if anybody can read it; what is long is cut in the middle."""
+    line = _printable(text)
+    if len(line) > LONGEST_MESSAGE:
+        left_out = len(line) - LONGEST_MESSAGE
+        first, last = line[: LONGEST_MESSAGE // 2], line[-LONGEST_MESSAGE // 2 :]
+        line = f"{first} [{left_out:,} characters left out] {last}"
     try:
-        print(f"crosshead: {_printable(text)}", file=sys.stderr, flush=True)
+        print(f"crosshead: {line}", file=sys.stderr, flush=True)
     except OSError:
         _close(sys.stderr)
 

@@ -1,4 +1,5 @@
 import math
+import os
 from pathlib import Path
 from typing import Literal, Self
 
@@ -151,3 +152,38 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
         read_toml(tmp_path / "absent.toml")
     with pytest.raises(ConfigError, match="is a directory; expected a file"):
         read_toml(tmp_path)
+
+
+def test_a_long_value_is_cut_in_the_message() -> None:
+    with pytest.raises(
+        ConfigError, match=r"heads: expected a whole number, found 'xxx.*"
+    ) as caught:
+        validate(Small, {"heads": "x" * 100_000})
+    assert len(str(caught.value)) < 300 and "(100,002 characters)" in str(caught.value)
+    with pytest.raises(ConfigError, match="found a number of 40,000 bits"):
+        validate(Kinds, {"count": 2**40_000 - 1})
+
+
+def test_bounds_are_written_as_people_write_them() -> None:
+    class Large(Config):
+        count: int = Field(1, le=2**63 - 1)
+        share: float = Field(1.0, ge=1.0)
+
+    with pytest.raises(ConfigError, match=r"expected 9,223,372,036,854,775,807 or less"):
+        validate(Large, {"count": 2**63})
+    with pytest.raises(ConfigError, match=r"expected 1 or more, found 0\.5"):
+        validate(Large, {"share": 0.5})
+
+
+def test_what_cannot_be_a_recipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "sparse.toml").touch()
+    os.truncate(tmp_path / "sparse.toml", 200 * 10**9)
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    (tmp_path / "long.toml").write_text("a = " + "9" * 5000)
+    for name, words in (
+        ("pipe", "a pipe or a device; expected"), ("sparse", "has 200,000,000,000 bytes; expected"),
+        ("deep", "not valid TOML"), ("long", "not valid TOML"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=rf"{name}\.toml: {words}"):
+            read_toml(tmp_path / f"{name}.toml")

@@ -39,8 +39,8 @@ def raising(error: BaseException):
         (typer.Exit(7), 7, ""),
         (OSError(errno.ENOSPC, "No space left on device"), 2, "error: No space left on device\n"),
         (PermissionError(13, "Permission denied", "x"), 2, "error: x: Permission denied\n"),
-        (MemoryError(), 2, "error: not enough memory;"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 2, "not enough memory;"),
+        (MemoryError(), 2, "error: not enough memory for what is read"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 2, "a smaller batch takes"),
     ],
 )
 def test_how_work_ends(
@@ -90,6 +90,14 @@ def test_somebody_watches_a_file_grow(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_message_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     note("a\nfile\x1b[31m [bold]\udcff é")
     assert capsys.readouterr().err == "crosshead: a\\nfile\\x1b[31m [bold]\\udcff é\n"
+
+
+def test_a_long_message_is_cut_in_the_middle(capsys: pytest.CaptureFixture[str]) -> None:
+    note(f"error: no {'x' * 100_000} here; name another")
+    said = capsys.readouterr().err
+    assert len(said) < 1200
+    assert said.startswith("crosshead: error: no xxx") and said.endswith("x here; name another\n")
+    assert "characters left out" in said
 
 
 def test_output_is_utf8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -11,10 +11,9 @@ TYPE_CHECKING = False  # that of typing, whose import takes longer than all of t
 if TYPE_CHECKING:
     from types import FrameType
 
-    from crosshead.cli.app import app
     from crosshead.cli.program import run
 
-__all__ = ["app", "main", "run"]
+__all__ = ["main", "run"]
 
 _INTERRUPTED = 130
 
@@ -58,9 +57,9 @@ def _is_imported_by_a_verb(frame: "FrameType | None") -> bool:
 
 
 def __getattr__(name: str) -> object:
-    """Import the verbs when `app` or `run` is first asked for (PEP 562)."""
-    if name in ("app", "run"):
-        from crosshead.cli import program
+    """Import the verbs when `run` is first asked for (PEP 562)."""
+    if name == "run":
+        from crosshead.cli.program import run
 
-        return getattr(program, name)
+        return run
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,8 +14,6 @@ from crosshead.cli import training, translation, text, inspection, studies, othe
 from crosshead.cli.app import app
 from crosshead.terminal import INTERRUPTED, end_on, guarded
 
-__all__ = ["app", "run", "run_and_end"]
-
 
 def run_and_end() -> None:
     """Run the command line on the arguments of the process, and end it."""

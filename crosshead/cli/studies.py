@@ -52,6 +52,7 @@ def study(
         typer.Option(
             metavar="S",
             min=0,
+            max=2**31 - 1,
             help="Random seed. The same seed gives the same numbers, but for times.",
         ),
     ] = 1,

@@ -29,9 +29,9 @@ def generate(
         str, typer.Option(metavar="TEXT", help="What to go on with; else a line begins.")
     ] = "",
     length: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Tokens to write, at most.")
+        int, typer.Option(metavar="N", min=1, max=10**6, help="Tokens to write, at most.")
     ] = 500,
-    samples: Annotated[int, typer.Option(metavar="N", min=1, help="So many texts.")] = 1,
+    samples: Annotated[int, typer.Option(metavar="N", min=1, max=10**6, help="So many texts.")] = 1,
     temperature: Annotated[
         float | None,
         typer.Option(
@@ -95,7 +95,8 @@ def fill(
     bundle: BundleArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="With [MASK] for a hidden token.")],
     top: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Show the N best candidates for each.")
+        int | None,
+        typer.Option(metavar="N", min=1, max=10**6, help="Show the N best candidates for each."),
     ] = None,
     jsonl: JsonlOption = False,
     device: DeviceOption = "auto",

@@ -41,7 +41,8 @@ def translate(
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     n_best: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Lines of `number ||| text ||| score`.")
+        int | None,
+        typer.Option(metavar="N", min=1, max=1000, help="Lines of `number ||| text ||| score`."),
     ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Draw instead of searching.")] = False,
     temperature: Annotated[float | None, typer.Option(metavar="T", help="Of samples.")] = None,
@@ -107,7 +108,9 @@ def evaluate(
     ] = None,
     memory: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Positions that a model with a memory is to remember."),
+        typer.Option(
+            metavar="N", max=10**6, help="Positions that a model with a memory is to remember."
+        ),
     ] = None,
     metrics: Annotated[
         str | None,

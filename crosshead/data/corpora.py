@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from crosshead.config import Config
+from crosshead.config import MOST, Config
 from crosshead.data.delimited import Layout, layout_of
 from crosshead.data.lines import check_regular, iter_lines
 from crosshead.data.tables import has_header, header_warning, is_jsonl, jsonl_pairs, table_pairs
@@ -42,6 +42,7 @@ def _check_names(names: list[str]) -> list[str]:
 
 
 _Names = Annotated[list[str], BeforeValidator(_listed), AfterValidator(_check_names)]
+_Weight = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
 PAIRED = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
 """The keys that name files of pairs."""
 
@@ -86,23 +87,23 @@ class DataConfig(Config):
     valid_share: float = Field(default=0.1, gt=0, lt=1)
     """Without `valid_text` so much of the text, its end, is held out of training."""
 
-    context: int = Field(default=256, gt=0)
+    context: int = Field(default=256, gt=0, le=2**24)
     """Tokens of a window of text: what a language model sees at once in training."""
 
-    valid_size: int = Field(default=500, gt=0)
+    valid_size: int = Field(default=500, gt=0, le=MOST)
     """Without validation files so many pairs, one to a tenth of all, are held out of training."""
 
-    max_length: int = Field(default=256, gt=0)
+    max_length: int = Field(default=256, gt=0, le=2**24)
     """A pair with more tokens than this on either side is left out of training."""
 
-    max_ratio: float = Field(default=9.0, ge=1)
+    max_ratio: float = Field(default=9.0, ge=1, le=1e6)
     """A pair is left out of training when one side has more than this many times the tokens of
     the other, and five more."""
 
     drop_duplicates: bool = False
     """Leave pairs out of training that repeat an earlier one, but for white space around it."""
 
-    weights: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=list)
+    weights: list[_Weight] = Field(default_factory=list)
     """How often an epoch goes through each corpus (each file of `source`, then each of `pairs`):
     2 gives each pair twice, 0.5 a half of them, drawn anew in each epoch. Unset: once."""
 

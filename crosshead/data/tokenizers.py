@@ -58,7 +58,7 @@ class TokenizerConfig(Config):
     kind: Literal["bpe", "unigram", "words", "characters", "bytes"] = "bpe"
     """The units: subwords by BPE or a unigram model, words, characters, or bytes."""
 
-    vocab_size: int | None = Field(default=None, gt=0)
+    vocab_size: int | None = Field(default=None, gt=0, le=2**24)
     """Ids in all, the four fixed ones included; for words and characters the upper bound (the
     most frequent are kept), for bytes without meaning. Unset, training chooses: an id for every 80
     words of text, from 500 to 8,000 and no more than the text allows; 8,000 as an upper bound."""

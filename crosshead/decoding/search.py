@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from crosshead.config import Config
+from crosshead.config import LARGEST, MOST, Config
 from crosshead.decoding.beam import Stop, beam_search
 from crosshead.decoding.candidates import (
     Hypothesis,
@@ -39,25 +39,25 @@ class DecodeConfig(Config):
 
     beam: int = Field(default=4, gt=0, le=1000)
     """Hypotheses kept for each sentence; 1 is greedy search."""
-    length_penalty: float = Field(default=0.6, ge=0)
+    length_penalty: float = Field(default=0.6, ge=0, le=10)
     """Alpha of score = log P / ((5 + |Y|) / 6)^alpha; 0 compares plain log-probabilities."""
     stop: Stop = "full"
     """When beam search ends a sentence: "full" when as many hypotheses have finished as the beam
     holds and no unfinished one scores better as it stands; "exact" when none can score better any
     more, which costs more steps. Without a length penalty the two are the same."""
-    max_extra: int = Field(default=50, ge=0)
+    max_extra: int = Field(default=50, ge=0, le=1000)
     """The longest output is this many tokens longer than the source, eos counted."""
     sample: bool = False
     """Draw from the model's distribution instead of looking for its maximum (with beam = 1)."""
-    temperature: float = Field(default=1.0, gt=0)
+    temperature: float = Field(default=1.0, ge=1e-6, le=1000)
     """What the logits are divided by before sampling: below 1 is more cautious, above 1 bolder."""
-    top_k: int = Field(default=0, ge=0)
+    top_k: int = Field(default=0, ge=0, le=MOST)
     """Sample from this many most probable tokens only; 0 is no limit."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Sample from the fewest most probable tokens that together have this probability."""
-    seed: int = Field(default=1, ge=0)
+    seed: int = Field(default=1, ge=0, le=LARGEST)
     """Seed of the samples."""
-    batch_tokens: int = Field(default=4096, gt=0)
+    batch_tokens: int = Field(default=4096, gt=0, le=MOST)
     """Source tokens, padding counted, that are decoded at once."""
 
     @model_validator(mode="after")
@@ -332,7 +332,8 @@ def _least_probability(
 def _end_of_nucleus(best: Float[Tensor, "N K"], mass: Float[Tensor, "N 1"]) -> Float[Tensor, "N 1"]:
     """The last of the sorted probabilities `best` before which the sum is still below `mass`."""
     before = best.cumsum(-1) - best
-    return best.gather(1, (before < mass).sum(-1, keepdim=True) - 1)
+    count = (before < mass).sum(-1, keepdim=True).clamp(min=1)  # a mass may be rounded to 0
+    return best.gather(1, count - 1)
 
 
 def _inverse_cdf(

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from crosshead.config import Config, nearest, validate
+from crosshead.config import LARGEST, MOST, Config, nearest, validate
 from crosshead.data.corpora import PAIRED, DataConfig
 from crosshead.data.tokenizers import TokenizerConfig
 from crosshead.decoding.search import DecodeConfig
@@ -19,17 +19,14 @@ from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS, AnyConfig
 from crosshead.training.presets import PRESETS, Sections
 
-LARGEST = 2**63 - 1
-"""The largest whole number that PyTorch and NumPy compute with."""
-
 
 class TrainConfig(Config):
     """How a model is trained: the section `[train]` of a recipe."""
 
-    batch_tokens: int = Field(4096, ge=1)
+    batch_tokens: int = Field(4096, ge=1, le=MOST)
     """The budget of a batch: sentences times the longer of source and target, padding counted."""
 
-    accumulate: int = Field(1, ge=1)
+    accumulate: int = Field(1, ge=1, le=100_000)
     """The parts that a batch is computed in, one after the other, to take less memory; the update
     is that of the whole batch."""
 
@@ -41,9 +38,9 @@ class TrainConfig(Config):
     """Each of several processes holds its share of weights, gradients and moments: less memory,
     and half as much again to send. One process holds them all in any case."""
 
-    max_updates: int | None = Field(None, ge=1)
-    max_epochs: int | None = Field(None, ge=1)
-    max_minutes: float | None = Field(None, gt=0)
+    max_updates: int | None = Field(None, ge=1, le=MOST)
+    max_epochs: int | None = Field(None, ge=1, le=MOST)
+    max_minutes: float | None = Field(None, gt=0, le=1e8)
     """Budgets: training ends with the first that is reached."""
 
     schedule: Literal["paper", "inverse-sqrt", "cosine"] = "inverse-sqrt"
@@ -51,21 +48,21 @@ class TrainConfig(Config):
     `cosine`, which falls to a tenth of it by `max_updates` (Loshchilov and Hutter 2017), whatever
     other budget ends the run earlier: it ends at a higher rate then."""
 
-    learning_rate: float | None = Field(None, gt=0)
+    learning_rate: float | None = Field(None, gt=0, le=1000)
     """The peak of the schedule, reached after the warm-up; Eq. 3 has its own."""
 
-    warmup: int | None = Field(None, ge=1)
+    warmup: int | None = Field(None, ge=1, le=MOST)
     """Updates in which the learning rate grows. Unset, the run chooses: ten epochs of them, from
     200 to 4,000 and at most a tenth of what `max_updates` and `max_epochs` allow."""
 
     adam_beta1: float = Field(0.9, ge=0, lt=1)
     adam_beta2: float = Field(0.98, ge=0, lt=1)
-    adam_eps: float = Field(1e-9, gt=0)
+    adam_eps: float = Field(1e-9, ge=1e-30, le=1)
     label_smoothing: float = Field(0.1, ge=0, lt=1)
-    clip_norm: float = Field(1.0, ge=0)
+    clip_norm: float = Field(1.0, ge=0, le=1e9)
     """Gradients longer than this are shortened to it; 0 leaves them alone."""
 
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, le=LARGEST)
     """Of all random choices of the run."""
 
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
@@ -74,31 +71,31 @@ class TrainConfig(Config):
     loss besides."""
 
     device: str = "auto"
-    threads: int = Field(0, ge=0)
+    threads: int = Field(0, ge=0, le=1024)
     """Threads of the CPU, at most one a core; 0 takes all cores."""
 
-    valid_every: int = Field(0, ge=0)
+    valid_every: int = Field(0, ge=0, le=MOST)
     """Updates between validations; with 0 the run chooses: an epoch of them, from 200 to 2,000. The
     end of a run is validated in any case."""
 
-    checkpoint_every: int = Field(0, ge=0)
+    checkpoint_every: int = Field(0, ge=0, le=MOST)
     """Updates between checkpoints; 0 writes one at every validation."""
 
-    keep_last: int = Field(5, ge=1)
+    keep_last: int = Field(5, ge=1, le=MOST)
     """How many checkpoints are kept, the newest ones, beside the best."""
 
-    average: int = Field(5, ge=0)
+    average: int = Field(5, ge=0, le=MOST)
     """The weights of so many last checkpoints are averaged at the end (section 6.1); the average is
     taken where it validates better than the best single one. 0 or 1 averages nothing."""
 
-    patience: int = Field(10, ge=0)
+    patience: int = Field(10, ge=0, le=MOST)
     """Training stops after so many validations without a better one, counted from the end of the
     warm-up; 0 never stops early."""
 
     metric: Literal["bleu", "loss"] = "bleu"
     """What validation compares: BLEU of greedy translations, or the loss."""
 
-    log_every: int = Field(100, ge=1)
+    log_every: int = Field(100, ge=1, le=MOST)
     """Updates between lines of the log."""
 
     @model_validator(mode="after")

@@ -33,7 +33,7 @@ TINY = [
         (["--max-updates", "0"], "--max-updates:"),
         (["--threads", "-2"], "--threads:"),
         (["--threads", "1000"], "--threads is 1000, but"),
-        (["--seed", str(2**70)], "--seed: expected at most 2^63 - 1"),
+        (["--seed", str(2**70)], "--seed: expected 9,223,372,036,854,775,807 or less"),
         (["--set", f"model.d_model={10**15}"], "model.d_model: expected"),
         (["--set", f"model.d_model={10**18}"], "model.d_model: expected"),
         (["--preset", "tinny"], "there is no preset 'tinny'; did you mean 'tiny'?"),

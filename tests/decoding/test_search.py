@@ -146,9 +146,10 @@ def test_equal_tokens_at_the_end_of_the_nucleus_are_all_in() -> None:
     assert all(share > 0 for share in (shares[EOS], *shares[3:]))
 
 
-def test_a_cold_sample_is_greedy() -> None:
+@pytest.mark.parametrize("least", [{"temperature": 1e-6}, {"top_p": 1e-308}])
+def test_a_cold_sample_is_greedy(least: dict[str, float]) -> None:
     toy = random_toy(7, sentences=6, positions=8, vocabulary=9)
-    cold = search(toy, sources(6), LIMITS, SPECIALS, sampling(temperature=1e-4))
+    cold = search(toy, sources(6), LIMITS, SPECIALS, sampling(**least))
     assert cold == search(toy, sources(6), LIMITS, SPECIALS, GREEDY)
 
 

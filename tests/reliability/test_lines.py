@@ -13,10 +13,12 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.data.corpora import DataConfig, read_aligned, read_pairs
+from crosshead.pipelines import LONGEST_STRETCH
 from tests.reliability.tools import BUNDLE, SEED, counts, train_flags
 
 Record = Callable[[str], None]
 
+NO_TEXT = LONGEST_STRETCH + 1
 CONTROLS = [chr(code) for code in (*range(10), *range(11, 32), *range(127, 160))]
 BREAKS = ["\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r"]
 ODD = ["\ufeff", "\u200b", "\u200d", "\u202e", "\u2066", "\u00ad", "\ufffd", "\uffff", "\U0010ffff"]
@@ -63,11 +65,13 @@ KINDS: list[Callable[[random.Random], str]] = [
 
 
 def fuzzed(count: int, seed: int) -> list[str]:
-    """Lines without a line feed; every five hundredth is very long."""
+    """Lines without a line feed; every five hundredth is very long, and another is no text."""
     rng = random.Random(seed)
     lines = [KINDS[number % len(KINDS)](rng) for number in range(count)]
     for number in range(7, count, 500):
         lines[number] = rng.choice(["a", "one two ", "\u0301", "\0", "אב ", "one. Two. "]) * 500
+    for number in range(11, count, 500):
+        lines[number] = rng.choice(["x", "\0", "\u0301", "漢", "x\u0301", "."]) * NO_TEXT
     assert not any("\n" in line for line in lines)
     return lines
 
@@ -135,6 +139,7 @@ def test_lines_that_are_translated_and_evaluated(
     empty = [number for number, line in enumerate(lines) if not line.strip()]
     given = translated.decode().split("\n")
     assert all(given[number] == "" for number in empty)
+    assert all(given[number] == lines[number] for number in range(11, count, 500))
 
     assert [len(side) for side in read_aligned(source, reference)] == [count, count]
     flags = ["--beam", 1, "--metrics", "bleu,chrf", "--jsonl", *threads]

@@ -127,10 +127,10 @@ def test_a_key_of_several_sections_is_ambiguous() -> None:
         ("train.max_minutes=nan", "train.max_minutes", "found nan"),
         ("train.max_updates=0", "train.max_updates", "found 0"),
         ("train.seed=-1", "train.seed", "found -1"),
-        (f"train.seed={2**70}", "train.seed", "at most 2^63 - 1, found a number of 71 bits"),
-        (f"train.batch_tokens={10**30}", "train.batch_tokens", "2^63 - 1"),
-        (f"train.max_updates={10**30}", "train.max_updates", "2^63 - 1"),
-        (f"data.valid_size={10**30}", "data.valid_size", "2^63 - 1"),
+        (f"train.seed={2**70}", "train.seed", "expected 9,223,372,036,854,775,807 or less"),
+        (f"train.batch_tokens={10**30}", "train.batch_tokens", "2,147,483,647 or less"),
+        (f"train.max_updates={10**30}", "train.max_updates", "2,147,483,647 or less"),
+        (f"data.valid_size={10**30}", "data.valid_size", "2,147,483,647 or less"),
         (f"model.d_model={10**30}", "model.d_model", "2^63 - 1"),
         (f"train.seed={'9' * 5000}", "train.seed", "found '999"),
         ("train.batch_tokens=100", "data.max_length", "train.batch_tokens 100"),
@@ -286,22 +286,22 @@ awkward = text | st.sampled_from(
 
 @st.composite
 def recipes(draw: st.DrawFn) -> Recipe:
-    names = draw(st.lists(awkward, max_size=3))
+    names = draw(st.lists(awkward.filter(lambda name: "\0" not in name), max_size=3))
     train: dict[str, Any] = {
         "device": draw(awkward),
-        "adam_eps": draw(st.floats(1e-300, 1e300)),
-        "clip_norm": draw(st.floats(0, 1e300)),
+        "adam_eps": draw(st.floats(1e-30, 1)),
+        "clip_norm": draw(st.floats(0, 1e9)),
         "seed": draw(st.integers(0, 2**63 - 1)),
         "metric": draw(st.sampled_from(["bleu", "loss"])),
     }
     schedule = draw(st.sampled_from(["paper", "inverse-sqrt"]))
     train["schedule"] = schedule
     if schedule == "inverse-sqrt":
-        train["learning_rate"] = draw(st.floats(min_value=1e-12, max_value=1e12))
+        train["learning_rate"] = draw(st.floats(min_value=1e-300, max_value=1000))
     budgets = {
         "max_updates": st.integers(1, 10**9),
         "max_epochs": st.integers(1, 10**9),
-        "max_minutes": st.floats(1e-6, 1e9),
+        "max_minutes": st.floats(1e-300, 1e8),
     }
     for name in draw(st.sets(st.sampled_from(sorted(budgets)))):
         train[name] = draw(budgets[name])
