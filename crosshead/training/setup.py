@@ -1,6 +1,7 @@
 """A run made ready: to begin, to go on, or to go along with the first of several processes."""
 
 import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ from crosshead.training.settings import (
     absolute,
     check_fine_tuned,
     check_resumed,
+    renamed,
     saved_recipe,
     sections_of,
     stored_recipe,
@@ -102,7 +104,11 @@ def resumed(
     recipe = check_resumed(began, absolute(given), out)
     for line in edits:
         display.say(line)
-    _check_files(recipe, out)
+    elsewhere = _elsewhere(recipe, out)
+    began, recipe = (
+        renamed(each, [elsewhere.get(name, name) for name in each.data.files()])
+        for each in (began, recipe)
+    )
     _check_tokenizers(out)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
     corpus = read_corpus(recipe, None, out, display.say, should_stop)
@@ -252,16 +258,29 @@ def _crew(progress: Progress) -> str:
     return several + counted(progress.threads, "thread")
 
 
-def _check_files(recipe: Recipe, out: Path) -> None:
-    """Raise `DataError` where a file of the text is not where the run in `out` looks for it."""
-    for key in FILES:
-        for name in getattr(recipe.data, key):
-            if not Path(name).exists():
-                flag = f"--{key.replace('_', '-')}"
-                raise DataError(
-                    f"{name}: no such file, and the run in {out} began with it; put it back, or "
-                    f"say where it is now with {flag} (each file of data.{key}, in the same order)"
-                )
+def _elsewhere(recipe: Recipe, out: Path) -> dict[str, str]:
+    """Return the names of files that are where somebody once typed, and not where `out` says.
+
+    So a run directory may be moved without its text, too.
+
+    Raises:
+        DataError: If a file is in neither place.
+    """
+    newest, files = newest_state(out / CHECKPOINTS), recipe.data.files()
+    keys = [key for key in FILES for _ in getattr(recipe.data, key)]
+    typed = newest[1].names if newest and len(newest[1].names) == len(files) else files
+    found = {}
+    for key, name, other in zip(keys, files, typed, strict=True):
+        if Path(name).exists():
+            continue
+        if not Path(other).exists():
+            flag = f"--{key.replace('_', '-')}"
+            raise DataError(
+                f"{name}: no such file, and the run in {out} began with it; put it back, or say "
+                f"where it is now with {flag} (each file of data.{key}, in the same order)"
+            )
+        found[name] = os.path.abspath(other)
+    return found
 
 
 def _check_tokenizers(out: Path) -> None:

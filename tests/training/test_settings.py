@@ -340,15 +340,25 @@ def test_a_run_directory_tells_no_absolute_path_and_moves_with_its_text(
 
 
 def test_where_the_text_is_gone_the_message_says_what_to_pass(
-    project: Path, tmp_path: Path
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = (project / "run").rename(tmp_path / "run")
+    monkeypatch.chdir(tmp_path)  # where the names that were typed do not lead to the text either
     recipe = resumed_recipe(out, None, {}, [])
     with pytest.raises(DataError, match=r"en: no such file, .*say where it is now with --source"):
         train(recipe, out, resume=True)
     files = {"source": [str(project / "en")], "target": [str(project / "de")]}
     again = train(resumed_recipe(out, None, {"data": files}, []), out, resume=True)
     assert again.progress.update == 3
+
+
+def test_a_run_that_moved_without_its_text_finds_it_by_the_names_that_were_typed(
+    project: Path, tmp_path: Path
+) -> None:
+    out = (project / "run").rename(tmp_path / "run")
+    again = train(resumed_recipe(out, None, {}, []), out, resume=True)
+    assert again.progress.update == 3 and again.progress.names == ["en", "de"]
+    assert stored_recipe(out).data.source == [str(project / "en")]
 
 
 def test_a_run_whose_recipe_has_absolute_names_is_resumed(project: Path) -> None:
