@@ -23,3 +23,8 @@ def __getattr__(name: str) -> object:
 
         return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List `load` before it is imported, for completion."""
+    return sorted({*globals(), *__all__})

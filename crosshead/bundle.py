@@ -31,7 +31,7 @@ from crosshead.data.tokenizers import (
 from crosshead.decoding.candidates import NOTHING
 from crosshead.decoding.search import DecodeConfig, Specials
 from crosshead.errors import BundleError, ConfigError, DamagedBundle
-from crosshead.files import atomic_write_all, make_directory
+from crosshead.files import StrPath, atomic_write_all, make_directory
 from crosshead.limits import MOST_TOKENS, MOST_VOCABULARY
 from crosshead.models.base import Model, Task
 from crosshead.models.registry import AnyConfig
@@ -243,7 +243,7 @@ def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
     atomic_write_all(directory, contents)
 
 
-def load_bundle(path: Path | str, device: torch.device | str = "cpu") -> Bundle:
+def load_bundle(path: StrPath, device: torch.device | str = "cpu") -> Bundle:
     """Read a bundle.
 
     Args:

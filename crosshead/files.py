@@ -10,6 +10,9 @@ from typing import Self
 
 from crosshead.errors import UserError
 
+StrPath = str | os.PathLike[str]
+"""The name of a file or directory, as text or as a path."""
+
 Write = Callable[[bytes], None]
 """Appends to a file that is being written."""
 

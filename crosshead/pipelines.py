@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar, overload
 
 import torch
@@ -18,6 +17,7 @@ from crosshead.decoding.candidates import length_penalty
 from crosshead.decoding.search import DecodeConfig, Hypothesis
 from crosshead.devices import choose_device, choose_threads, hold_kernels
 from crosshead.errors import BundleError, ConfigError, DataError
+from crosshead.files import StrPath
 from crosshead.filler import Filler
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.sentences import (
@@ -85,7 +85,7 @@ class ScoredTranslation:
 
 
 def load(
-    path: str | Path,
+    path: StrPath,
     device: str = "auto",
     threads: int | None = None,
     precision: str = "float32",
@@ -111,7 +111,7 @@ def load(
 
 def load_as(
     kind: type[T],
-    path: str | Path,
+    path: StrPath,
     device: str = "auto",
     threads: int | None = None,
     precision: str = "float32",

@@ -19,8 +19,9 @@ from crosshead.inspection import attention_weights, draw_attention
 from crosshead.pipelines import Translator, load_as
 from crosshead.reports import how_to_resume, run_report
 from crosshead.terminal import guarded, note, program, put, stop_on_signals, table
+from crosshead.training.directory import holds_run
 from crosshead.training.log import choose_display
-from crosshead.training.run import RECIPE, train
+from crosshead.training.run import train
 from crosshead.training.settings import new_recipe
 
 SHOWN = ("Friday, March 5, 2021", "7 Sept 2099", "31/12/1999", "Q3 1905")
@@ -51,7 +52,7 @@ def run(directory: Path) -> None:
         summary = train(
             new_recipe(None, "quickstart", {"data": data}, []),
             out,
-            force=(out / RECIPE).is_file(),
+            force=holds_run(out),
             command="python -m crosshead.quickstart",
             display=choose_display(lambda: request.ask(signal.SIGPIPE)),
             should_stop=request,

@@ -4,6 +4,7 @@ A file of n lines gives n pairs, but for cells of a table that hold line breaks:
 `crosshead.data.lines` says where a line ends.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,11 @@ from crosshead.errors import DataError
 
 
 def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+    """Return one name as a list, and paths as text."""
+    names = [value] if isinstance(value, str | os.PathLike) else value
+    if not isinstance(names, list):
+        return names
+    return [os.fspath(each) if isinstance(each, os.PathLike) else each for each in names]
 
 
 def _check_names(names: list[str]) -> list[str]:
@@ -40,7 +45,9 @@ _Names = Annotated[list[str], BeforeValidator(_listed), AfterValidator(_check_na
 PAIRED = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
 """The keys that name files of pairs."""
 
-_FILES = (*PAIRED, "text", "valid_text")
+FILES = (*PAIRED, "text", "valid_text")
+"""The keys that name files."""
+
 _LANGUAGE = "^[A-Za-z0-9]+([-_][A-Za-z0-9]+)*$"
 
 
@@ -106,13 +113,13 @@ class DataConfig(Config):
 
     def files(self) -> list[str]:
         """All files that are read, for training and for validation."""
-        return [name for key in _FILES for name in getattr(self, key)]
+        return [name for key in FILES for name in getattr(self, key)]
 
     def renamed(self, names: Sequence[str]) -> Self:
         """The same with other names for all its `files`, in the same order."""
         rest = iter(names)
         return self.model_copy(
-            update={key: [next(rest) for _ in getattr(self, key)] for key in _FILES}
+            update={key: [next(rest) for _ in getattr(self, key)] for key in FILES}
         )
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ import numpy as np
 from crosshead.data.corpora import DataConfig
 from crosshead.data.examples import Examples, Side
 from crosshead.data.heldout import NOTHING, HeldOut
-from crosshead.data.text import Origin, ParallelText, Text, numbered, within
+from crosshead.data.text import Origin, Text, numbered, within
 from crosshead.data.tokenizers import Tokenizer, token_ids
 from crosshead.errors import DataError
 from crosshead.files import atomic_write
@@ -222,9 +222,9 @@ def write_left_out(path: Path, rows: Sequence[LeftOut]) -> None:
     _write_rows(path, [LeftOut._fields, *rows])
 
 
-def write_held_out(path: Path, text: ParallelText) -> None:
-    """Write a TSV with a header: file and line of each pair of `text`, which is validated on."""
-    _write_rows(path, [Origin._fields, *(text.origin(row) for row in range(len(text)))])
+def write_held_out(path: Path, rows: Sequence[Origin]) -> None:
+    """Write a TSV with a header: file and line of each pair that is validated on."""
+    _write_rows(path, [Origin._fields, *rows])
 
 
 def _write_rows(path: Path, rows: Sequence[tuple[Any, ...]]) -> None:

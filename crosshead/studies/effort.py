@@ -38,7 +38,8 @@ class Effort:
         """The name of the form, as pages and pictures show it."""
         if self.quick:
             return "quick form"
-        return "full form" if self.full else f"shortened form ({self.share:.0%} of the full form)"
+        percent = min(99, 100 * self.share)
+        return "full form" if self.full else f"shortened form ({percent:.2g}% of the full form)"
 
     @property
     def folder(self) -> str:

@@ -25,20 +25,23 @@ from crosshead.card import (
     without_place,
 )
 from crosshead.errors import BundleError, UserError
+from crosshead.files import StrPath
 from crosshead.training.checkpoint import average_weights
-from crosshead.training.directory import check_utf8
+from crosshead.training.directory import check_utf8, is_unused, remove_unfinished
+from crosshead.training.held import held_directory
 
 
-def average_bundles(directories: Sequence[Path], out: Path, command: str = "") -> Bundle:
-    """Write the bundle whose weights are the mean of those in `directories` into `out`.
+def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "") -> Bundle:
+    """Write the bundle whose weights are the mean of those in `bundles` into `out`.
 
     Its card tells the `command` that was typed. Raises `UserError` where `out` holds something
     already, and `BundleError` where the bundles differ in the shape of the model or in the
     tokenizer.
     """
+    directories, out = [Path(bundle) for bundle in bundles], Path(out)
     if len(directories) < 2:
         raise UserError(f"expected two bundles or more to average, found {len(directories)}")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if out.exists() and (not out.is_dir() or not is_unused(out)):
         raise UserError(f"{out}: is there already; --out names a new directory")
     for place in (out, *directories):
         check_utf8("the bundle", str(place))
@@ -51,7 +54,9 @@ def average_bundles(directories: Sequence[Path], out: Path, command: str = "") -
     # The scores are those of other weights.
     changed = {"longest_source": longest, "crosshead": __version__, "scores": []}
     averaged = dataclasses.replace(first, config=first.config.model_copy(update=changed))
-    save_bundle(out, averaged, _card(out.resolve().name, averaged.config, directories, command))
+    with held_directory(out) as held:
+        remove_unfinished(held)
+        save_bundle(out, averaged, _card(out.resolve().name, averaged.config, directories, command))
     return averaged
 
 

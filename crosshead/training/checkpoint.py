@@ -11,6 +11,7 @@ A checkpoint is written beside its place, synchronised and renamed: it is there 
 all. No pickle is read or written.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -103,6 +104,10 @@ class Progress:
     """What the recipe said of parts when they were last counted by it; 0 as for threads."""
     skipped_in_a_row: int = 0
     """Updates without finite gradients since the last one with."""
+    recipe: str = ""
+    """The recipe as the run directory keeps it; empty where nobody wrote it down."""
+    tokenizers: list[str] = field(default_factory=list)
+    """The checksums of the tokenizers' files, each in front of its name, as `sha256sum` writes."""
 
     @property
     def epochs(self) -> float:
@@ -150,6 +155,14 @@ def save_checkpoint(
 def list_checkpoints(directory: Path) -> list[Path]:
     """The checkpoints of a run, oldest first, damaged ones among them."""
     return sorted(place for place in directory.glob("update-*") if place.is_dir())
+
+
+def newest_state(directory: Path) -> tuple[Path, Progress] | None:
+    """Return the newest whole state.json of `directory` and what it says, or None without one."""
+    for place in reversed(list_checkpoints(directory)):
+        with contextlib.suppress(DamagedCheckpoint):
+            return place / STATE, _read_state(place)[0]
+    return None
 
 
 def load_newest(directory: Path, optimizer: Optimizer) -> tuple[Progress, list[str]]:

@@ -1,7 +1,7 @@
 """What a run is trained and validated on, whatever it is: all that training knows of its data."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,8 +79,13 @@ class Corpus(ABC):
         """How many rows were left out of training, by reason."""
 
     @abstractmethod
-    def write_files(self, out: Path) -> None:
-        """Write down what was left out and held out."""
+    def write_files(self, out: Path, names: Mapping[str, str]) -> None:
+        """Write what was left out and held out into `out`.
+
+        Args:
+            out: The run directory.
+            names: What each file of the text is called there, by the name it is read under.
+        """
 
     @abstractmethod
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:

@@ -1,21 +1,25 @@
 """The training curve: a picture of what log.jsonl says."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from crosshead.files import atomic_write
 from crosshead.pictures import drawing, new_figure, rendered
+from crosshead.training.log import read_log
 
 
-def plot_curve(log: Path, picture: Path) -> None:
+def plot_curve(log: Path, picture: Path) -> list[int]:
     """Draw the losses of training and validation, and BLEU where it was measured, as a PNG.
 
-    Raises `UserError` where matplotlib is missing or fails, as under a limit of memory, or the
-    picture cannot be written.
+    Returns:
+        The numbers of the damaged lines of the log, counted from 1, which are left out.
+
+    Raises:
+        UserError: If the log cannot be read, matplotlib is missing or fails, as under a limit of
+            memory, or the picture cannot be written.
     """
-    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    rows, damaged = read_log(log)
     trained = [row for row in rows if row["kind"] == "train"]
     valid = [row for row in rows if row["kind"] == "valid"]
     with drawing():
@@ -30,17 +34,20 @@ def plot_curve(log: Path, picture: Path) -> None:
             *_line(losses, valid, "nll", "validation", "tab:orange"),
         ]
         _widen(losses)
-        if valid and "bleu" in valid[0]:
+        scored = [row for row in valid if row.get("bleu") is not None]
+        if scored:
             scores = losses.twinx()
             scores.set_ylabel("BLEU")
-            most = max(row["bleu"] for row in valid)
+            most = max(row["bleu"] for row in scored)
             scores.set_ylim(bottom=0, top=max(_LEAST_BLEU, 1.1 * most))
-            lines += _line(scores, valid, "bleu", "validation BLEU, greedy (right)", "tab:green")
+            lines += _line(scores, scored, "bleu", "validation BLEU, greedy (right)", "tab:green")
         last = max((row["update"] for row in [*trained, *valid]), default=0)
         losses.set_xlim(-0.03 * max(1, last), 1.03 * max(1, last))
-        figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
+        if lines:
+            figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
         drawn = rendered(figure)
     atomic_write(picture, drawn)
+    return damaged
 
 
 _LEAST_BLEU = 10.0
@@ -66,7 +73,7 @@ def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color
         return []
     updates = [row["update"] for row in rows]
     # A gap where there is no number: no update was finite.
-    values = [float("nan") if row[key] is None else row[key] for row in rows]
+    values = [float("nan") if row.get(key) is None else row[key] for row in rows]
     few = len(rows) <= _FEW
     marker, size = ("o" if len(rows) <= 30 else None), (7 if few else 3)
     # A point on the edge of the axes is to be seen whole.

@@ -10,13 +10,17 @@
 
 and the bundle: the tokenizer from the beginning, the rest at the end. While a run that replaces
 another has no bundle yet, the earlier one is kept beside the directory (see `kept_beside`).
+
+A kill may come between any two steps. A directory is known as a run's by `checkpoints/`, which is
+made first, and removed or moved last; `recipe.toml`, without which nothing resumes, goes first. So
+whatever a kill leaves is either empty or a run that --force replaces.
 """
 
 import contextlib
-import os
+import glob
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from crosshead.bundle import (
@@ -32,6 +36,7 @@ from crosshead.data.tokenizers import TOKENIZER_FILES
 from crosshead.errors import UserError
 from crosshead.files import make_directory
 from crosshead.training.checkpoint import list_checkpoints
+from crosshead.training.held import Held
 from crosshead.training.log import LOG
 from crosshead.unfinished import BEST
 
@@ -42,6 +47,7 @@ _FILES = {RECIPE, LOG, LEFT_OUT, HELD_OUT, PICTURE, CONFIG, WEIGHTS, CARD, *TOKE
 _FOLDERS = {CHECKPOINTS, "tensorboard"}
 _CHECKPOINT = re.compile(rf"\.?update-\d+(\.tmp)?|{re.escape(BEST)}")
 _UNFINISHED = re.compile(r"\.(.+)\.\d+\.tmp")
+_UNFINISHED_CHECKPOINT = re.compile(r"\.update-\d+\.tmp")
 
 
 def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Path]) -> None:
@@ -51,18 +57,16 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
     and nothing that no run writes.
     """
     if resume:
-        if not (out / RECIPE).is_file() or not list_checkpoints(out / CHECKPOINTS):
-            kept = where_bundle_is_kept(out)
-            raise UserError(f"{out}: there is no run with a checkpoint to resume{kept}")
+        if not _is_resumable(out):
+            raise UserError(nothing_to_resume(out))
         return
-    if not any(out.iterdir()):
+    if is_unused(out):
         return
-    begun = (out / LOG).is_file() or (out / CHECKPOINTS).is_dir()
-    if not begun or not (out / RECIPE).is_file():
-        raise UserError(f"{out}: is not empty and holds no run; choose another directory")
+    if not holds_run(out):
+        raise UserError(_no_run(out))
     if not force:
         ways = "--force replaces it"
-        if list_checkpoints(out / CHECKPOINTS):
+        if _is_resumable(out):
             ways = f"--resume goes on with it, {ways}"
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
@@ -84,6 +88,47 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         )
 
 
+def holds_run(out: Path) -> bool:
+    """Return whether a run stands in `out`, however short, which --force may replace."""
+    # Earlier versions began with a recipe and a log.
+    return (out / CHECKPOINTS).is_dir() or all((out / name).is_file() for name in (RECIPE, LOG))
+
+
+def nothing_to_resume(out: Path) -> str:
+    """Return the message for somebody who resumes `out`, where no run can be resumed."""
+    if holds_run(out):
+        lacks = "checkpoint" if (out / RECIPE).is_file() else RECIPE
+        found = f"the run there was cut off and holds no {lacks}"
+        advice = "begin again with --force"
+    elif out.exists() and not is_unused(out):
+        return _no_run(out) + where_bundle_is_kept(out)
+    else:
+        found, advice = f"it holds no {RECIPE}", "begin one without --resume"
+    return (
+        f"{out}: there is no run with a checkpoint to resume: {found}; {advice}"
+        f"{where_bundle_is_kept(out)}"
+    )
+
+
+def _is_resumable(out: Path) -> bool:
+    return (out / RECIPE).is_file() and bool(list_checkpoints(out / CHECKPOINTS))
+
+
+def is_unused(out: Path) -> bool:
+    """Return whether nothing stands in `out` but unfinished files that a kill has left."""
+    return all(_is_unfinished(entry) for entry in out.iterdir())
+
+
+def _no_run(out: Path) -> str:
+    """Return the message for a directory that is not empty and not a run's."""
+    if {entry.name for entry in out.iterdir() if not _is_unfinished(entry)} == {RECIPE}:
+        return (
+            f"{out}: is not empty and holds no run, only a {RECIPE}; choose another directory for "
+            f"--out, or remove the {RECIPE} if you do not need it"
+        )
+    return f"{out}: is not empty and holds no run; choose another directory"
+
+
 def check_utf8(what: str, name: str) -> None:
     """Raise `UserError` where `name` cannot be written into the model card."""
     try:
@@ -95,57 +140,42 @@ def check_utf8(what: str, name: str) -> None:
         ) from None
 
 
-@contextlib.contextmanager
-def held_directory(out: Path) -> Iterator[None]:
-    """A block in which no other run may write into `out`, which is made and, if in vain, removed.
+def remove_unfinished(held: Held) -> None:
+    """Remove what runs that were killed left unfinished in a directory that this run holds.
 
-    Raises `UserError` where another run holds it or it cannot be a directory. What holds it is the
-    system's lock on the directory: it ends with the process, however that ends.
+    The lock says that nobody else is writing these files, whatever process their names tell.
+    Without a lock nothing is removed.
     """
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: is a file; --out names a directory")
-    made = [place for place in (out, *out.parents) if not place.exists()]
-    descriptor = None
-    try:
-        make_directory(out)
-        descriptor = os.open(out, os.O_RDONLY)
-        _lock(descriptor, out)
-        yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-        with contextlib.suppress(OSError):  # where something was left in it
-            for place in made:
-                place.rmdir()
-
-
-def _lock(descriptor: int, out: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # a system without such locks
+    if not held.is_locked:
         return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(
-            f"{out}: another run is writing there; wait for its end, or give another --out"
-        ) from None
-    except OSError:
-        return  # a file system without locks
+    out = held.path
+    checkpoints = out / CHECKPOINTS
+    inside = list(checkpoints.iterdir()) if checkpoints.is_dir() else []
+    for entry in [*out.iterdir(), *inside]:
+        if _is_unfinished(entry):
+            _remove(entry)
+    batch = failed_batch(out)
+    for entry in batch.parent.glob(f".{glob.escape(batch.name)}.*.tmp"):
+        if _finished_name(entry) == batch.name:
+            entry.unlink()
 
 
 @contextlib.contextmanager
-def run_directory(out: Path, *, resume: bool) -> Iterator[None]:
-    """A block in which a run writes into `out`; an earlier one that it replaces is set aside.
+def run_directory(held: Held, *, resume: bool) -> Iterator[None]:
+    """A block in which a run writes into a held directory, whose earlier run is set aside.
 
-    A run that ends without a checkpoint leaves nothing, and what was set aside comes back.
+    A new run that ends without a checkpoint leaves nothing, and what was set aside comes back.
     """
+    out = held.path
+    held.check()  # reading the text may have taken long
     if not resume:
         _set_aside(out)
+    make_directory(out / CHECKPOINTS)
     try:
         yield
     finally:
-        if not list_checkpoints(out / CHECKPOINTS):
+        # A directory that was moved, or has lost what it was resumed from, is no longer this run's.
+        if not resume and held.is_in_place() and not list_checkpoints(out / CHECKPOINTS):
             with contextlib.suppress(OSError):
                 clear(out)
                 _put_back(out)
@@ -167,7 +197,7 @@ def drop_replaced(out: Path) -> None:
 
 
 def _set_aside(out: Path) -> None:
-    kept, entries = kept_beside(out), list(out.iterdir())
+    kept, entries = kept_beside(out), _in_order(out.iterdir())
     if not entries:
         return
     # Nothing stands in both places where a kill has cut off a move: then it goes on.
@@ -196,7 +226,7 @@ def _worth(place: Path) -> tuple[bool, bool]:
 def _put_back(out: Path) -> None:
     kept = kept_beside(out)
     if kept.is_dir():
-        for entry in kept.iterdir():
+        for entry in reversed(_in_order(kept.iterdir())):
             entry.rename(out / entry.name)
         kept.rmdir()
 
@@ -204,11 +234,26 @@ def _put_back(out: Path) -> None:
 def clear(out: Path) -> None:
     """Remove what runs write, and nothing else."""
     others = set(_others(out))
-    for entry in [entry for entry in out.iterdir() if entry not in others]:
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
+    for entry in _in_order(entry for entry in out.iterdir() if entry not in others):
+        _remove(entry)
+
+
+def _in_order(entries: Iterable[Path]) -> list[Path]:
+    """Return what stands in a run directory in the order in which it may go.
+
+    The recipe first: what is left cannot be resumed. The checkpoints' directory last: until then
+    what is left is known as a run's.
+    """
+    return sorted(
+        entries, key=lambda entry: (entry.name == CHECKPOINTS, entry.name != RECIPE, entry.name)
+    )
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.rmtree(entry)
+    else:
+        entry.unlink()
 
 
 def _others(out: Path) -> list[Path]:
@@ -222,6 +267,14 @@ def _others(out: Path) -> list[Path]:
 
 def _is_of_a_run(entry: Path) -> bool:
     return _finished_name(entry) in (_FOLDERS if entry.is_dir() else _FILES)
+
+
+def _is_unfinished(entry: Path) -> bool:
+    """Return whether a kill has left this in the middle of writing or removing a run's file."""
+    if entry.is_dir():
+        return bool(_UNFINISHED_CHECKPOINT.fullmatch(entry.name))
+    name = _finished_name(entry)
+    return name != entry.name and name in _FILES | {BEST}
 
 
 def _finished_name(entry: Path) -> str:

@@ -14,6 +14,7 @@ from typing import IO, Any, Protocol, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from crosshead.errors import UserError, why_unreadable
 from crosshead.files import explained, write_all
 
 LOG = "log.jsonl"
@@ -31,18 +32,22 @@ class RunLog:
     The kinds are `train`, `valid`, `average` (the validation of averaged weights) and `end`. `keep`
     bytes of an earlier log are kept when a run goes on from a checkpoint: what was logged after it
     is logged again. What there is no number for is null: losses where no update was finite.
+    `check` is called before anything is written; it raises an error where the directory has moved.
     """
 
-    def __init__(self, directory: Path, keep: int = 0) -> None:
-        self.path = directory / LOG
+    def __init__(
+        self, directory: Path, keep: int = 0, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self.path, self._check = directory / LOG, check
         # Unbuffered: what a full disk refused must not come up again when the file is closed.
-        self._file = self.path.open("ab", buffering=0)
+        self._file = self.path.open("a+b", buffering=0)
         self._file.truncate(min(keep, self.path.stat().st_size))
         self._file.seek(0, os.SEEK_END)  # `tell` would say where the earlier log ended
         self._events = _tensorboard(directory)
 
     def write(self, kind: str, update: int, **values: Any) -> None:
         """Append a line, and scalars to TensorBoard where it is installed."""
+        self._check()
         line = json.dumps({"kind": kind, "update": update, **values}) + "\n"
         with explained(self.path):
             write_all(self._file, line.encode())
@@ -54,15 +59,66 @@ class RunLog:
 
     def tell(self) -> int:
         """The length of the log in bytes, once it is on the disk."""
+        self._check()
         with explained(self.path):
             os.fsync(self._file.fileno())
             return self._file.tell()
+
+    def contents(self) -> bytes:
+        """Return all that was written, also where the file was removed meanwhile."""
+        self._file.seek(0)
+        return self._file.readall()
 
     def close(self) -> None:
         """Nothing is written after this."""
         self._file.close()
         if self._events is not None:
             self._events.close()
+
+
+def read_log(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """Read a log as far as it is whole.
+
+    Returns:
+        The lines as objects, each with a `kind` and an `update`, and the numbers of the damaged
+        lines, counted from 1. A line without its end counts as damaged: writing it was cut off.
+
+    Raises:
+        UserError: If the file cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: {why_unreadable(error)}") from None
+    rows, damaged = [], []
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
+        row = _row(line)
+        if row is None:
+            damaged.append(number)
+        else:
+            rows.append(row)
+    return rows, damaged
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """Return what a line of a log says, or None where it is damaged."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not line.endswith(b"\n") or not isinstance(row, dict):
+        return None
+    whole = isinstance(row.get("kind"), str) and _is_number(row.get("update"))
+    # What there is no number for is null.
+    values = (row.get(name) for name in ("loss", "nll", "bleu"))
+    return row if whole and all(each is None or _is_number(each) for each in values) else None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _tensorboard(directory: Path) -> Any:

@@ -130,11 +130,13 @@ class ParallelCorpus(Corpus):
         """How many pairs were left out of training, by reason."""
         return self.kept.counts()
 
-    def write_files(self, out: Path) -> None:
+    def write_files(self, out: Path, names: Mapping[str, str]) -> None:
         """Write the pairs that were left out, and those that were held out."""
-        write_left_out(out / LEFT_OUT, self.kept.left_out)
+        left_out = [row._replace(file=names[row.file]) for row in self.kept.left_out]
+        write_left_out(out / LEFT_OUT, left_out)
         if self.held_out:
-            write_held_out(out / HELD_OUT, self.valid)
+            rows = [row._replace(file=names[row.file]) for row in self.valid.origins]
+            write_held_out(out / HELD_OUT, rows)
 
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
         """The texts of some pairs as JSON Lines."""

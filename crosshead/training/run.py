@@ -11,12 +11,11 @@ from typing import Any
 
 from torch import Tensor
 
-from crosshead.bundle import CHECKPOINTS, RECIPE, BundleScore, kept_beside, save_bundle
+from crosshead.bundle import CHECKPOINTS, BundleScore, kept_beside, save_bundle
 from crosshead.card import model_card
 from crosshead.data.batching import Epoch
-from crosshead.data.tokenizers import save_tokenizers
 from crosshead.errors import UserError
-from crosshead.files import atomic_write
+from crosshead.files import StrPath, atomic_write
 from crosshead.training.budget import Around
 from crosshead.training.checkpoint import (
     Progress,
@@ -34,20 +33,23 @@ from crosshead.training.directory import (
     check_utf8,
     drop_replaced,
     failed_batch,
-    held_directory,
+    remove_unfinished,
     run_directory,
 )
 from crosshead.training.distributed import World, joined
+from crosshead.training.held import Held, held_directory
+from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.judge import Judge
-from crosshead.training.log import LOG, Display, RunLog, Silent
-from crosshead.training.loop import STOPPED, Diverged, Lead, Training, fit
-from crosshead.training.recipe import Recipe, to_toml
-from crosshead.training.setup import Setup, absolute, begun, followed, resumed
+from crosshead.training.log import LOG, Display, RunLog, Silent, counted
+from crosshead.training.loop import STOPPED, Diverged, Lead, Training, Validation, fit
+from crosshead.training.recipe import Recipe
+from crosshead.training.rescue import save_displaced, write_beginning
+from crosshead.training.setup import Setup, begun, followed, resumed
 from crosshead.training.summary import card_facts, opening_lines
 from crosshead.training.tasks import TASKS
 from crosshead.training.usable import Findings, budget_faults, verdict
 
-__all__ = ["LEFT_OUT", "RECIPE", "Summary", "train"]
+__all__ = ["LEFT_OUT", "Summary", "train"]
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,9 @@ class Summary:
 
 def train(
     recipe: Recipe,
-    out: Path,
+    out: StrPath,
     *,
-    start: Path | None = None,
+    start: StrPath | None = None,
     resume: bool = False,
     force: bool = False,
     command: str = "",
@@ -89,22 +91,73 @@ def train(
 ) -> Summary:
     """Train the model of `recipe` and leave a bundle in `out`.
 
-    `start` is a bundle to fine-tune: the recipe has to be of its model and its tokenizer. `resume`
-    goes on from the newest checkpoint in `out`, whatever `start` is; `force` replaces an earlier
-    run there, which is kept beside it until the new one has a bundle. `command` is what the model
-    card says was typed. Raises `UserError` before anything is written where the recipe, the text or
-    the directory will not do. A run that ends without a checkpoint leaves nothing.
+    A run that ends without a checkpoint leaves nothing.
+
+    Args:
+        recipe: The whole run.
+        out: The run directory.
+        start: A bundle to fine-tune; the recipe has to be of its model and its tokenizer.
+        resume: Go on from the newest checkpoint in `out`, whatever `start` is.
+        force: Replace an earlier run in `out`, which is kept beside it until there is a bundle.
+        command: What the model card says was typed.
+        display: Where the run says how it goes; by default nowhere.
+        should_stop: Asked after each update whether to stop; a checkpoint is saved then.
+
+    Returns:
+        How the run ended.
+
+    Raises:
+        UserError: Before anything is written, if the recipe, the text or the directory will not do;
+            later, if the run cannot go on.
+        KeyboardInterrupt: After Ctrl-C. The update under way is finished and a checkpoint saved, so
+            that `resume=True` goes on; a second Ctrl-C ends at once.
     """
     command_began = time.perf_counter()
-    display = display or Silent()
+    with stop_on_interrupt(should_stop) as interrupt:
+        summary = _train(
+            recipe, Path(out), Path(start) if start is not None else None, resume, force, command,
+            display or Silent(), interrupt, command_began,
+        )  # fmt: skip
+    if interrupt.was_pressed:
+        raise KeyboardInterrupt(_how_it_was_left(summary))
+    return summary
+
+
+def _how_it_was_left(summary: Summary) -> str:
+    """Return what there is to say to somebody who has pressed Ctrl-C."""
+    if not summary.interrupted:
+        return f"the run in {summary.out} has ended, and its bundle is saved"
+    if summary.progress.update == 0:
+        return (
+            f"the run in {summary.out} was stopped before its first update; nothing is kept of it"
+        )
+    return (
+        f"the run in {summary.out} was stopped at update {summary.progress.update} and is saved; "
+        "train it with resume=True to go on"
+    )
+
+
+def _train(
+    recipe: Recipe,
+    out: Path,
+    start: Path | None,
+    resume: bool,
+    force: bool,
+    command: str,
+    display: Display,
+    should_stop: Callable[[], bool],
+    command_began: float,
+) -> Summary:
+    """Do what `train` does, until somebody asks to stop."""
     check_utf8("--out", out.resolve().name)
     check_utf8("the command", command)
     inputs = [Path(name) for name in recipe.data.files()] + ([start] if start else [])
     with joined() as world:
         if not world.is_first:
             return _follow(world, out, start, resume, display, should_stop)
-        with held_directory(out):
+        with held_directory(out) as held:
             check_directory(out, resume=resume, force=force, inputs=inputs)
+            remove_unfinished(held)
             try:
                 if resume:
                     setup = resumed(recipe, out, display, world, should_stop)
@@ -118,20 +171,41 @@ def train(
                 return Summary(out, STOPPED, True, progress, 0, "", [])
             setup.progress.commands.append(command)
             with (
-                run_directory(out, resume=resume),
-                _under_way(setup, out, display, should_stop) as (lead, judge),
+                run_directory(held, resume=resume),
+                _under_way(setup, held, display, should_stop) as (lead, judge),
             ):
                 around = _around(setup, judge, command_began)
-                reason = (
-                    STOPPED if world.some(should_stop()) else fit(_training(setup, lead, around))
-                )
-                if reason != STOPPED:
-                    with contextlib.suppress(Stopped):
-                        summary = _finish(setup, out, judge, lead, reason)
-                        _say_if_late(setup, display, command_began)
-                        return summary
-                size = setup.optimizer.size()
-                return Summary(out, reason, True, setup.progress, size, "", [])
+                try:
+                    summary = _fit_and_finish(setup, held, judge, lead, around)
+                except UserError as error:
+                    if held.is_in_place() or isinstance(error, Diverged):
+                        raise
+                    raise save_displaced(setup, held, lead.log) from None
+                if not summary.interrupted:
+                    _say_if_late(setup, display, command_began)
+                return summary
+
+
+def _fit_and_finish(
+    setup: Setup, held: Held, judge: Judge[Any], lead: Lead, around: Around
+) -> Summary:
+    """Train to the end and leave a bundle, unless somebody asks for the end before."""
+    out, progress = held.path, setup.progress
+    before = progress.update
+    stopped = setup.world.some(lead.should_stop())
+    reason = STOPPED if stopped else fit(_training(setup, lead, around))
+    if reason != STOPPED:
+        if progress.update == before:  # of a run that was resumed
+            lead.display.say(
+                f"nothing to train: the run in {out} stands at update {before}, and {reason}; to "
+                "train on, give more (--max-updates, --max-epochs, --max-minutes, or --set "
+                "train.patience=N)"
+            )
+            reason += ": no update was made"
+        held.check()
+        with contextlib.suppress(Stopped):
+            return _finish(setup, held, judge, lead, reason)
+    return Summary(out, reason, True, progress, setup.optimizer.size(), "", [])
 
 
 def _follow(
@@ -193,39 +267,37 @@ def _training(setup: Setup, lead: Lead | None, around: Around) -> Training:
 
 @contextlib.contextmanager
 def _under_way(
-    setup: Setup, out: Path, display: Display, should_stop: Callable[[], bool]
+    setup: Setup, held: Held, display: Display, should_stop: Callable[[], bool]
 ) -> Iterator[tuple[Lead, Judge[Any]]]:
     """A block in which the run trains: its files are begun, and its log is open."""
+    out = held.path
     recipe, corpus, machine, progress = setup.recipe, setup.corpus, setup.machine, setup.progress
     if kept_beside(out).is_dir():
         display.say(f"the earlier run is in {kept_beside(out)} until this has a bundle")
     judge = TASKS[recipe.model.task].judge(
         recipe, corpus, progress.longest_source, machine.device, should_stop
     )
-    # A recipe and a log are what a run is known by: they come first.
-    atomic_write(out / RECIPE, to_toml(absolute(recipe)).encode())
-    log = RunLog(out, keep=progress.log_bytes)
+    write_beginning(out, setup)
+    log = RunLog(out, keep=progress.log_bytes, check=held.check)
     try:
-        _write_text_files(out, recipe, corpus)
         # From here on the others can read what they need.
         setup.world.agreed(progress.text_sha256)
         size = setup.optimizer.size()
         for line in opening_lines(recipe, corpus, machine, size, setup.world):
             display.say(line)
+
+        def validate(weights: dict[str, Tensor]) -> Validation:
+            held.check()
+            found = judge.validate(weights)
+            held.check()  # before anything is written of it
+            return found
+
         keep = partial(_keep_batch, failed_batch(out), corpus)
         settings = judge.bundle.config.model_dump_json()
-        lead = Lead(judge.validate, out / CHECKPOINTS, log, display, should_stop, keep, settings)
-        yield lead, judge
+        yield Lead(validate, out / CHECKPOINTS, log, display, should_stop, keep, settings), judge
     finally:
         display.close()
         log.close()
-
-
-def _write_text_files(out: Path, recipe: Recipe, corpus: Corpus) -> None:
-    """Write the tokenizers, which a resumed run reads, and what was left out and held out."""
-    tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
-    save_tokenizers(out, *tokenizers, joint=recipe.tokenizer.joint)
-    corpus.write_files(out)
 
 
 def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -> str:
@@ -235,12 +307,13 @@ def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -
     return f"; the last batch is in {path} ({how})"
 
 
-def _finish(setup: Setup, out: Path, judge: Judge[Any], lead: Lead, reason: str) -> Summary:
+def _finish(setup: Setup, held: Held, judge: Judge[Any], lead: Lead, reason: str) -> Summary:
     """Choose the weights, score them, and write the bundle and the picture of the run.
 
     Raises `Stopped` where somebody asks for the end before the bundle is written.
     """
     recipe, progress, log, display = setup.recipe, setup.progress, lead.log, lead.display
+    out = held.path
     size, how = setup.optimizer.size(), judge.how()
     weights, clause, greedy = _choose_weights(setup, lead, judge)
     findings = judge.findings(weights)
@@ -250,6 +323,7 @@ def _finish(setup: Setup, out: Path, judge: Judge[Any], lead: Lead, reason: str)
     facts = card_facts(
         recipe, out, setup.corpus, setup.machine, progress, size, clause, scores, how
     )
+    held.check()
     save_bundle(out, bundle, model_card(facts))
     drop_replaced(out)
     log.write(
@@ -265,10 +339,7 @@ def _finish(setup: Setup, out: Path, judge: Judge[Any], lead: Lead, reason: str)
     )
     if progress.skipped:
         display.say(f"{progress.skipped} updates were left out: their gradients were not finite")
-    try:
-        plot_curve(out / LOG, out / PICTURE)
-    except UserError as error:
-        display.say(str(error))
+    _draw(out, display)
     faults = [*budget_faults(recipe.train, progress), *findings.faults]
     return Summary(
         out,
@@ -284,6 +355,23 @@ def _finish(setup: Setup, out: Path, judge: Judge[Any], lead: Lead, reason: str)
         findings=findings,
         verdict=verdict(faults, recipe.train, progress, reason, out),
     )
+
+
+def _draw(out: Path, display: Display) -> None:
+    """Draw the picture of the run. What fails is said in a line: the bundle is saved already."""
+    try:
+        damaged = plot_curve(out / LOG, out / PICTURE)
+    except UserError as error:
+        display.say(str(error))
+        return
+    except Exception as error:  # matplotlib's own mistakes must not decide how a run ends
+        display.say(f"no {PICTURE}: {type(error).__name__} ({' '.join(str(error).split())})")
+        return
+    if damaged:
+        shown = ", ".join(map(str, damaged[:5])) + (", ..." if len(damaged) > 5 else "")
+        display.say(
+            f"{out / LOG}: {counted(len(damaged), 'damaged line')} left out of {PICTURE}: {shown}"
+        )
 
 
 def _choose_weights(

@@ -1,16 +1,23 @@
 """The recipe of a run, new, resumed or fine-tuned, and what may not change in the last two."""
 
 import importlib.resources
-from collections.abc import Mapping, Sequence
+import os
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.bundle import RECIPE, BundleConfig, load_config, where_bundle_is_kept
+from crosshead.bundle import CHECKPOINTS, RECIPE, BundleConfig, load_config
 from crosshead.config import nearest, read_toml
+from crosshead.data.corpora import FILES
 from crosshead.data.tokenizers import Tokenizer, load_tokenizers
 from crosshead.errors import ConfigError, UserError
+from crosshead.files import StrPath
+from crosshead.training.checkpoint import newest_state
+from crosshead.training.directory import nothing_to_resume
 from crosshead.training.presets import Sections
-from crosshead.training.recipe import Recipe, compose, stated
+from crosshead.training.recipe import Recipe, compose, stated, to_toml
 
 CHANGEABLE = {
     "train": {
@@ -35,6 +42,9 @@ OPEN: Sections = {
 OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout", "sampling"}
 """What `[model]` and `[tokenizer]` say that a bundle is not bound to."""
 
+RELATIVE_TO, HERE = "relative_to", "this file"
+"""The key in front of a stored recipe whose files are named relative to its own directory."""
+
 BEGIN_ANOTHER = "resume it with that, or begin another with a new --out"
 
 
@@ -48,10 +58,10 @@ def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
 
 def new_recipe(
     preset: str | None,
-    recipe: str | None,
+    recipe: StrPath | None,
     flags: Sections,
     assignments: Sequence[str],
-    start: Path | None = None,
+    start: StrPath | None = None,
 ) -> Recipe:
     """The recipe of a new run; `recipe` is a TOML file or a name.
 
@@ -59,8 +69,10 @@ def new_recipe(
     of the preset's, and so does the context that it read text in. Raises `ConfigError`, and
     `BundleError` where `start` is no bundle.
     """
+    recipe = None if recipe is None else os.fspath(recipe)
     if start is None:
         return _composed(preset, recipe, flags, assignments)
+    start = Path(start)
     config = load_config(start)
     source, _ = load_tokenizers(start, joint=config.joint_tokenizer)
     below = sections_of(config, source)
@@ -73,26 +85,79 @@ def new_recipe(
 
 
 def resumed_recipe(
-    out: Path, recipe: str | None, flags: Sections, assignments: Sequence[str]
+    out: StrPath, recipe: StrPath | None, flags: Sections, assignments: Sequence[str]
 ) -> Recipe:
     """The recipe that the run in `out` began with, below what is given now.
 
     Whether that may change is for `check_resumed` to say. Raises `UserError` where there is no run,
     and `ConfigError`.
     """
+    recipe = None if recipe is None else os.fspath(recipe)
     below = stored_recipe(out).model_dump()
     whose = f"but the run in {out} began with"
     _check_architecture(below, recipe, flags, assignments, whose, BEGIN_ANOTHER)
     return _composed(None, recipe, flags, assignments, below)
 
 
-def stored_recipe(out: Path) -> Recipe:
-    """The recipe of the run in `out`; raises `UserError` where there is none."""
+def stored_recipe(out: StrPath) -> Recipe:
+    """Return the recipe of the run in `out`; raises `UserError` where there is none."""
+    out = Path(out)
     path = out / RECIPE
     if not path.is_file():
-        kept = where_bundle_is_kept(out)
-        raise UserError(f"{out}: there is no run to resume: it holds no {RECIPE}{kept}")
-    return compose(recipe=read_toml(path), where=str(path))
+        raise UserError(nothing_to_resume(out))
+    return absolute(compose(recipe=read_recipe(str(path)), where=str(path)))
+
+
+def stored_form(recipe: Recipe, out: Path) -> str:
+    """Return the recipe as the run directory `out` keeps it, in TOML.
+
+    Files are named relative to `out`, so that both may move together and no path tells where they
+    were. A key in front says so to whoever reads the recipe.
+    """
+    names = [_relative(name, out) for name in recipe.data.files()]
+    return f'{RELATIVE_TO} = "{HERE}"\n\n{to_toml(renamed(recipe, names))}'
+
+
+def absolute(recipe: Recipe) -> Recipe:
+    """Return the recipe with names of files that are good in every working directory."""
+    return renamed(recipe, [os.path.abspath(name) for name in recipe.data.files()])
+
+
+def renamed(recipe: Recipe, names: Sequence[str]) -> Recipe:
+    """Return the recipe with other names for the files of its text, in the same order."""
+    return recipe.model_copy(update={"data": recipe.data.renamed(names)})
+
+
+def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
+    """Return the recipe that the newest checkpoint in `out` was made with, and lines about edits.
+
+    The file in `out` is compared with it key by key. A key that a resumed run may change is named
+    in a line.
+
+    Raises:
+        ConfigError: If another key of the file has changed, or the file is no recipe.
+    """
+    stored, path = stored_recipe(out), out / RECIPE
+    newest = newest_state(out / CHECKPOINTS)
+    if newest is None:  # whoever loads the checkpoints says what is damaged
+        return stored, []
+    state, progress = newest
+    if not progress.recipe:
+        return stored, [
+            f"{state}: an earlier crosshead wrote it, without the recipe, so {path} is taken as it "
+            "stands"
+        ]
+    tables = _named_from_here(tomllib.loads(progress.recipe), out, str(state))
+    saved = absolute(compose(recipe=tables, where=str(state)))
+    lines = []
+    for key, left, right, may_change in _differences(saved, stored):
+        if not may_change:
+            raise ConfigError(
+                f"{path}: {key} is {right!r}, but the run was saved with {left!r}; write that "
+                "again, or begin another run with a new --out"
+            )
+        lines.append(f"{path}: {key} is {right!r}, where the run was saved with {left!r}")
+    return saved, lines
 
 
 def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
@@ -104,17 +169,60 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
         before, after = getattr(began, section), getattr(now, section)
         chosen = {key: getattr(before, key) for key in keys if getattr(after, key) == keys[key]}
         now = now.model_copy(update={section: after.model_copy(update=chosen)})
-    for section in ("data", "tokenizer", "model", "train"):
-        before, after = getattr(began, section), getattr(now, section)
-        for key in type(after).model_fields:
-            left, right = getattr(before, key), getattr(after, key)
-            may_change = key in CHANGEABLE.get(section, ()) and _as_many(left, right)
-            if left != right and not may_change:
-                raise ConfigError(
-                    f"{section}.{key} is {right!r}, but the run in {out} began with {left!r}; "
-                    f"{BEGIN_ANOTHER}"
+    for key, left, right, may_change in _differences(began, now):
+        if not may_change:
+            advice = BEGIN_ANOTHER
+            if key.partition(".")[2] in FILES:  # another number of them
+                advice = (
+                    "a run goes on with the text it began with; to train its bundle on other text, "
+                    f"begin a run with --from {shlex.quote(str(out))} and a new --out"
                 )
+            raise ConfigError(
+                f"{key} is {right!r}, but the run in {out} began with {left!r}; {advice}"
+            )
     return now
+
+
+def _differences(before: Recipe, after: Recipe) -> Iterator[tuple[str, Any, Any, bool]]:
+    """Yield each key that differs, its two values, and whether a resumed run may change it."""
+    for section in type(after).model_fields:
+        one, other = getattr(before, section), getattr(after, section)
+        for key in type(other).model_fields:
+            left, right = getattr(one, key, None), getattr(other, key)
+            if left != right:
+                allowed = section == "decode" or key in CHANGEABLE.get(section, ())
+                yield f"{section}.{key}", left, right, allowed and _as_many(left, right)
+
+
+def _relative(name: str, out: Path) -> str:
+    """Return the name of a file relative to `out`."""
+    try:
+        return os.path.relpath(os.path.abspath(name), os.path.realpath(out))
+    except ValueError:  # another drive of Windows
+        return os.path.abspath(name)
+
+
+def _named_from_here(tables: dict[str, Any], folder: Path, where: str) -> dict[str, Any]:
+    """Return the tables of a recipe with files named as from the working directory.
+
+    Names in a recipe are so by themselves, but where it says that they are relative to `folder`.
+    """
+    base = tables.pop(RELATIVE_TO, None)
+    data = tables.get("data")
+    if base is None or not isinstance(data, dict):
+        return tables
+    if base != HERE:
+        raise ConfigError(f"{where}: {RELATIVE_TO}: expected {HERE!r}, found {base!r}")
+
+    def named(value: Any) -> Any:
+        if isinstance(value, list):
+            return [named(each) for each in value]
+        if not isinstance(value, str):
+            return value  # who checks the recipe refuses it
+        return _relative(os.path.join(os.path.realpath(folder), value), Path.cwd())
+
+    changed = {key: named(value) for key, value in data.items() if key in FILES}
+    return {**tables, "data": {**data, **changed}}
 
 
 def _as_many(left: Any, right: Any) -> bool:
@@ -194,7 +302,8 @@ def _check_architecture(
 def read_recipe(name: str) -> dict[str, Any]:
     """The tables of a recipe: of the TOML file, or of the shipped recipe, of that name."""
     if name.endswith(".toml"):
-        return read_toml(Path(name))
+        path = Path(name)
+        return _named_from_here(read_toml(path), path.parent, name)
     shipped = importlib.resources.files("crosshead") / "recipes"
     names = sorted(
         entry.name.removesuffix(".toml")

@@ -1,7 +1,6 @@
 """A run made ready: to begin, to go on, or to go along with the first of several processes."""
 
 import contextlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,9 @@ from pathlib import Path
 import torch
 
 from crosshead.bundle import CHECKPOINTS, build_model, check_weights, load_bundle, weights_of
-from crosshead.errors import BundleError, UserError
+from crosshead.data.corpora import FILES
+from crosshead.data.lines import file_sha256
+from crosshead.errors import BundleError, DataError, UserError
 from crosshead.models.base import Model
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
@@ -19,6 +20,7 @@ from crosshead.training.checkpoint import (
     load_checkpoint,
     load_newest,
     load_weights,
+    newest_state,
     save_best,
 )
 from crosshead.training.corpus import Corpus, Stopped
@@ -32,7 +34,14 @@ from crosshead.training.memory import recompute_activations, refuse_what_cannot_
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import Recipe, TrainConfig
 from crosshead.training.schedule import learning_rate
-from crosshead.training.settings import check_fine_tuned, check_resumed, sections_of, stored_recipe
+from crosshead.training.settings import (
+    absolute,
+    check_fine_tuned,
+    check_resumed,
+    saved_recipe,
+    sections_of,
+    stored_recipe,
+)
 from crosshead.training.sizes import with_sizes
 from crosshead.training.tasks import read_corpus
 from crosshead.unfinished import BEST
@@ -89,8 +98,12 @@ def resumed(
     recipe: Recipe, out: Path, display: Display, world: World, should_stop: Callable[[], bool]
 ) -> Setup:
     """The run in `out`, where its newest checkpoint stands; raises as `begun` does."""
-    began, given = absolute(stored_recipe(out)), recipe
+    (began, edits), given = saved_recipe(out), recipe
     recipe = check_resumed(began, absolute(given), out)
+    for line in edits:
+        display.say(line)
+    _check_files(recipe, out)
+    _check_tokenizers(out)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
     corpus = read_corpus(recipe, None, out, display.say, should_stop)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
@@ -141,12 +154,6 @@ def followed(
         setup.optimizer.set_weights(weights_of(load_bundle(start).model))
         setup.progress.validated = -1
     return setup
-
-
-def absolute(recipe: Recipe) -> Recipe:
-    """The recipe with names of files that are good in every working directory."""
-    names = [os.path.abspath(name) for name in recipe.data.files()]
-    return recipe.model_copy(update={"data": recipe.data.renamed(names)})
 
 
 def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> Setup:
@@ -243,6 +250,32 @@ def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
 def _crew(progress: Progress) -> str:
     several = f"{progress.processes} processes of " if progress.processes > 1 else ""
     return several + counted(progress.threads, "thread")
+
+
+def _check_files(recipe: Recipe, out: Path) -> None:
+    """Raise `DataError` where a file of the text is not where the run in `out` looks for it."""
+    for key in FILES:
+        for name in getattr(recipe.data, key):
+            if not Path(name).exists():
+                flag = f"--{key.replace('_', '-')}"
+                raise DataError(
+                    f"{name}: no such file, and the run in {out} began with it; put it back, or "
+                    f"say where it is now with {flag} (each file of data.{key}, in the same order)"
+                )
+
+
+def _check_tokenizers(out: Path) -> None:
+    """Raise `BundleError` where a tokenizer's file is not what it was at the newest checkpoint."""
+    newest = newest_state(out / CHECKPOINTS)
+    for line in newest[1].tokenizers if newest else ():
+        sha256, _, name = line.partition("  ")
+        path = out / name
+        if not path.is_file() or file_sha256(path) != sha256:
+            found = "its checksum differs" if path.exists() else "missing"
+            raise BundleError(
+                f"{path}: {found}; the run cannot go on without it: copy it back, or begin again "
+                "with --force"
+            )
 
 
 def _check_text(progress: Progress, corpus: Corpus, out: Path) -> None:

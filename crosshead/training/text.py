@@ -1,7 +1,7 @@
 """Text by itself as what a run is trained on: read, split, tokenized."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -96,7 +96,7 @@ class TextCorpus(Corpus):
         """Nothing is."""
         return {}
 
-    def write_files(self, out: Path) -> None:
+    def write_files(self, out: Path, names: Mapping[str, str]) -> None:
         """Nothing was left out, and what was held out is the end of a file that is there."""
 
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:

@@ -220,3 +220,12 @@ def test_masks_at_their_bounds() -> None:
     assert fixed(2, 2).dense(4, 4).all() and strided(1).dense(4, 4).all()
     for empty in (prefix(0), global_tokens([])):
         assert not empty.dense(3, 3).any()
+
+
+def test_queries_behind_the_first_key_are_evaluated_where_they_stand() -> None:
+    """As in decoding: the last queries of a sequence see what they see in the whole of it."""
+    for mask in (causal, window(2), causal & strided(3), fixed(4, 1)):
+        whole = mask.dense(12, 12)
+        found = mask.evaluate(3, 12, offset=9)
+        assert torch.equal(found, whole[:, :, 9:])
+        assert not torch.equal(found, whole[:, :, :3])

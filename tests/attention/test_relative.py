@@ -95,9 +95,14 @@ def alibi(module: nn.Module, h: int, q: Tensor, k: Tensor, d: int) -> Tensor:
 
 
 def transformer_xl(module: nn.Module, h: int, q: Tensor, k: Tensor, d: int) -> Tensor:
-    """The four terms of section 3.3, with the sinusoid of i - j written out."""
-    frequencies = [10000 ** (-2 * i / D_MODEL) for i in range(D_MODEL // 2)]
-    r = torch.tensor([f(d * x) for f in (math.sin, math.cos) for x in frequencies]).double()
+    """The four terms of section 3.3, with the sinusoid of i - j written out.
+
+    Of an odd width there is one sine more than cosines.
+    """
+    width = module.weight.shape[1]
+    angles = [d * 10000 ** (-2 * i / width) for i in range((width + 1) // 2)]
+    cosines = [math.cos(x) for x in angles[: width // 2]]
+    r = torch.tensor([*(math.sin(x) for x in angles), *cosines]).double()
     w_r = module.weight[h].T
     u, v = module.u[h], module.v[h]
     return (q @ k + q @ (w_r @ r) + u @ k + v @ (w_r @ r)) / math.sqrt(WIDTH)
@@ -113,6 +118,7 @@ KINDS = {
     ),
     "alibi": Kind(lambda: Biased(ScaledDot(), ALiBi(HEADS)), alibi),
     "transformer-xl": Kind(lambda: TransformerXLScore(HEADS, WIDTH, D_MODEL), transformer_xl),
+    "transformer-xl, odd": Kind(lambda: TransformerXLScore(HEADS, WIDTH, 5), transformer_xl),
 }
 
 

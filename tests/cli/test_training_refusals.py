@@ -174,8 +174,8 @@ def test_resuming_what_cannot_be_resumed(
     tmp_path: Path, corpus: list[object], refused: Refused
 ) -> None:
     out = ["--out", tmp_path / "run"]
-    assert "no run to resume" in refused("train", "--resume", *out)
+    assert "no run with a checkpoint to resume" in refused("train", "--resume", *out)
     assert "--force" in refused("train", "--resume", *out, "--force")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "recipe.toml").write_text("[train]\nmax_updates = 1\n")
-    assert "no run with a checkpoint to resume" in refused("train", "--resume", *out, *corpus)
+    assert "only a recipe.toml" in refused("train", "--resume", *out, *corpus)

@@ -77,6 +77,15 @@ def test_a_separable_convolution_is_two_of_torch(causal: bool) -> None:
     torch.testing.assert_close(ours(x), expected)
 
 
+def test_filters_begin_uniform_as_those_of_torch() -> None:
+    torch.manual_seed(1)
+    ours = SeparableConvolution(4000, 4).filters
+    theirs = nn.Conv1d(4000, 4000, 4, groups=4000).weight
+    for filters in (ours, theirs):
+        assert 0.499 < filters.max() <= 0.5 and -0.5 <= filters.min() < -0.499
+        assert abs(filters.var() - 1 / 12) < 0.002
+
+
 def test_two_directions_share_an_even_width() -> None:
     with pytest.raises(ValueError, match="a width of 7 evenly"):
         Recurrent(7, nn.GRU, bidirectional=True)

@@ -6,12 +6,14 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from crosshead.errors import UserError
 from crosshead.training.checkpoint import Progress, save_checkpoint
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
@@ -104,6 +106,26 @@ def train_flags(folder: Path, out: Path, **changed: str) -> list[str]:
     assigned = [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
     files = ["--source", str(folder / "source.txt"), "--target", str(folder / "target.txt")]
     return [*files, "--out", str(out), "--threads", "1", "--device", "cpu", *assigned]
+
+
+def said(work: Callable[[], object]) -> str:
+    """What a process of its own says of a mistake in `work`; nothing where there is none."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        except UserError as error:
+            os.write(writer, str(error).encode())
+        except BaseException as error:  # whatever it is, it is not for the user
+            os.write(writer, f"traceback: {error!r}".encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        found = file.read()
+    os.waitpid(child, 0)
+    return found
 
 
 def fresh_copy(folder: Path, place: Path) -> Path:

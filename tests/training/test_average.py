@@ -89,10 +89,18 @@ def test_the_card_of_a_mean_of_models_of_text_says_how_these_are_used(tmp_path: 
     for part in parts:
         model = build_model(shape, size, size).eval()
         save_bundle(part, Bundle(config, model, tokenizer, tokenizer), "card")
-    average_bundles(parts, tmp_path / "mean")
+    average_bundles([str(part) for part in parts], str(tmp_path / "mean"))
     card = (tmp_path / "mean" / "README.md").read_text()
     assert "crosshead generate" in card and "crosshead translate" not in card
     assert yaml.safe_load(card.split("---\n")[1])["pipeline_tag"] == "text-generation"
+
+
+def test_what_a_kill_left_unfinished_is_no_hindrance(tmp_path: Path) -> None:
+    out = tmp_path / "mean"
+    out.mkdir()
+    (out / ".model.safetensors.99.tmp").write_bytes(b"cut off")
+    average_bundles([BUNDLE, BUNDLE], out)
+    assert load_bundle(out) and not list(out.glob(".*"))
 
 
 def test_scores_of_other_weights_are_not_kept(tmp_path: Path) -> None:
@@ -110,6 +118,13 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a\udcff").symlink_to(BUNDLE)
     with pytest.raises(UserError, match="not UTF-8"):
         average_bundles([BUNDLE, tmp_path / "a\udcff"], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_bundles_are_refused(count: int, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"expected two bundles or more to average, found {count}"):
+        average_bundles([BUNDLE][:count], tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
 
 

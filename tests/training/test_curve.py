@@ -70,3 +70,33 @@ def test_a_curve_that_fails_as_it_is_drawn_is_one_line(
     with pytest.raises(UserError, match=r"^no picture: matplotlib fails"):
         plot_curve(write_log(tmp_path / "log.jsonl", 1), tmp_path / "curve.png")
     assert not (tmp_path / "curve.png").exists()
+
+
+DAMAGED = [
+    b"{damaged", b"", b"null", b"7", b"[]", b'"train"', b"{}", b'{"kind": "train"}',
+    b'{"kind": "train", "update": "x", "nll": 1}', b'{"kind": "train", "update": 3, "nll": []}',
+    b'{"kind": "valid", "update": 3, "nll": 1, "bleu": "high"}', b"\xff\xfe", b"[" * 100_000,
+    b'{"kind": "train", "update": 1' + b"0" * 400 + b', "nll": 1}', b'{"kind": 1, "update": 2}',
+    b'{"kind": "train", "update": NaN, "nll": 1}',
+]  # fmt: skip
+
+
+def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
+    log, picture = write_log(tmp_path / "log.jsonl", 2), tmp_path / "curve.png"
+    whole = log.read_bytes()
+    log.write_bytes(b"".join(line + b"\n" for line in DAMAGED) + whole + b'{"kind": "end", "u')
+    count = len(whole.splitlines())
+    last = len(DAMAGED) + count + 1
+    assert plot_curve(log, picture) == [*range(1, len(DAMAGED) + 1), last]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("data", [b"", b"nothing\n", bytes(1000)])
+def test_a_log_that_is_no_log_gives_an_empty_picture(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_bytes(data)
+    assert len(plot_curve(tmp_path / "log.jsonl", tmp_path / "curve.png")) == len(data.splitlines())
+
+
+def test_a_log_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"log\.jsonl: no such file"):
+        plot_curve(tmp_path / "log.jsonl", tmp_path / "curve.png")

@@ -1,7 +1,7 @@
 import re
 import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,11 @@ from crosshead.training.directory import (
     check_utf8,
     clear,
     drop_replaced,
-    held_directory,
     kept_beside,
+    remove_unfinished,
     run_directory,
 )
+from crosshead.training.held import held_directory
 from crosshead.training.settings import stored_recipe
 
 OF_A_RUN = [
@@ -39,6 +40,13 @@ def fill(out: Path, *names: str) -> Path:
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text("x")
     return out
+
+
+@contextmanager
+def writing(out: Path, *, resume: bool = False) -> Iterator[None]:
+    """What a run does around its work."""
+    with held_directory(out) as held, run_directory(held, resume=resume):
+        yield
 
 
 def refusal(out: Path, *inputs: Path, resume: bool = False, force: bool = False) -> str:
@@ -79,7 +87,7 @@ def test_a_folder_with_the_name_of_a_file_is_none_of_its_files(run: Path, name: 
     [
         (["recipe.toml"], False),
         (["log.jsonl"], False),
-        (["checkpoints/update-00000001/state.json"], False),
+        (["checkpoints/update-00000001/state.json"], True),
         (["recipe.toml", "README.md", "config.json"], False),
         (["recipe.toml", "log.jsonl"], True),
         (["recipe.toml", "checkpoints/best.safetensors"], True),
@@ -94,6 +102,79 @@ def test_a_run_is_a_recipe_and_what_came_of_it(
         check_directory(out, resume=False, force=True, inputs=[])
     else:
         assert "holds no run" in refusal(out, force=True)
+
+
+def test_a_directory_with_nothing_but_an_unfinished_file_is_as_good_as_empty(
+    tmp_path: Path,
+) -> None:
+    out = fill(tmp_path / "out", ".recipe.toml.123.tmp")
+    assert "begin one without --resume" in refusal(out, resume=True)
+    check_directory(out, resume=False, force=False, inputs=[])
+
+
+@pytest.mark.parametrize("more", [[], [".recipe.toml.123.tmp"], ["recipe.toml"]])
+def test_a_run_that_was_cut_off_at_its_beginning_is_replaced_by_force(
+    tmp_path: Path, more: list[str]
+) -> None:
+    out = fill(tmp_path / "out", *more)
+    (tmp_path / "out/checkpoints").mkdir(parents=True)
+    for resume in (False, True):
+        assert "--force" in refusal(out, resume=resume)
+    with writing(out):  # as with --force
+        assert not contents(out)
+        fill(out, "recipe.toml", "checkpoints/update-00000001/state.json")
+
+
+def test_a_recipe_alone_is_somebodys_own(tmp_path: Path) -> None:
+    out = fill(tmp_path / "out", "recipe.toml", ".log.jsonl.123.tmp")
+    for flags in ({}, {"force": True}, {"resume": True}):
+        said = refusal(out, **flags)
+        assert "only a recipe.toml" in said and "choose another directory" in said
+
+
+def test_what_a_move_has_left_is_known_as_a_run_until_the_last(run: Path) -> None:
+    """Whichever of the moves was the last that a kill allowed."""
+    before, kept, rename = contents(run), kept_beside(run), Path.rename
+    for last in range(len(list(run.iterdir()))):
+        moves = iter(range(last))
+
+        def killed(self: Path, target: Path, moves: Iterator[int] = moves) -> Path:
+            if next(moves, None) is None:
+                raise KeyboardInterrupt
+            return rename(self, target)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "rename", killed)
+            with pytest.raises(KeyboardInterrupt), held_directory(run) as held:
+                run_directory(held, resume=False).__enter__()
+        assert "--force" in refusal(run)
+        if last:
+            assert "--force" in refusal(run, resume=True)
+        check_directory(run, resume=False, force=True, inputs=[])
+        with writing(run):
+            assert contents(kept) == before
+        assert contents(run) == before
+
+
+LEFT_BY_A_KILL = [
+    ".recipe.toml.123.tmp", ".model.safetensors.9.tmp", "checkpoints/.best.safetensors.123.tmp",
+    "checkpoints/.update-00000003.tmp/weights.safetensors", "../.run.failed-batch.jsonl.5.tmp",
+]  # fmt: skip
+
+
+def test_what_a_kill_left_unfinished_is_removed_under_the_lock(run: Path) -> None:
+    fill(run, *LEFT_BY_A_KILL)
+    others = ["notes.9.tmp", ".thesis.123.tmp", "../.running.failed-batch.jsonl.5.tmp"]
+    fill(run, *others)
+    whole = [name for name in OF_A_RUN if not name.endswith(".tmp") and ".tmp/" not in name]
+    with held_directory(run) as held:
+        held.is_locked = False
+        remove_unfinished(held)
+        assert all((run / name).exists() for name in LEFT_BY_A_KILL)
+        held.is_locked = True
+        remove_unfinished(held)
+    assert not any((run / name).exists() for name in LEFT_BY_A_KILL)
+    assert all((run / name).exists() for name in [*others, *whole])
 
 
 def test_only_what_can_be_resumed_is_offered_for_it(run: Path, tmp_path: Path) -> None:
@@ -133,7 +214,7 @@ def test_a_run_without_a_checkpoint_leaves_nothing(tmp_path: Path, made_before: 
         out.mkdir(parents=True)
 
     def begin() -> None:
-        with held_directory(out), run_directory(out, resume=False):
+        with writing(out):
             fill(out, "recipe.toml", "log.jsonl", "tensorboard/events")
             raise KeyboardInterrupt
 
@@ -145,37 +226,9 @@ def test_a_run_without_a_checkpoint_leaves_nothing(tmp_path: Path, made_before: 
 
 def test_a_run_with_a_checkpoint_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with held_directory(out), run_directory(out, resume=False):
+    with writing(out):
         fill(out, "recipe.toml", "checkpoints/update-00000001/state.json")
     assert (out / "recipe.toml").exists()
-
-
-def test_a_directory_is_held_by_one_run_at_a_time(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with held_directory(out):
-        with pytest.raises(UserError, match="another run is writing there"), held_directory(out):
-            pass
-        fill(out, "recipe.toml")
-    with held_directory(out):
-        assert (out / "recipe.toml").exists()
-
-
-def test_a_process_that_dies_lets_go(tmp_path: Path) -> None:
-    script = (
-        "import os, sys; from pathlib import Path; "
-        "from crosshead.training.directory import held_directory; "
-        "held_directory(Path(sys.argv[1])).__enter__(); os.kill(os.getpid(), 9)"
-    )
-    done = subprocess.run([sys.executable, "-c", script, tmp_path / "out"], check=False)
-    assert done.returncode == -9
-    with held_directory(tmp_path / "out"):
-        pass
-
-
-def test_a_file_is_no_directory(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("x")
-    with pytest.raises(UserError, match="is a file"), held_directory(tmp_path / "out"):
-        pass
 
 
 def contents(folder: Path) -> list[str]:
@@ -186,8 +239,8 @@ def test_the_run_that_is_replaced_comes_back_if_nothing_came_of_the_new_one(run:
     before = contents(run)
 
     def begin() -> None:
-        with run_directory(run, resume=False):
-            assert not list(run.iterdir())
+        with writing(run):
+            assert not contents(run)
             assert contents(kept_beside(run)) == before
             fill(run, "recipe.toml", "log.jsonl", "checkpoints/best.safetensors")
             raise UserError("the disk is full")
@@ -200,10 +253,10 @@ def test_the_run_that_is_replaced_comes_back_if_nothing_came_of_the_new_one(run:
 
 def test_the_run_that_is_replaced_is_kept_until_it_is_dropped(run: Path) -> None:
     before = contents(run)
-    with run_directory(run, resume=False):
+    with writing(run):
         fill(run, "recipe.toml", "log.jsonl", "checkpoints/update-00000001/state.json")
     assert contents(kept_beside(run)) == before
-    with run_directory(run, resume=True):
+    with writing(run, resume=True):
         pass
     assert contents(kept_beside(run)) == before
     drop_replaced(run)
@@ -216,8 +269,8 @@ def test_a_run_cut_off_at_its_beginning_does_not_displace_the_one_that_is_kept(r
     before = contents(run)
     run.rename(kept_beside(run))
     fill(run, "recipe.toml", "log.jsonl")
-    with run_directory(run, resume=False):
-        assert not list(run.iterdir())
+    with writing(run):
+        assert not contents(run)
         fill(run, "checkpoints/update-00000001/state.json")
     assert contents(kept_beside(run)) == before
 
@@ -229,7 +282,7 @@ def test_a_run_without_a_bundle_does_not_displace_one_with_a_bundle(run: Path) -
     """However many were begun and cut off since: each goes in its turn."""
     before = contents(run)
     for _ in range(3):
-        with run_directory(run, resume=False):
+        with writing(run):
             fill(run, *FRAGMENT)
         assert contents(kept_beside(run)) == before
         assert contents(run) == sorted(FRAGMENT)
@@ -238,11 +291,11 @@ def test_a_run_without_a_bundle_does_not_displace_one_with_a_bundle(run: Path) -
 def test_what_is_kept_gives_way_to_what_is_worth_more(run: Path) -> None:
     bundle = contents(run)
     fill(kept_beside(run), "recipe.toml", "checkpoints/update-00000009/state.json")
-    with run_directory(run, resume=False):  # it has a bundle, what is kept has none
+    with writing(run):  # it has a bundle, what is kept has none
         fill(run, *FRAGMENT)
     assert contents(kept_beside(run)) == bundle
     (kept_beside(run) / "config.json").unlink()
-    with run_directory(run, resume=False):  # neither has a bundle: the later one
+    with writing(run):  # neither has a bundle: the later one
         fill(run, "checkpoints/update-00000002/state.json")
     assert contents(kept_beside(run)) == sorted(FRAGMENT)
 
@@ -252,7 +305,7 @@ def test_a_run_that_a_kill_left_in_two_places_is_set_aside_whole(run: Path, name
     before = contents(run)
     kept_beside(run).mkdir()
     (run / name).rename(kept_beside(run) / name)
-    with run_directory(run, resume=False):
+    with writing(run):
         fill(run, *FRAGMENT)
     assert contents(kept_beside(run)) == before
 
@@ -266,7 +319,8 @@ def test_where_an_earlier_bundle_is_kept_is_said_to_who_finds_none(
     run.mkdir()
     fill(run, *left)
     place = f"; an earlier run, with its bundle, is kept in {kept_beside(run)}"
-    assert refusal(run, resume=True).endswith(f"to resume{place}")
+    said = refusal(run, resume=True)
+    assert said.endswith(place) and ("--force" if left else "without --resume") in said
     if not left:
         with pytest.raises(UserError, match=re.escape(place)):
             stored_recipe(run)
@@ -277,13 +331,13 @@ def test_where_an_earlier_bundle_is_kept_is_said_to_who_finds_none(
         load_bundle(run)
     shutil.rmtree(run / "checkpoints")
     (kept_beside(run) / "config.json").unlink()
-    assert refusal(run, resume=True).endswith("to resume")
+    assert "is kept in" not in refusal(run, resume=True)
 
 
 def test_what_cannot_be_set_aside_stays(run: Path) -> None:
     before = contents(run)
     kept_beside(run).write_text("in the way")
-    with pytest.raises(UserError, match="cannot be kept there"), run_directory(run, resume=False):
+    with pytest.raises(UserError, match="cannot be kept there"), writing(run):
         pass
     assert contents(run) == before
 

@@ -19,14 +19,13 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 
-from crosshead.config import read_toml
 from crosshead.devices import available_cores
 from crosshead.errors import ConfigError, UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training import distributed
 from crosshead.training.distributed import ALONE, World, joined, shard
-from crosshead.training.recipe import compose
 from crosshead.training.run import train
+from crosshead.training.settings import stored_recipe
 from tests.training.runs import SMALL, Remembering, logged, own_text, recipe_for
 
 pytestmark = pytest.mark.usefixtures("all_cores")
@@ -361,7 +360,7 @@ def test_threads_that_were_left_open_are_shared_out_when_more_processes_go_on(
     assert done.returncode == 0, done.stderr
     assert f"on cpu, 2 processes of {max(1, cores // 2)} thread" in done.stderr
     assert f"thread, where the run had {cores} thread" in done.stderr
-    assert compose(recipe=read_toml(out / "recipe.toml")).train.threads == 0
+    assert stored_recipe(out).train.threads == 0
 
 
 class Process(NamedTuple):
@@ -412,7 +411,8 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(
     settings = ["max_updates=100000", "valid_every=0", f"sharded={sharded}"]
     arguments = command(tmp_path / "run", text, *settings)[len(TORCHRUN) + 1 :]
     processes = both(arguments, tmp_path)
-    while "update 20 " not in processes[0].said.read_text():
+    log = tmp_path / "run/log.jsonl"
+    while not log.is_file() or '"update": 20,' not in log.read_text():
         assert processes[0].popen.poll() is None, processes[0].said.read_text()
         time.sleep(0.05)
     processes[victim].popen.kill()

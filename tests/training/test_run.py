@@ -11,12 +11,12 @@ import yaml
 
 import crosshead
 from crosshead.bundle import load_bundle
-from crosshead.config import read_toml
 from crosshead.errors import UserError
 from crosshead.training import run as run_module
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.recipe import compose
 from crosshead.training.run import train
+from crosshead.training.settings import new_recipe, stored_recipe
 from tests.training.runs import SMALL, Remembering, digest, logged, recipe_for, tuning_recipe
 
 
@@ -85,9 +85,10 @@ def test_the_bundle_translates(finished: Path) -> None:
 
 
 def test_the_resolved_recipe_can_be_run_again(finished: Path, text: Path, tmp_path: Path) -> None:
-    stored = compose(recipe=read_toml(finished / "recipe.toml"))
-    assert stored == recipe_for(text)
-    train(stored, tmp_path / "again")
+    assert stored_recipe(finished) == recipe_for(text)
+    again = new_recipe(None, str(finished / "recipe.toml"), {}, [])
+    train(again, tmp_path / "again")
+    assert stored_recipe(tmp_path / "again") == stored_recipe(finished)
     assert digest(tmp_path / "again/model.safetensors") == digest(finished / "model.safetensors")
 
 
@@ -148,7 +149,7 @@ def test_languages_are_taken_from_suffixes_and_said(text: Path, tmp_path: Path) 
     assert (config.source_language, config.target_language) == ("en", "de")
     card = (tmp_path / "run/README.md").read_text()
     assert yaml.safe_load(card.split("---\n")[1])["language"] == ["en", "de"]
-    stored = compose(recipe=read_toml(tmp_path / "run/recipe.toml"))
+    stored = stored_recipe(tmp_path / "run")
     assert stored.data.source_language == "en"
 
 
@@ -159,17 +160,28 @@ def test_the_scores_of_the_card_stand_in_the_bundle(finished: Path) -> None:
     assert all(f"| {score.metric} | {score.value:.2f} |" in card for score in scores)
 
 
-def test_a_missing_matplotlib_is_a_line_and_no_more(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [UserError, ValueError])
+def test_a_picture_that_fails_is_a_line_and_no_more(
+    error: type[Exception], text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(log: Path, picture: Path) -> None:
-        raise UserError("matplotlib is not installed")
+        raise error("matplotlib is not installed")
 
     monkeypatch.setattr(run_module, "plot_curve", missing)
     display = Remembering()
     train(recipe_for(text, "max_updates=1"), tmp_path / "run", display=display)
-    assert display.lines[-1] == "matplotlib is not installed"
+    assert "matplotlib is not installed" in display.lines[-1]
     load_bundle(tmp_path / "run")
+
+
+def test_a_damaged_log_is_a_line_and_no_more(text: Path, tmp_path: Path) -> None:
+    out, display = tmp_path / "run", Remembering()
+    train(recipe_for(text, "max_updates=1"), out)
+    log = out / "log.jsonl"
+    log.write_bytes(b"{" * 9 + log.read_bytes()[9:])
+    train(recipe_for(text, "max_updates=2"), out, resume=True, display=display)
+    assert display.lines[-1] == f"{log}: 1 damaged line left out of training.png: 1"
+    load_bundle(out)
 
 
 def test_the_average_is_in_the_log_and_scores_are_named_alike(finished: Path) -> None:
@@ -214,6 +226,21 @@ def test_white_space_around_lines_is_seen_neither_in_training_nor_afterwards(
     assert found == pytest.approx(best["nll"], rel=1e-5)
     bare = translator("one two")
     assert bare and translator("\t one two ") == f"\t {bare} "
+
+
+@pytest.mark.parametrize("updates", [2, 1])
+def test_a_run_that_has_come_so_far_says_that_nothing_is_left_to_train(
+    updates: int, text: Path, tmp_path: Path
+) -> None:
+    out, display = tmp_path / "run", Remembering()
+    train(recipe_for(text, "max_updates=2", "average=0"), out)
+    weights = digest(out / "model.safetensors")
+    recipe = recipe_for(text, f"max_updates={updates}", "average=0")
+    summary = train(recipe, out, resume=True, display=display)
+    (line,) = (line for line in display.lines if line.startswith("nothing to train"))
+    assert "stands at update 2" in line and "--max-updates" in line
+    assert summary.reason.endswith("no update was made")
+    assert digest(out / "model.safetensors") == weights
 
 
 def test_a_run_that_diverges_leaves_its_last_batch_for_replay(text: Path, tmp_path: Path) -> None:

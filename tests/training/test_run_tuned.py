@@ -7,10 +7,9 @@ import pytest
 
 import crosshead
 from crosshead.bundle import load_bundle, save_bundle
-from crosshead.config import read_toml
 from crosshead.errors import BundleError, ConfigError
-from crosshead.training.recipe import compose
 from crosshead.training.run import train
+from crosshead.training.settings import stored_recipe
 from tests.training.runs import digest, logged, recipe_for, stop_after, tuning_recipe
 
 
@@ -29,7 +28,7 @@ def test_fine_tuning_keeps_tokenizer_and_shape(finished: Path, text: Path, tmp_p
     # With a learning rate of nothing, the weights are those it began with.
     lines = ["one two", "three four five"]
     assert crosshead.load(out)(lines) == crosshead.load(finished)(lines)
-    stored = compose(recipe=read_toml(out / "recipe.toml"))
+    stored = stored_recipe(out)
     assert stored.model == shape and stored.tokenizer.kind == "words"
 
 

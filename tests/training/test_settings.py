@@ -1,23 +1,30 @@
 import importlib.resources
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from crosshead.bundle import load_config
 from crosshead.data.tokenizers import load_tokenizer
-from crosshead.errors import ConfigError, UserError
+from crosshead.errors import ConfigError, DataError, UserError
+from crosshead.training import checkpoint
+from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.recipe import Recipe, Sections, to_toml
+from crosshead.training.run import train
 from crosshead.training.settings import (
     check_fine_tuned,
     check_resumed,
     new_recipe,
     read_recipe,
     resumed_recipe,
+    saved_recipe,
     sections_of,
+    stored_recipe,
     without_unset,
 )
+from tests.training.runs import own_text, recipe_for, stop_after, tree
 
 BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 DATA: Sections = {"data": {"source": ["a"], "target": ["b"]}}
@@ -252,3 +259,119 @@ def test_another_architecture_is_refused_by_its_name(
 def test_the_same_architecture_may_be_stated(reader: Path) -> None:
     stated = {**TEXT, "model": {"architecture": "language"}}
     assert new_recipe(None, None, stated, [], reader) == new_recipe(None, None, TEXT, [], reader)
+
+
+def edited(finished: Path, place: Path, before: str, after: str) -> Path:
+    """A copy of a finished run with another recipe."""
+    out = Path(shutil.copytree(finished, place))
+    recipe = (out / "recipe.toml").read_text()
+    assert recipe.count(before) == 1
+    (out / "recipe.toml").write_text(recipe.replace(before, after))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "after"),
+    [
+        ("model.dropout", "\ndropout = 0.1", "\ndropout = 0.3"),
+        ("train.label_smoothing", "label_smoothing = 0.1", "label_smoothing = 0.2"),
+        ("train.seed", "seed = 1\nprecision", "seed = 2\nprecision"),
+        ("model.heads", "\nheads = 2", "\nheads = 4"),
+        ("train.batch_tokens", "batch_tokens = 200", "batch_tokens = 201"),
+        ("data.max_length", "max_length = 20", "max_length = 21"),
+    ],
+)
+def test_an_edit_that_would_change_a_resumed_run_is_refused_by_name(
+    finished: Path, tmp_path: Path, key: str, before: str, after: str
+) -> None:
+    out = edited(finished, tmp_path / "run", before, after)
+    files = tree(out)
+    with pytest.raises(ConfigError, match=rf"recipe\.toml: {key} is ") as caught:
+        train(resumed_recipe(out, None, {}, []), out, resume=True)
+    assert "\n" not in str(caught.value)
+    assert tree(out) == files
+
+
+def test_an_edit_that_a_resumed_run_may_follow_is_told(finished: Path, tmp_path: Path) -> None:
+    out = edited(finished, tmp_path / "run", "max_updates = 18", "max_updates = 19")
+    saved, (line,) = saved_recipe(out)
+    assert saved.train.max_updates == 18
+    assert "train.max_updates is 19, where the run was saved with 18" in line
+
+
+def test_a_checkpoint_without_a_recipe_is_resumed_with_a_note(
+    finished: Path, tmp_path: Path
+) -> None:
+    out = edited(finished, tmp_path / "run", "seed = 1\nprecision", "seed = 2\nprecision")
+    for place in list_checkpoints(out / "checkpoints"):
+        found = json.loads((place / "state.json").read_text())
+        del found["progress"]["recipe"]
+        (place / "state.json").write_bytes(checkpoint._state(found["progress"], found["sha256"]))
+    recipe, (line,) = saved_recipe(out)
+    assert recipe.train.seed == 2
+    assert "an earlier crosshead wrote it, without the recipe" in line
+
+
+@pytest.fixture
+def project(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a text and a run of it that was stopped, with names typed in the folder."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    own_text(text, folder)
+    monkeypatch.chdir(folder)
+    recipe = recipe_for(Path(), "max_updates=3", "average=0", "train.valid_every=2")
+    train(recipe, Path("run"), should_stop=stop_after(Path("run"), 2))
+    return folder
+
+
+def test_a_run_directory_tells_no_absolute_path_and_moves_with_its_text(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = project.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    train(resumed_recipe(moved / "run", None, {}, []), moved / "run", resume=True)
+    rows = (moved / "run/left-out.tsv").read_text().splitlines()
+    assert "en\t41\tempty side" in rows
+    for path in (moved / "run").rglob("*"):
+        if path.is_file():
+            assert str(tmp_path).encode() not in path.read_bytes(), path
+    again = new_recipe(None, "moved/run/recipe.toml", {}, [])
+    assert again.data.source == ["moved/en"]
+
+
+def test_where_the_text_is_gone_the_message_says_what_to_pass(
+    project: Path, tmp_path: Path
+) -> None:
+    out = (project / "run").rename(tmp_path / "run")
+    recipe = resumed_recipe(out, None, {}, [])
+    with pytest.raises(DataError, match=r"en: no such file, .*say where it is now with --source"):
+        train(recipe, out, resume=True)
+    files = {"source": [str(project / "en")], "target": [str(project / "de")]}
+    again = train(resumed_recipe(out, None, {"data": files}, []), out, resume=True)
+    assert again.progress.update == 3
+
+
+def test_a_run_whose_recipe_has_absolute_names_is_resumed(project: Path) -> None:
+    """As earlier versions wrote them."""
+    out = project / "run"
+    recipe = stored_recipe(out)
+    (out / "recipe.toml").write_text(to_toml(recipe))
+    assert str(project / "en") in (out / "recipe.toml").read_text()
+    assert train(resumed_recipe(out, None, {}, []), out, resume=True).progress.update == 3
+
+
+def test_a_run_is_trained_on_other_text_from_its_bundle(tmp_path: Path) -> None:
+    began = new_recipe(None, None, DATA, [])
+    more = new_recipe(None, None, {"data": {"source": ["a", "c"], "target": ["b", "d"]}}, [])
+    with pytest.raises(ConfigError, match=r"data\.source is .*--from"):
+        check_resumed(began, more, tmp_path)
+
+
+def test_files_are_named_by_text_or_by_paths(tmp_path: Path) -> None:
+    (tmp_path / "given.toml").write_text("[train]\nseed = 3\n")
+    paths = {"data": {"source": Path("a"), "target": [Path("b")]}}
+    by_paths = new_recipe(None, tmp_path / "given.toml", paths, [], BUNDLE)
+    assert by_paths == new_recipe(None, str(tmp_path / "given.toml"), DATA, [], str(BUNDLE))
+    (tmp_path / "recipe.toml").write_text(to_toml(by_paths))
+    assert stored_recipe(str(tmp_path)) == stored_recipe(tmp_path)
+    assert resumed_recipe(str(tmp_path), None, {}, []).train.seed == 3

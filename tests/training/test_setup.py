@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from crosshead.bundle import load_bundle
-from crosshead.config import read_toml
 from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.training import checkpoint
 from crosshead.training import run as run_module
@@ -18,6 +17,7 @@ from crosshead.training.hardware import Machine
 from crosshead.training.loop import Training
 from crosshead.training.recipe import compose
 from crosshead.training.run import train
+from crosshead.training.settings import stored_recipe
 from tests.training.runs import (
     SMALL,
     Remembering,
@@ -51,9 +51,7 @@ def test_a_run_can_be_prolonged(text: Path, tmp_path: Path) -> None:
     longer = recipe_for(text, "max_updates=8", "train.precision=auto")
     summary = train(longer, tmp_path / "run", resume=True, display=display)
     assert summary.progress.update == 8
-    assert compose(recipe=read_toml(tmp_path / "run/recipe.toml")) == recipe_for(
-        text, "max_updates=8"
-    )
+    assert stored_recipe(tmp_path / "run") == recipe_for(text, "max_updates=8")
     assert not [line for line in display.lines if "to the bit" in line]
     assert len([line for line in logged(tmp_path / "run") if line["kind"] == "train"]) == 8
 
@@ -113,7 +111,7 @@ def test_other_threads_are_warned_of_and_what_was_left_open_stays_so(
         display = Remembering()
         recipe = recipe_for(text, f"max_updates={updates}", "threads=0")
         train(recipe, out, resume=out.exists(), display=display)
-        assert compose(recipe=read_toml(out / "recipe.toml")).train.threads == 0
+        assert stored_recipe(out).train.threads == 0
         warnings = [line for line in display.lines if "to the bit" in line]
         expected = ["with 3 threads, where the run had 1 thread: "] if updates == 3 else []
         assert [line[: len(expected[0])] for line in warnings] == expected
@@ -219,7 +217,7 @@ def test_the_sizes_of_a_run_follow_its_text_and_are_kept(text: Path, tmp_path: P
     assert (recipe.tokenizer.vocab_size, recipe.train.warmup) == (None, None)
     stop = stop_after(out, 4)
     train(recipe, out, display=display, should_stop=stop)
-    stored = compose(recipe=read_toml(out / "recipe.toml"))
+    stored = stored_recipe(out)
     size = stored.tokenizer.vocab_size
     assert size is not None and 256 < size < 500
     assert (stored.train.warmup, stored.train.valid_every) == (1, 200)  # of 18 updates
@@ -228,7 +226,7 @@ def test_the_sizes_of_a_run_follow_its_text_and_are_kept(text: Path, tmp_path: P
     assert "warm-up of 1 update, validation every 200 updates" in sizes
     train(recipe, out, resume=True)
     assert load_bundle(out).config.source_vocabulary == size
-    assert compose(recipe=read_toml(out / "recipe.toml")) == stored
+    assert stored_recipe(out) == stored
     valid = [line["update"] for line in logged(out) if line["kind"] == "valid"]
     assert valid == [18]  # a short run is validated at its end
 
@@ -242,7 +240,7 @@ def test_the_same_text_may_lie_elsewhere_when_a_run_goes_on(text: Path, tmp_path
     recipe = compose(flags={"data": data}, assignments=SMALL)
     summary = train(recipe, out, resume=True)
     assert summary.progress.names == [str(moved / "s2.en"), str(folder / "de")]
-    assert compose(recipe=read_toml(out / "recipe.toml")).data.source == [str(moved / "s2.en")]
+    assert stored_recipe(out).data.source == [str(moved / "s2.en")]
     assert "| `s2.en` | 203 |" in (out / "README.md").read_text()
     (moved / "s2.en").write_text("one\n" * 203)
     with pytest.raises(UserError, match=r"has changed|now give"):
@@ -370,7 +368,7 @@ def test_a_run_goes_on_from_another_working_directory_and_keeps_the_names_that_w
     data = {"source": "en", "target": "de", "valid_source": "en", "valid_target": "de"}
     recipe = compose(flags={"data": data}, assignments=SMALL)
     train(recipe, out, command="crosshead train --source en", should_stop=stop_after(out, 2))
-    stored = compose(recipe=read_toml(out / "recipe.toml"))
+    stored = stored_recipe(out)
     assert stored.data.source == [str(folder / "en")]
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

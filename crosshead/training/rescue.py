@@ -1,0 +1,78 @@
+"""A run whose directory is renamed or removed while it goes on: saved where it can be."""
+
+import shlex
+from pathlib import Path
+
+from crosshead.bundle import CHECKPOINTS, RECIPE
+from crosshead.data.lines import file_sha256
+from crosshead.data.tokenizers import TOKENIZER_FILES, save_tokenizers
+from crosshead.errors import UserError
+from crosshead.files import atomic_write, make_directory
+from crosshead.training.checkpoint import save_checkpoint
+from crosshead.training.held import Held
+from crosshead.training.log import LOG, RunLog
+from crosshead.training.settings import stored_form
+from crosshead.training.setup import Setup
+
+
+def write_beginning(out: Path, setup: Setup) -> None:
+    """Write all that a run is resumed from but checkpoints: the recipe, and what is read with it.
+
+    That is the tokenizers, and what was left out and held out of the text.
+    """
+    recipe, corpus, progress = setup.recipe, setup.corpus, setup.progress
+    progress.recipe = stored_form(recipe, out)
+    atomic_write(out / RECIPE, progress.recipe.encode())
+    tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
+    save_tokenizers(out, *tokenizers, joint=recipe.tokenizer.joint)
+    progress.tokenizers = [
+        f"{file_sha256(out / name)}  {name}"
+        for name in sorted(TOKENIZER_FILES)
+        if (out / name).is_file()
+    ]
+    corpus.write_files(out, dict(zip(recipe.data.files(), progress.names, strict=True)))
+
+
+def save_displaced(setup: Setup, held: Held, log: RunLog) -> UserError:
+    """Save a run whose directory is no longer in its place, and return the error that ends it.
+
+    A directory that was renamed gets a checkpoint where it is now. In the place of one that was
+    removed, or beside it where something else stands there, a new one is made.
+
+    Raises:
+        UserError: If the run cannot be saved there.
+    """
+    progress, train = setup.progress, setup.recipe.train
+    moved = held.found()
+    if train.sharded and setup.world.size > 1:
+        where = f"now {moved}" if moved else "gone"
+        return UserError(
+            f"{held.path}: the run's directory was renamed or removed (it is {where}), and the run "
+            f"ends at update {progress.update}; go on from its last checkpoint, if it is there"
+        )
+    place = moved or _free_place(held.path)
+    make_directory(place / CHECKPOINTS)
+    logged = log.contents()
+    progress.log_bytes = len(logged)
+    if not moved:
+        atomic_write(place / LOG, logged)
+    write_beginning(place, setup)
+    every = train.checkpoint_every or train.valid_every
+    is_due = not progress.skipped_in_a_row and bool(every) and progress.update % every == 0
+    replaced, progress.interim = progress.interim, 0 if is_due else progress.update
+    save_checkpoint(place / CHECKPOINTS, setup.optimizer, progress, train.keep_last, replaced)
+    what = f"renamed to {place}" if moved else "removed"
+    return UserError(
+        f"{held.path}: the run's directory was {what} while the run went on; it is saved at update "
+        f"{progress.update} in {place}: go on with crosshead train --resume --out "
+        f"{shlex.quote(str(place))}"
+    )
+
+
+def _free_place(out: Path) -> Path:
+    """Return `out`, or the first name beside it under which nothing stands."""
+    place, number = out, 0
+    while place.exists():
+        number += 1
+        place = out.with_name(f"{out.name}.rescued-{number}")
+    return place
