@@ -411,7 +411,8 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(
     settings = ["max_updates=100000", "valid_every=0", f"sharded={sharded}"]
     arguments = command(tmp_path / "run", text, *settings)[len(TORCHRUN) + 1 :]
     processes = both(arguments, tmp_path)
-    while "update 20 " not in processes[0].said.read_text():
+    log = tmp_path / "run/log.jsonl"
+    while not log.is_file() or '"update": 20,' not in log.read_text():
         assert processes[0].popen.poll() is None, processes[0].said.read_text()
         time.sleep(0.05)
     processes[victim].popen.kill()
