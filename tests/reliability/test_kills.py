@@ -163,8 +163,10 @@ def interrupted(command: list[str], update: int, pause: float, number: int) -> t
     started = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE)
     with started as process:
         assert process.stderr
-        while f"update {update} ".encode() not in process.stderr.readline():
+        log = Path(command[command.index("--out") + 1]) / "log.jsonl"
+        while not log.is_file() or f'"update": {update},' not in log.read_text():
             assert process.poll() is None
+            time.sleep(0.005)
         time.sleep(pause)
         process.send_signal(number)
         sent = time.monotonic()
