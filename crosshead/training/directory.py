@@ -34,7 +34,7 @@ from crosshead.bundle import (
 )
 from crosshead.data.tokenizers import TOKENIZER_FILES
 from crosshead.errors import UserError
-from crosshead.files import make_directory
+from crosshead.files import make_directory, real_path
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.held import Held
 from crosshead.training.log import LOG
@@ -71,12 +71,12 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
         for removed in (out, kept_beside(out)):
-            if path.resolve() == removed.resolve():
+            if real_path(path) == real_path(removed):
                 raise UserError(
                     f"{path}: --force would replace the run that --from starts from; give another "
                     "--out"
                 )
-            if path.resolve().is_relative_to(removed.resolve()):
+            if real_path(path).is_relative_to(real_path(removed)):
                 raise UserError(
                     f"{path}: --force would remove it with the run in {removed}; move it first"
                 )
@@ -183,7 +183,7 @@ def run_directory(held: Held, *, resume: bool) -> Iterator[None]:
 
 def failed_batch(out: Path) -> Path:
     """Where the batch is kept that ended the run in `out`, which may leave nothing else."""
-    real = out.resolve()
+    real = real_path(out)
     return real.with_name(f"{real.name}.failed-batch.jsonl")
 
 

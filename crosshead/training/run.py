@@ -15,7 +15,7 @@ from crosshead.bundle import CHECKPOINTS, BundleScore, kept_beside, save_bundle
 from crosshead.card import model_card
 from crosshead.data.batching import Epoch
 from crosshead.errors import UserError
-from crosshead.files import StrPath, atomic_write
+from crosshead.files import StrPath, atomic_write, real_path
 from crosshead.training.budget import Around
 from crosshead.training.checkpoint import (
     Progress,
@@ -149,7 +149,7 @@ def _train(
     command_began: float,
 ) -> Summary:
     """Do what `train` does, until somebody asks to stop."""
-    check_utf8("--out", out.resolve().name)
+    check_utf8("--out", real_path(out).name)
     check_utf8("the command", command)
     inputs = [Path(name) for name in recipe.data.files()] + ([start] if start else [])
     with joined() as world:

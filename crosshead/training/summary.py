@@ -10,6 +10,7 @@ import torch
 from crosshead import __version__
 from crosshead.bundle import BundleScore
 from crosshead.card import CardFacts, without_place
+from crosshead.files import real_path
 from crosshead.models.base import Shape
 from crosshead.training.checkpoint import Progress
 from crosshead.training.corpus import Corpus
@@ -69,7 +70,7 @@ def card_facts(
     typed = recipe.data.renamed(shown)
     names = dict(zip(recipe.data.files(), shown, strict=True))
     return CardFacts(
-        name=out.resolve().name,
+        name=real_path(out).name,
         commands=[command for command in progress.commands if command],
         recipe=to_toml(recipe.model_copy(update={"data": typed})),
         files=[dataclasses.replace(file, path=names[file.path]) for file in corpus.files],
