@@ -100,7 +100,8 @@ BANDS = (
     Band(
         ADDED.format("Bahdanau's attention"), 2, math.inf,
         "7.6 to 8.9 in Bahdanau et al. 2015, Table 1, on longer sentences. Two seeds of one model "
-        "lay up to 1.6 BLEU apart in earlier runs: 2 is the least that is told from nothing.",
+        "lay up to 1.6 BLEU apart in earlier runs: a difference below 2 BLEU cannot be told from "
+        "noise.",
     ),
     Band(
         ADDED.format("Luong's attention"), 2, math.inf,

@@ -85,7 +85,7 @@ BANDS = (
     Band(
         RANGE, 1, len(RATES),
         "What is hard to train has fewer rates that train it; one step of this grid, a factor of "
-        "three, is the least that it tells.",
+        "three, is the smallest difference this grid can show.",
     ),
 )  # fmt: skip
 

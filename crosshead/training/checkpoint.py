@@ -80,7 +80,8 @@ class Progress:
     since_best: int = 0
     """Validations since the best one, after the warm-up."""
     validated: int = 0
-    """The update of the last validation; -1 where it is the weights that were given that wait."""
+    """The update of the last validation; -1 if the initial weights of a fine-tuned run have not
+    been validated yet."""
     validation_seconds: float = 0.0
     """How long the longest validation took."""
     interim: int = 0

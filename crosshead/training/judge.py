@@ -105,7 +105,9 @@ class Judge(ABC, Generic[C]):
 
     @property
     def validations_to_score(self) -> float:
-        """The number of validations that `findings` takes about as long as."""
+        """Estimated duration of the end of the run (last validation and scoring), in units of one
+        validation.
+        """
         return 1.0
 
     def _losses(self, batches: Iterable[Batch]) -> tuple[float, float]:
