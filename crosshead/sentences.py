@@ -141,7 +141,7 @@ def _cut(text: str, ends: list[int]) -> list[str]:
 
 
 def _goes_on(text: str, start: int, end: int) -> bool:
-    """Whether the mark at `start`, followed by white space up to `end`, ends no sentence."""
+    """Return whether the mark at `start`, followed by white space up to `end`, ends no sentence."""
     following = text[end : end + 1]
     if following.islower():
         return True

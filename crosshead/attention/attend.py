@@ -242,7 +242,7 @@ def _softmax(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
 
 
 def _is_fusable(score: Score, combine: Combine, observe: Observe | None) -> bool:
-    """Whether PyTorch's kernel computes this."""
+    """Return whether PyTorch's fused kernel can compute this attention."""
     return isinstance(score, ScaledDot) and combine is weighted_sum and observe is None
 
 

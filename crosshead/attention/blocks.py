@@ -22,7 +22,7 @@ from crosshead.attention.scores import Grid
 
 
 class Fold(ABC):
-    """How sequences are laid into blocks of queries and of keys."""
+    """A way to cut sequences into blocks of queries and of keys."""
 
     @property
     @abstractmethod
@@ -39,7 +39,7 @@ class Fold(ABC):
 
     @abstractmethod
     def unfold(self, x: Shaped[Tensor, "BN H b X"], length: int) -> Shaped[Tensor, "B H T X"]:
-        """What was found for queries, in the order of the sequence."""
+        """Return the queries' results in the order of the sequence."""
 
 
 class Whole(Fold):
@@ -50,19 +50,19 @@ class Whole(Fold):
 
     @property
     def grid(self) -> Grid:
-        """As it was given."""
+        """The grid that was given."""
         return self._grid
 
     def fold(self, x: Shaped[Tensor, "B H Q E"]) -> Shaped[Tensor, "B H Q E"]:
-        """As they are."""
+        """Return the queries unchanged."""
         return x
 
     def fold_keys(self, x: Shaped[Tensor, "B H K E"]) -> Shaped[Tensor, "B H K E"]:
-        """As they are."""
+        """Return the keys or values unchanged."""
         return x
 
     def unfold(self, x: Shaped[Tensor, "B H Q X"], length: int) -> Shaped[Tensor, "B H Q X"]:
-        """As it is."""
+        """Return the results unchanged."""
         return x
 
 
@@ -83,7 +83,7 @@ class Layout(Fold):
 
     @abstractmethod
     def holds(self, query: Tensor, key: Tensor) -> Tensor:
-        """Whether a block holds the pair, for positions that broadcast together."""
+        """Return whether a block holds the pair, for positions that broadcast together."""
 
     def trimmed(self, there: Bool[Tensor, "#B N #H b k"]) -> tuple["Layout", Tensor]:
         """Without keys at the ends of all blocks that nobody may see, and `there` without them."""
@@ -115,7 +115,7 @@ class Blocks(Layout):
         return replace(self, block=min(self.block or members, members))
 
     def keys_each(self, length: int, *, causal: bool = False) -> int:
-        """Those of a block, and of what it sees on both sides, or before it."""
+        """Return the size of a block and of the neighbours that it sees."""
         return self.fitted(length)._size + self.before + (0 if causal else self.after)
 
     def positions(self, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
@@ -153,7 +153,7 @@ class Blocks(Layout):
         return blocks.flatten(2, 4)[:, :, :length]
 
     def trimmed(self, there: Bool[Tensor, "#B N #H b k"]) -> tuple["Blocks", Tensor]:
-        """The same blocks, that see less on both sides."""
+        """Return blocks without the outer keys that no query may see, and `there` without them."""
         seen = there.flatten(0, -2).any(0).nonzero().flatten().tolist()
         if not seen:
             return self, there
@@ -206,7 +206,7 @@ class Summaries(Layout):
         return self
 
     def keys_each(self, length: int, *, causal: bool = False) -> int:
-        """Those of all stretches, the last one whole."""
+        """Return the number of summary keys of all stretches; the last stretch counts as whole."""
         return -(-length // self.period) * self.columns
 
     def positions(self, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
@@ -216,7 +216,7 @@ class Summaries(Layout):
         return every[:length].view(1, -1, 1), keys.view(1, 1, -1)
 
     def holds(self, query: Tensor, key: Tensor) -> Tensor:
-        """Whether the key is one of those that all see."""
+        """Return whether the key is a summary key, which all queries see."""
         return key % self.period >= self.period - self.columns
 
     def fold(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H b E"]:

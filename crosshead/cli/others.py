@@ -26,7 +26,8 @@ def info(
 ) -> None:
     """Show a bundle's model, tokenizer, scores and files.
 
-    For a training run the command also lists the files to share and the files to delete.
+    For a training run the command also lists which files may be shared and which may be
+    deleted.
     """
     from crosshead import reports
     from crosshead.bundle import outline_bundle

@@ -152,21 +152,21 @@ def train(
         typer.Option(
             metavar="M",
             help="Limit the whole command to this many minutes, reading and final scoring included "
-            "(default: the preset's, or no limit).",
+            "(default: the recipe's, or no limit).",
         ),
     ] = None,
     max_updates: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Stop training after this many updates (default: the preset's, or no limit).",
+            help="Stop training after this many updates (default: the recipe's or the preset's).",
         ),
     ] = None,
     max_epochs: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Stop training after this many passes over the data (default: the preset's, or no "
+            help="Stop training after this many passes over the data (default: the recipe's, or no "
             "limit).",
         ),
     ] = None,
@@ -214,8 +214,9 @@ def train(
     """Train a model on parallel text, or on monolingual text (--text).
 
     The trained bundle is written to --out. Training ends when the first of --max-minutes,
-    --max-updates and --max-epochs is reached. Later settings replace earlier ones in this order:
-    preset, recipe, options, --set. The resulting recipe is written to DIR/recipe.toml.
+    --max-updates and --max-epochs is reached. Any of them replaces the preset's limit, except for
+    language models, whose learning rate depends on it. Later settings replace earlier ones in this
+    order: preset, recipe, options, --set. The resulting recipe is written to DIR/recipe.toml.
 
     If you press Ctrl-C or the terminal closes, training finishes the current update, saves a
     checkpoint and exits. SIGTERM does the same. A second signal ends the program at once. Continue

@@ -121,7 +121,7 @@ def _is_corpus(place: Path) -> bool:
 
 
 def _is_old(place: Path) -> bool:
-    """Whether it is long ago that a corpus was opened, or that a file was made in it."""
+    """Return whether the corpus was last opened, or a file last made in it, long ago."""
     return time.time() - place.stat().st_mtime > UNUSED * 86_400
 
 

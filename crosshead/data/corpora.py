@@ -70,19 +70,19 @@ class DataConfig(Config):
     line) or, in TSV and CSV, numbers of columns from 1. A file of two columns needs none."""
 
     valid_source: _Names = Field(default_factory=list)
-    """As `source`, for validation."""
+    """Files of source sentences for validation, in the form of `source`."""
 
     valid_target: _Names = Field(default_factory=list)
-    """As `target`, for validation."""
+    """Files of translations for validation, in the form of `target`."""
 
     valid_pairs: _Names = Field(default_factory=list)
-    """As `pairs`, for validation."""
+    """Files of pairs for validation, in the form of `pairs`."""
 
     text: _Names = Field(default_factory=list)
     """Files of text by itself, for language models; they follow each other as one text."""
 
     valid_text: _Names = Field(default_factory=list)
-    """As `text`, for validation."""
+    """Files of monolingual text for validation, in the form of `text`."""
 
     valid_share: float = Field(default=0.1, gt=0, lt=1)
     """Without `valid_text` so much of the text, its end, is held out of training."""
@@ -104,8 +104,8 @@ class DataConfig(Config):
     """Leave pairs out of training that repeat an earlier one, but for white space around it."""
 
     weights: list[_Weight] = Field(default_factory=list)
-    """How often an epoch goes through each corpus (each file of `source`, then each of `pairs`):
-    2 gives each pair twice, 0.5 a half of them, drawn anew in each epoch. Unset: once."""
+    """Passes through each corpus in an epoch (each file of `source`, then each of `pairs`): 2 gives
+    each pair twice, 0.5 half of the pairs, drawn anew in each epoch. Unset: one pass."""
 
     source_language: str | None = Field(default=None, pattern=_LANGUAGE)
     target_language: str | None = Field(default=None, pattern=_LANGUAGE)
@@ -117,7 +117,7 @@ class DataConfig(Config):
         return [name for key in FILES for name in getattr(self, key)]
 
     def renamed(self, names: Sequence[str]) -> Self:
-        """The same with other names for all its `files`, in the same order."""
+        """Return the configuration with other names for all its `files`, in the same order."""
         rest = iter(names)
         return self.model_copy(
             update={key: [next(rest) for _ in getattr(self, key)] for key in FILES}
@@ -156,7 +156,7 @@ class Part:
 
     @cached_property
     def layout(self) -> Layout:
-        """How the cells of a file with both sides are written: it is read through for this."""
+        """The layout of the cells in a file with both sides; reading it reads the whole file."""
         path = Path(self.files[0])
         return Layout() if self._is_lines else layout_of(path, self._lines)
 
@@ -198,7 +198,7 @@ class Part:
 
     @property
     def _is_lines(self) -> bool:
-        """Whether every pair is a line: of two files, or of JSON Lines."""
+        """True if every line is a pair: two files, or JSON Lines."""
         return len(self.files) == 2 or is_jsonl(Path(self.files[0]))
 
 
@@ -208,7 +208,7 @@ class Corpora:
 
     parts: Sequence[Part]
     counts: Sequence[int]
-    """How many pairs each part has."""
+    """The number of pairs of each part."""
 
     @cached_property
     def starts(self) -> np.ndarray:
@@ -318,7 +318,7 @@ def _parts(
 
 
 def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
-    """What `read_aligned` reads, at most `CHUNK` lines of each at a time."""
+    """Yield the lines that `read_aligned` reads, at most `CHUNK` of each side at a time."""
     left, right = iter_lines(source), iter_lines(target)
     before = 0
     while True:

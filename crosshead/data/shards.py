@@ -296,7 +296,7 @@ def _seal(path: Path, data: bytes) -> None:
 
 
 def _unsealed(path: Path) -> bytes:
-    """What `_seal` wrote; `OSError` where it is missing, `ValueError` where damaged."""
+    """Return the data that `_seal` wrote; raise `OSError` if missing, `ValueError` if damaged."""
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest().encode() != _seal_of(path).read_bytes():
         raise ValueError("has not its checksum")
@@ -337,7 +337,7 @@ def _in_processes(
 
 
 def _result(future: Future[Encoded], check: Check) -> Encoded:
-    """What a task gives, unless `check` raises before."""
+    """Return the result of a task, unless `check` raises first."""
     check()
     while not wait([future], PATIENCE).done:
         check()
@@ -362,7 +362,7 @@ def _encode_in_process(directory: Path, config: DataConfig, task: Task) -> Encod
 
 @cache
 def _tokenizers(directory: Path) -> tuple[Tokenizer, Tokenizer]:
-    """Those of a directory, loaded once in each process."""
+    """Return the tokenizers of a directory, loaded once per process."""
     return load_tokenizers(directory, joint=False)
 
 

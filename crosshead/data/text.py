@@ -69,7 +69,7 @@ def numbered(text: Readable) -> Iterator[tuple[int, Sides]]:
 
 
 def within(rows: np.ndarray, first: int, end: int) -> list[int]:
-    """Those of some rising rows that are from `first` to below `end`."""
+    """Return the rows from `first` to below `end`; `rows` are sorted."""
     begin, stop = np.searchsorted(rows, [first, end])
     found: list[int] = rows[begin:stop].tolist()
     return found

@@ -290,5 +290,5 @@ def _drop(
 
 
 def _is_identity(rows: Int[Tensor, " M"], count: int) -> bool:
-    """Whether `rows` keeps all of `count` rows where they are."""
+    """Return whether `rows` keeps all `count` rows in place."""
     return len(rows) == count and torch.equal(rows, torch.arange(count, device=rows.device))

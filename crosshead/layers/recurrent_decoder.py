@@ -21,7 +21,7 @@ from crosshead.layers.source_attention import SourceAttention
 
 
 class Written(NamedTuple):
-    """What a decoder remembers of its rows."""
+    """The state of a recurrent decoder for its rows."""
 
     hidden: Hidden
     carried: Float[Tensor, "N D"] | None = None
@@ -38,10 +38,10 @@ class RecurrentDecoder(nn.Module, ABC):
 
     @abstractmethod
     def begin(self, encoded: Encoded) -> Written:
-        """What is remembered before the first token, one row a sentence."""
+        """Return the state before the first token, one row per sentence."""
 
     def look(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
-        """What rows see of their sentence at every step: nothing, without attention."""
+        """Return the keys and values of each sentence; none without attention."""
         return ()
 
     @abstractmethod
@@ -158,10 +158,11 @@ class Bahdanau(RecurrentDecoder):
         self.readout = Maxout(3, d_model)
 
     def begin(self, encoded: Encoded) -> Written:
-        """Of the state that has read from the last token to the first, where one has.
+        """Initialise the decoder from the backward encoder's final state.
 
-        The other way round where the source was given in reverse; of an encoder that reads one way,
-        the state that its reading ends with.
+        The backward encoder reads the source from the last token to the first (Bahdanau et al.
+        2015, appendix A.2.2), or the other way round if the source was given in reverse. An encoder
+        of one direction gives its own final state.
         """
         return Written(self.first(encoded.final[0][-1][:, -self.d_final :]))
 
@@ -272,7 +273,7 @@ class FirstState(nn.Module):
         self.projections = nn.ModuleList(glorot(d_input, d_model) for _ in stack.layers)
 
     def forward(self, x: Float[Tensor, "N _"]) -> Hidden:
-        """What the layers remember at first."""
+        """Return the initial states of the layers."""
         states = torch.stack([torch.tanh(projection(x)) for projection in self.projections])
         return (states,) * self.kinds
 

@@ -1,4 +1,4 @@
-"""How a recurrent decoder looks at its source: one head, whose keys are projected once a sentence.
+"""Attention of a recurrent decoder over its source: one head; keys are projected once a sentence.
 
 Axes: `B` sentences, `N` rows being decoded, `T` target positions, `S` source positions, `D` width.
 """

@@ -1,4 +1,4 @@
-"""What stacks of attention layers are configured by, and the parts that they are built of."""
+"""Configuration of stacks of attention layers, and the parts they are built of."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Self
@@ -31,11 +31,11 @@ Positions = Literal[
     "sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "learned",
     "rotary", "shaw", "t5", "alibi", "none",
 ]  # fmt: skip
-"""How a stack of attention layers may know where its tokens stand."""
+"""Position information of a stack of attention layers."""
 
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish"]
-"""Of the feed-forward network; "gelu-tanh" is an approximation of "gelu"."""
+"""Activation of the feed-forward network; "gelu-tanh" is an approximation of "gelu"."""
 
 LEARNED = 1024
 """Learned positions where a configuration does not say: bundles rely on it."""
@@ -113,12 +113,12 @@ class StackConfig(ModelConfig):
 
     @property
     def key_width(self) -> int:
-        """Of a head's queries and keys."""
+        """Width of a head's queries and keys."""
         return self.d_key or self.d_model // self.heads
 
     @property
     def value_width(self) -> int:
-        """Of a head's values."""
+        """Width of a head's values."""
         return self.d_value or self.d_model // self.heads
 
     @model_validator(mode="after")
@@ -152,16 +152,16 @@ class StackConfig(ModelConfig):
         return (self.max_length or LEARNED) if self.positions == "learned" else None
 
     def kept_of_a_pair(self) -> int:
-        """How many numbers attention keeps of a query and a key for the way back.
+        """The count of numbers that attention keeps for the backward pass per query and key.
 
-        The weight, twice more where some are dropped, and what a score with a hidden layer has in
-        it.
+        It keeps the weight, two more numbers if weights are dropped, and the hidden layer of an
+        additive score.
         """
         hidden = self.key_width if self.score in ("additive", "concat") else 0
         return (3 if self.attention_dropout else 1) + hidden
 
     def inner_vectors(self) -> int:
-        """How many of width `d_ff` the feed-forward network keeps for the way back."""
+        """The count of `d_ff` vectors that the feed-forward network keeps for the backward pass."""
         return 1 + (self.activation != "relu") + 2 * (self.activation_dropout > 0)
 
 
@@ -212,7 +212,7 @@ def final_norm(config: StackConfig) -> nn.Module:
 
 
 def added_positions(config: StackConfig) -> SinusoidalPositions | LearnedPositions | None:
-    """What is added to the embeddings of tokens; None where attention knows positions by itself."""
+    """Return the positions added to token embeddings; None if attention itself knows positions."""
     build = _ADDED.get(config.positions)
     return None if build is None else build(config)
 
@@ -228,7 +228,7 @@ _ADDED: dict[str, Callable[[StackConfig], SinusoidalPositions | LearnedPositions
 
 
 class Parts(NamedTuple):
-    """What attention is made of besides its projections."""
+    """The parts of attention besides its projections."""
 
     score: Score
     combine: Combine = weighted_sum
@@ -316,9 +316,9 @@ def causal_mask(
 
 
 def reach_back(config: StackConfig) -> int | None:
-    """How far back a position sees in self-attention; None where there is no end to it.
+    """Return how far back a position sees in self-attention; None if there is no limit.
 
-    A pattern that has one is of distances alone, whatever the positions: see `Cache`.
+    A pattern with a limit depends on distances alone, for all kinds of positions: see `Cache`.
     """
     if config.radius is None:
         return None
@@ -342,4 +342,4 @@ _PATTERNS: dict[str, tuple[tuple[str, ...], Callable[..., Mask] | None]] = {
     "strided": (("stride",), strided),
     "fixed": (("stride", "columns"), fixed),
 }
-"""What each pattern is described by, and the mask."""
+"""The settings of each pattern, and its mask."""

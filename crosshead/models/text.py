@@ -44,7 +44,7 @@ class TextStackConfig(StackConfig):
         )
 
     def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
-        """As those of a Transformer's encoder."""
+        """Return the count of numbers held, computed as for a Transformer's encoder."""
         width, tokens = self.d_model, shape.rows * shape.target
         layer = (8 + 2 * (self.dropout > 0)) * width + self.inner_vectors() * self.d_ff
         ends = (1 + (self.dropout > 0) + (self.norm == "pre")) * width

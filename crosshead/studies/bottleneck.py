@@ -66,7 +66,7 @@ BINS = (8, 11, 15, 1000)
 
 
 class Words(NamedTuple):
-    """How much of the made-up language is learned: lengths, updates, and sentences of a length."""
+    """Amounts of the word task: width, lengths, updates, and sentences of each length."""
 
     d_model: int
     lengths: tuple[int, int]
@@ -190,14 +190,14 @@ class Learning(NamedTuple):
 
 
 class Spelled(NamedTuple):
-    """What models made of words: by name, for each seed, shares by length."""
+    """Results of the word task: by name, for each seed, shares by length."""
 
     lengths: Sequence[int]
     weights: Mapping[str, int]
     words: dict[str, list[list[float]]]
-    """Of words that stand where they belong."""
+    """Shares of words at their correct position."""
     whole: dict[str, list[list[float]]]
-    """Of sentences without a mistake."""
+    """Shares of sentences without a mistake."""
     kept: Sequence[Path] = ()
 
 
@@ -244,7 +244,7 @@ def spelling(run: Learning, kept: Path) -> dict[str, list[float]]:
 
 
 class Scored(NamedTuple):
-    """What models made of captions: by name, for each seed, BLEU of all and of each group."""
+    """BLEU of caption translations: by name, for each seed, of all captions and of each group."""
 
     title: str
     weights: Mapping[str, int]

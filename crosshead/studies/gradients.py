@@ -1,4 +1,4 @@
-"""How far gradients reach: through a recurrence, past it through attention, and without one."""
+"""Reach of gradients: through a recurrence, past it through attention, and without one."""
 
 from collections.abc import Callable
 from functools import partial

@@ -29,7 +29,7 @@ class Band:
     why: str
 
     def holds(self, value: float) -> bool:
-        """Whether `value` is inside; NaN never is."""
+        """Return whether `value` is inside; NaN never is."""
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What a study found."""
+    """The measurements of a study."""
 
     measured: Mapping[str, Value]
     """By the names of the bands and of what is reported."""

@@ -1,4 +1,4 @@
-"""What a run says while it lasts: log.jsonl, TensorBoard events, a progress bar or plain lines."""
+"""The log of a run: log.jsonl, TensorBoard events, a progress bar or plain lines."""
 
 import contextlib
 import io
@@ -130,14 +130,14 @@ def _tensorboard(directory: Path) -> Any:
 
 
 class Display(Protocol):
-    """What the person in front of a run sees of it."""
+    """The display for the person who watches a run."""
 
     def say(self, line: str) -> None:
         """A line that stays."""
         ...
 
     def advance(self, fraction: float, line: str) -> None:
-        """How much of the run is done, and its figures."""
+        """Show the share of the run that is done, and its figures."""
         ...
 
     def due(self) -> bool:
@@ -161,11 +161,11 @@ class Messages(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """How the text is written."""
+        """The encoding of the text."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether the stream is a terminal."""
         return self._stream is not None and self._stream.isatty()
 
     def fileno(self) -> int:

@@ -66,7 +66,7 @@ def learn_tokenizer(
 def _with_size(
     config: TokenizerConfig, size_of_text: Callable[[], int], learn: Callable[[TokenizerConfig], T]
 ) -> tuple[TokenizerConfig, T]:
-    """What is learned with the size that is stated, or else with the nearest to the text's own."""
+    """Learn with the stated size, or else with the possible size nearest to the text's own."""
     if config.vocab_size is not None:
         return config, learn(config)
     size = size_of_text() if config.kind in ("bpe", "unigram") else MOST_PIECES

@@ -34,7 +34,7 @@ class TextCorpus(Corpus):
     valid: Stream
     context: int
     held_out: bool
-    """Whether what is validated on is the end of what was given to train on."""
+    """True if the validation text is the end of the given training text."""
 
     unit, bound = "token", "data.context"
 
@@ -50,7 +50,7 @@ class TextCorpus(Corpus):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Those of the windows, from the beginning on."""
+        """The lengths of the windows, from the beginning on."""
         return Windows(self.stream.ids, self.context).lengths
 
     def epochs(self, recipe: Recipe) -> Callable[[int], Epoch]:
@@ -68,7 +68,7 @@ class TextCorpus(Corpus):
         return self.files[0].path
 
     def tokens(self, row: int) -> str:
-        """Those of a window."""
+        """Return the number of tokens of a window, as text."""
         return f"{self.lengths[row, 0]:,}"
 
     def opening(self, data: DataConfig) -> list[str]:
