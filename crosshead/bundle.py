@@ -141,7 +141,7 @@ class Pipeline:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return next(self.model.parameters()).device
 
     @property

@@ -1,4 +1,4 @@
-"""Where a model runs: devices by name, threads, the cores there are, kernels that are kept."""
+"""Devices by name, CPU threads and cores, and the limit of cached kernels."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Where a paragraph can be cut so that its parts can be translated on their own."""
+"""Cuts of a paragraph into parts that can be translated separately."""
 
 import re
 from collections.abc import Callable

@@ -274,9 +274,9 @@ def _printable(text: str) -> str:
 
 
 def _open_standard_error() -> None:
-    """Where standard error is closed (`2>&-`), what is said goes nowhere.
+    """Discard messages if standard error is closed (`2>&-`).
 
-    Otherwise its number would be given to the next file that is opened, and the file the messages.
+    Otherwise the next opened file would get the number of standard error, and receive the messages.
     """
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it is for the whole process

@@ -1,10 +1,9 @@
-"""Where a sparse mask can be true, as blocks of queries and keys; and masks evaluated there alone.
+"""Blocks of queries and keys that cover a sparse mask, and masks evaluated in these blocks only.
 
 A layout splits a sequence of `T` positions into `N` blocks of `b` queries, each with the `k` keys
-that it may see. `fold` and `fold_keys` bring the blocks into the batch axis, `B H T E` to
-`(B N) H b E` and `(B N) H k E`, so that what computes attention computes that of blocks as well;
-`unfold` brings `(B N) H b X` back. Positions past the end of the sequence, which fill the last
-blocks, hold zeros.
+that it may see. `fold` and `fold_keys` move the blocks into the batch axis, `B H T E` to `(B N) H b
+E` and `(B N) H k E`. So the code for attention computes blocks as well. `unfold` moves `(B N) H b
+X` back. Positions past the end of the sequence, which fill the last blocks, hold zeros.
 """
 
 import math
@@ -27,7 +26,7 @@ class Fold(ABC):
     @property
     @abstractmethod
     def grid(self) -> Grid:
-        """Where the queries of a block stand relative to its keys: the same in all blocks."""
+        """The position of a block's queries relative to its keys; the same in all blocks."""
 
     @abstractmethod
     def fold(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H b E"]:
@@ -202,7 +201,7 @@ class Summaries(Layout):
         return Grid(None, whole=False)
 
     def fitted(self, length: int) -> "Summaries":
-        """It fits any length."""
+        """Return this layout, which fits any length."""
         return self
 
     def keys_each(self, length: int, *, causal: bool = False) -> int:
@@ -210,7 +209,7 @@ class Summaries(Layout):
         return -(-length // self.period) * self.columns
 
     def positions(self, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
-        """One block, of all queries."""
+        """Return one block with all queries."""
         every = torch.arange(-(-length // self.period) * self.period, device=device)
         keys = every.view(-1, self.period)[:, self.period - self.columns :].flatten()
         return every[:length].view(1, -1, 1), keys.view(1, 1, -1)
@@ -220,16 +219,16 @@ class Summaries(Layout):
         return key % self.period >= self.period - self.columns
 
     def fold(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H b E"]:
-        """All of them."""
+        """Return all queries as one block."""
         return x
 
     def fold_keys(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H k E"]:
-        """The last of every stretch."""
+        """Return the last keys of every stretch."""
         x = F.pad(x, (0, 0, 0, -x.shape[2] % self.period)).unflatten(2, (-1, self.period))
         return x[:, :, :, self.period - self.columns :].flatten(2, 3)
 
     def unfold(self, x: Shaped[Tensor, "BN H b X"], length: int) -> Shaped[Tensor, "B H T X"]:
-        """They are in order."""
+        """Return the results unchanged, as they are in order."""
         return x
 
 

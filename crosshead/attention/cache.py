@@ -93,7 +93,7 @@ class Memory:
 
     @property
     def seen(self) -> int:
-        """All of them."""
+        """The number of remembered positions, which can all be attended to."""
         return self.length
 
     def extend(

@@ -1,9 +1,9 @@
-"""Who may attend to whom: predicates of (batch, head, query, key) that combine with `&`, `|`, `~`.
+"""Attention masks: predicates of (batch, head, query, key) that combine with `&`, `|`, `~`.
 
-True = may attend, everywhere. A predicate is written for index tensors that broadcast: `dense`
-evaluates it for all queries and keys at once, `blocked` in the blocks alone where it can be true,
-and `attend` takes either. None of the patterns below rules the future out by itself: `causal &`
-does. Whoever makes a mask that cannot be gets a `ValueError` at once.
+True means may attend, everywhere. A predicate is written for index tensors that broadcast. `dense`
+evaluates it for all queries and keys at once, `blocked` only in the blocks where it can be true.
+`attend` takes either. None of the patterns below hides the future by itself; combine it with
+`causal &`. An impossible mask raises `ValueError` when it is made.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Where a token stands: vectors added to embeddings, or queries and keys turned by an angle."""
+"""Positions of tokens: vectors added to embeddings, or rotations of queries and keys."""
 
 import math
 from typing import Literal

@@ -23,12 +23,12 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Grid:
-    """Where queries stand relative to keys: query i comes `step * (i + offset - j)` after key j.
+    """The distance of queries and keys: query i comes `step * (i + offset - j)` after key j.
 
-    For all of a sequence at once that is `i - j`; behind a past of `P` positions, which are keys
-    already, the offset is `P`. Kernels that attend in blocks have other offsets and steps, and no
-    offset (None) where keys do not follow each other at equal steps. The keys are `whole` where
-    they are all there are: a block's are some, whose indices mean nothing.
+    For a whole sequence the distance is `i - j`. After a past of `P` positions, which are already
+    keys, the offset is `P`. Kernels that attend in blocks have other offsets and steps. The offset
+    is None if the keys do not follow each other at equal steps. `whole` is True if the keys are all
+    keys of the sequence, and False for those of a block.
     """
 
     offset: int | None = 0

@@ -53,7 +53,7 @@ _LANGUAGE = "^[A-Za-z0-9]+([-_][A-Za-z0-9]+)*$"
 
 
 class DataConfig(Config):
-    """Which text is trained on: the section `[data]` of a recipe."""
+    """Files and filters of the text to train on: the section `[data]` of a recipe."""
 
     source: _Names = Field(default_factory=list)
     """Files of source sentences, one a line; a single name may stand without brackets."""
@@ -66,7 +66,7 @@ class DataConfig(Config):
     `.csv`, and otherwise TSV. Quotes around cells, as spreadsheets write them, are left out."""
 
     fields: _Names = Field(default_factory=list)
-    """Which two fields of `pairs` are source and target: names (in TSV and CSV, those of the first
+    """The source field and the target field of `pairs`: names (in TSV and CSV, those of the first
     line) or, in TSV and CSV, numbers of columns from 1. A file of two columns needs none."""
 
     valid_source: _Names = Field(default_factory=list)
@@ -224,7 +224,7 @@ class Corpora:
             yield from part.chunks()
 
     def origin(self, row: int) -> Origin:
-        """Where pair `row` is read."""
+        """Return the file and line of pair `row`."""
         number = int(np.searchsorted(self.starts, row, side="right")) - 1
         part = self.parts[number]
         return Origin(part.files[0], part.line(row - int(self.starts[number])))

@@ -245,7 +245,7 @@ def _encode(lines: Sequence[str], config: DataConfig, tokenizer: Tokenizer) -> l
 def _reason(
     pair: tuple[str, str], source: Sequence[int], target: Sequence[int], config: DataConfig
 ) -> str | None:
-    """Why a pair, without the white space around it, is left out, or None; duplicates apart."""
+    """Return why a stripped pair is left out, or None; duplicates are checked elsewhere."""
     if not all(pair):
         return "empty side"
     shorter, longer = sorted((len(source), len(target)))

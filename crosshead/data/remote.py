@@ -35,7 +35,7 @@ class RemoteFile:
 
     name: str
     url: str
-    """Where it is; what an address in `.gz` sends is gunzipped."""
+    """The address of the file. The content of an address in `.gz` is gunzipped."""
     size: int
     """The bytes of its content, gunzipped."""
     sha256: str

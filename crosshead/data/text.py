@@ -14,7 +14,7 @@ CHUNK = 10_000
 
 
 class Origin(NamedTuple):
-    """Where a pair was read: the file of its source side and the line, counted from 1."""
+    """The origin of a pair: the file of its source side and the line, counted from 1."""
 
     file: str
     line: int
@@ -34,7 +34,7 @@ class Text(Readable, Protocol):
     """Pairs of which is known where each stands."""
 
     def origin(self, row: int) -> Origin:
-        """Where pair `row` was read."""
+        """Return the origin of pair `row`."""
         ...
 
 
@@ -56,7 +56,7 @@ class ParallelText:
             yield self.source[rows], self.target[rows]
 
     def origin(self, row: int) -> Origin:
-        """Where pair `row` was read."""
+        """Return the origin of pair `row`."""
         return self.origins[row]
 
 

@@ -31,7 +31,7 @@ from crosshead.decoding.candidates import (
 from crosshead.decoding.protocol import Decodable, State
 
 Stop = Literal["full", "exact"]
-"""When the search of a sentence ends before its maximum length: see `beam_search`."""
+"""The rule that ends the search of a sentence before its maximum length: see `beam_search`."""
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,10 @@ class DecodeConfig(Config):
     length_penalty: float = Field(default=0.6, ge=0, le=10)
     """Alpha of score = log P / ((5 + |Y|) / 6)^alpha; 0 compares plain log-probabilities."""
     stop: Stop = "full"
-    """When beam search ends a sentence: "full" when as many hypotheses have finished as the beam
-    holds and no unfinished one scores better as it stands; "exact" when none can score better any
-    more, which costs more steps. Without a length penalty the two are the same."""
+    """The rule that ends beam search of a sentence. "full": as many hypotheses have finished as the
+    beam holds, and no unfinished one scores better at its present length. "exact": no unfinished
+    one can score better any more, which costs more steps. Without a length penalty the two are the
+    same."""
     max_extra: int = Field(default=50, ge=0, le=1000)
     """The longest output is this many tokens longer than the source, eos counted."""
     sample: bool = False

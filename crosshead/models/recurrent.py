@@ -248,7 +248,7 @@ class Recurrent(SequenceModel):
 
 
 def _backwards(lengths: Int[Tensor, " B"], positions: int) -> Int[Tensor, "B S"]:
-    """Where each position of a reversed sentence comes from; padding stays where it is."""
+    """Return the index of each position in the reversed sentence; padding stays in place."""
     here = torch.arange(positions, device=lengths.device).expand(lengths.shape[0], -1)
     there = lengths.unsqueeze(1) - 1 - here
     return torch.where(there >= 0, there, here)

@@ -289,7 +289,7 @@ def attention_of(config: StackConfig, gain: float, parts: Parts) -> MultiHeadAtt
 
 
 def self_mask(config: StackConfig, among: Mask) -> Mask:
-    """Whom a position attends to in self-attention: of those it may, the ones in its pattern."""
+    """Return the self-attention mask: the pairs of `among` that the pattern allows."""
     pattern = _pattern(config)
     return among if pattern is None else among & pattern
 

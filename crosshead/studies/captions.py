@@ -33,8 +33,8 @@ from crosshead.training.settings import check_resumed, stored_recipe
 T = TypeVar("T")
 
 RUNS = Path("runs") / "studies"
-"""Where runs on captions are kept: a study that was interrupted goes on there, and what one study
-has trained another need not."""
+"""The directory of runs on captions. An interrupted study continues there, and studies share
+trained models."""
 
 MINUTES = 10
 """The minutes of training of each run in the full form, with one thread."""

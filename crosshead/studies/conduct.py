@@ -47,7 +47,7 @@ class Record:
     date: str
     seconds: float
     found_again: str
-    """Which runs were not trained now, in a clause; empty where all were."""
+    """A clause that names the runs not trained now; empty if all were."""
 
     @property
     def command(self) -> str:

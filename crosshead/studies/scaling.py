@@ -1,4 +1,4 @@
-"""Why dot products are divided by sqrt(d_k): what they do to the softmax, and to training."""
+"""Effects of dividing dot products by sqrt(d_k): on the softmax, and on training."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -17,10 +17,10 @@ Run = Callable[[Effort, int, Say], "Result"]
 
 @dataclass(frozen=True)
 class Band:
-    """Where a measured quantity is expected to be, both ends included, and why.
+    """The expected range of a measured quantity, both ends included, and its reason.
 
-    Stated before the study is run, from theory or from what the source says. It stays where it is
-    afterwards: a band that turns out wrong is a finding.
+    The range is stated before the study runs, from theory or from the source. It is not changed
+    afterwards: a wrong band is a finding.
     """
 
     name: str

@@ -56,7 +56,7 @@ class DamagedCheckpoint(BundleError):
 
 @dataclass
 class Progress:
-    """Where a run stands."""
+    """The progress of a run."""
 
     update: int = 0
     epoch: int = 0
@@ -281,7 +281,7 @@ def _place(directory: Path, update: int) -> Path:
 
 
 def _beside(place: Path) -> Path:
-    """Where a checkpoint stands while it is none: before it is finished, or to be removed."""
+    """Return the temporary path of a checkpoint that is unfinished or about to be removed."""
     return place.with_name(f".{place.name}.tmp")
 
 
@@ -331,7 +331,7 @@ def _state(progress: dict[str, Any], sums: dict[str, str]) -> bytes:
 
 
 def _read_state(place: Path) -> tuple[Progress, dict[str, str]]:
-    """Where the run stood, and the checksums of the other files; raises `DamagedCheckpoint`."""
+    """Read the progress and the other files' checksums; raise `DamagedCheckpoint` if damaged."""
     path = place / STATE
     data = _read(path)
     try:

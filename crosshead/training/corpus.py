@@ -60,7 +60,7 @@ class Corpus(ABC):
 
     @abstractmethod
     def origin(self, row: int) -> str:
-        """Where a row comes from, for messages."""
+        """Return the origin of a row, for messages."""
 
     @abstractmethod
     def tokens(self, row: int) -> str:
@@ -72,7 +72,7 @@ class Corpus(ABC):
 
     @abstractmethod
     def validation(self, data: DataConfig) -> str:
-        """Where the validation set comes from, in a clause; `data` names its files."""
+        """Return a clause on the origin of the validation set; `data` names its files."""
 
     @abstractmethod
     def left_out(self) -> dict[str, int]:

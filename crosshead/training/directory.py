@@ -182,7 +182,7 @@ def run_directory(held: Held, *, resume: bool) -> Iterator[None]:
 
 
 def failed_batch(out: Path) -> Path:
-    """Where the batch is kept that ended the run in `out`, which may leave nothing else."""
+    """Return the file for the batch that ended the run in `out`, which may leave nothing else."""
     real = out.resolve()
     return real.with_name(f"{real.name}.failed-batch.jsonl")
 

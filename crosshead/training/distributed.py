@@ -47,7 +47,7 @@ class World:
     rank: int = 0
     size: int = 1
     local_rank: int = 0
-    """Which of those on this machine."""
+    """The rank among the processes of this machine."""
     local_size: int = 1
 
     @property

@@ -15,7 +15,7 @@ UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf1
 """Instruction sets that decide how fast a CPU multiplies matrices."""
 
 CPUINFO = Path("/proc/cpuinfo")
-"""Where Linux says what its processors can do; other systems have no such file."""
+"""Linux's description of its processors; other systems have no such file."""
 
 
 LEAST_PART = 2048
@@ -32,13 +32,13 @@ class MatrixRates:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and how a run computes."""
+    """Device, threads and number format of a run."""
 
     device: torch.device
     threads: int
     dtype: torch.dtype
     why: str
-    """Why in this precision, in a clause."""
+    """The reason for this precision, in a clause."""
 
     @property
     def name(self) -> str:

@@ -31,7 +31,7 @@ MAPPED = 32 << 20
 M_MMAP_THRESHOLD); of smaller ones the heap comes to hold about twice what is in use."""
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-"""Where Linux says what memory there is, what a process holds and what it may take."""
+"""Linux's files on the machine's memory, a process's use and its limits."""
 
 
 class Room(NamedTuple):

@@ -82,7 +82,7 @@ class Optimizer:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(iter(self.masters.values())).device
 
     def size(self) -> int:

@@ -119,7 +119,7 @@ class ParallelCorpus(Corpus):
         return lines
 
     def validation(self, data: DataConfig) -> str:
-        """Where the validation set comes from, in a clause; `data` names its files."""
+        """Return a clause on the origin of the validation set; `data` names its files."""
         found = counted(len(self.valid), "pair")
         if self.held_out:
             return f"{found} held out of the training files ({HELD_OUT})"

@@ -75,7 +75,7 @@ class Summary:
     verdict: str = ""
     """The reason why the model is of no use yet, and what to do; empty for a usable model."""
     rank: int = 0
-    """Which of several processes this was; the first, 0, has more to say than the others."""
+    """The rank of this process. Rank 0 is the main process and prints more than the others."""
 
 
 def train(

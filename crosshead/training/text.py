@@ -86,7 +86,7 @@ class TextCorpus(Corpus):
         return lines
 
     def validation(self, data: DataConfig) -> str:
-        """Where the validation set comes from, in a clause; `data` names its files."""
+        """Return a clause on the origin of the validation set; `data` names its files."""
         found = f"{counted(len(self.valid), 'token')}, {self.valid.characters:,} characters,"
         if self.held_out:
             return f"the last {found} of the text"
