@@ -124,9 +124,9 @@ def load_as(
     *,
     instead: str | None = None,
 ) -> T:
-    """`load` of a bundle that does what `kind` does; raises `BundleError` for another besides.
+    """Load a bundle of one kind; raise `BundleError` for a bundle of another kind.
 
-    `instead` is what to do with another, by default what it is for.
+    `instead` is the hint shown for a bundle of another kind, by default its own command.
     """
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):

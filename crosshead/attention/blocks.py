@@ -85,7 +85,7 @@ class Layout(Fold):
         """Return whether a block holds the pair, for positions that broadcast together."""
 
     def trimmed(self, there: Bool[Tensor, "#B N #H b k"]) -> tuple["Layout", Tensor]:
-        """Without keys at the ends of all blocks that nobody may see, and `there` without them."""
+        """Return a layout without outer keys that no query may see, and `there` without them."""
         return self, there
 
 
@@ -109,7 +109,7 @@ class Blocks(Layout):
         return Grid(self.before, self.step, whole=False)
 
     def fitted(self, length: int) -> "Blocks":
-        """With a block that is no longer than a class."""
+        """Return the blocks with a size that is no longer than a class."""
         members = -(-length // self.step)
         return replace(self, block=min(self.block or members, members))
 
@@ -118,7 +118,7 @@ class Blocks(Layout):
         return self.fitted(length)._size + self.before + (0 if causal else self.after)
 
     def positions(self, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
-        """Block by block, class by class."""
+        """Return the positions block by block, class by class."""
         count = self._count(length)
         first = torch.arange(count, device=device).view(1, -1, 1) * self._size
         remainder = torch.arange(self.step, device=device).view(-1, 1, 1)
@@ -131,14 +131,14 @@ class Blocks(Layout):
         return queries.unsqueeze(-1), keys.unsqueeze(-2)
 
     def holds(self, query: Tensor, key: Tensor) -> Tensor:
-        """In the same class, and within reach of the query's block."""
+        """Return whether both are in the same class, with the key in reach of the query's block."""
         first = query // self.step // self._size * self._size
         member = key // self.step
         near = (member >= first - self.before) & (member < first + self._size + self.after)
         return near & ((query - key) % self.step == 0)
 
     def fold(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H b E"]:
-        """Each query is in one block."""
+        """Return the queries, each in one block."""
         return self._blocks(x, 0, self._size)
 
     def fold_keys(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H k E"]:
@@ -255,9 +255,9 @@ class BlockedMask:
     reachable: Bool[Tensor, "#B #H T 1"]
 
     def spread(self, weights: Sequence[Tensor]) -> Float[Tensor, "B H T T"]:
-        """The weights `(B N) H b k` of all parts as one matrix: `T` times `T` numbers a head.
+        """Return the weights `(B N) H b k` of all parts as one matrix of `T` times `T` per head.
 
-        Of a query that may attend to nothing they are those of the keys that it is open to.
+        Rows without any allowed key hold placeholder weights; the caller zeroes their output.
         """
         batch = weights[0].shape[0] // self.parts[0].addend.shape[1]
         heads, length = weights[0].shape[1], self.length

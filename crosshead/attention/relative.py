@@ -53,7 +53,7 @@ def onto_distances(by_key: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q N"]
 
 
 class Biased(nn.Module):
-    """Any score, plus what each head adds for the distance."""
+    """A score plus each head's bias for the distance."""
 
     def __init__(self, score: Score, bias: Bias) -> None:
         super().__init__()

@@ -68,9 +68,9 @@ def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
 def lock(file: BinaryIO, *, exclusive: bool) -> bool:
     """Hold the system's lock on a file while it is open or mapped.
 
-    False where others hold one that excludes an `exclusive` one; for a shared one this waits, since
-    nobody holds the other kind on a corpus for long. Systems and file systems without locks hold
-    none.
+    Return False if another process holds the lock and `exclusive` is True. A shared lock waits
+    instead, because no process holds an exclusive lock on a corpus for long. On systems and file
+    systems without locks this does nothing.
     """
     try:
         import fcntl

@@ -163,9 +163,9 @@ class Growth:
     """Growth of sampled segmentations over usual ones in tokens, by side."""
 
     mean: np.ndarray
-    """For each token of the usual one."""
+    """Mean growth per token of the usual segmentation."""
     variance: np.ndarray
-    """The same."""
+    """Variance of the growth per token of the usual segmentation."""
 
     def room(self, lengths: np.ndarray, longest: int) -> np.ndarray:
         """The most tokens that sampled segmentations may have, for usual ones of `lengths`.

@@ -123,10 +123,13 @@ def store(
 ) -> Stored:
     """Tokenize a corpus into `place`, in `workers` processes, and open it.
 
-    What an earlier call has left there is gone on with, and what is damaged is made again. One
-    process at a time does this; the others wait for it, and find it done. `check` is called several
-    times a second: what it raises ends this, and the shards that are done stay. Raises `DataError`
-    where no pair is left and `UserError` where files cannot be read or written or a process dies.
+    The call resumes partial output of an earlier call and replaces damaged files. One process at a
+    time does this; the others wait, and then open its result. `check` is called several times a
+    second. An exception from `check` ends the call, and finished shards stay.
+
+    Raises:
+        DataError: If no pair is left.
+        UserError: If files cannot be read or written, or a process dies.
     """
     make_directory(place.parent)
     with alone(place, say, check):
@@ -153,7 +156,7 @@ def store(
 
 
 def _unsaid(line: str) -> None:
-    """A line that was said before, or says what is no news."""
+    """Print nothing: a callback for messages that are repeated or not needed."""
 
 
 class _Damaged(UserError):

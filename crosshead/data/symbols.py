@@ -169,7 +169,7 @@ class SpelledInBytes:
     """The common base of bytes and subwords: they can spell every text."""
 
     def unknown(self, text: str) -> list[str]:
-        """None of the symbols of a line."""
+        """Return an empty list: every symbol of a line is known."""
         return []
 
 

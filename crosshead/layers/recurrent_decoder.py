@@ -28,13 +28,13 @@ class Written(NamedTuple):
     """A vector that the next step reads beside its token."""
 
     def select(self, rows: Int[Tensor, " M"]) -> "Written":
-        """Some of the rows."""
+        """Return the state of these rows."""
         carried = None if self.carried is None else self.carried[rows]
         return Written(tuple(part[:, rows] for part in self.hidden), carried)
 
 
 class RecurrentDecoder(nn.Module, ABC):
-    """From what was read and the embeddings of what is written, to what follows."""
+    """A decoder: from the encoded source and target embeddings to hidden states."""
 
     @abstractmethod
     def begin(self, encoded: Encoded) -> Written:
@@ -72,9 +72,10 @@ class Maxout(nn.Module):
 
 
 class FinalState(RecurrentDecoder):
-    """Each layer begins with what its layer of the encoder ended with (Sutskever et al. 2014).
+    """A decoder whose layers begin with the encoder's final states (Sutskever et al. 2014).
 
-    That is all that it sees of the source, and the outputs are the features (section 2).
+    These states are all that the decoder sees of the source. Its outputs are the hidden states that
+    are projected to logits (section 2).
     """
 
     def __init__(self, stack: RecurrentStack, dropout: float) -> None:
@@ -98,7 +99,7 @@ class FinalState(RecurrentDecoder):
 
 
 class Summary(RecurrentDecoder):
-    """One vector c stands for the source, and every step reads it (Cho et al. 2014, section A.1).
+    """A decoder that reads one source vector c at every step (Cho et al. 2014, section A.1).
 
     c = tanh(V h) of what the encoder's last layer ends with, of a bidirectional one both directions
     (forwards at the last position, backwards at the first; Cho's reads forwards), and layers begin
@@ -177,7 +178,7 @@ class Bahdanau(RecurrentDecoder):
         seen: Sequence[KeyValues],
         mask: Bool[Tensor, "B 1 1 S"],
     ) -> tuple[Float[Tensor, "N T D"], Written]:
-        """Position after position: what looks is what the one before has led to."""
+        """Run position after position; the query is the previous decoder state."""
         hidden, outputs, contexts = written.hidden, [], []
         for token in x.split(1, dim=1):
             context = self.cross_attention(hidden[0][-1].unsqueeze(1), seen[0], mask)

@@ -183,7 +183,7 @@ class SequenceModel(Model):
 
 
 def decodable(model: Model) -> SequenceModel:
-    """A model as one that says what follows; raises `TypeError` for one that does not."""
+    """Return the model as autoregressive, or raise `TypeError`."""
     if not isinstance(model, SequenceModel):
         raise TypeError(f"{type(model).__name__} does not say what follows: it cannot be searched")
     return model

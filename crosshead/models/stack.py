@@ -166,11 +166,11 @@ class StackConfig(ModelConfig):
 
 
 def branch_gain(layers: int) -> float:
-    """By which the last matrix of every residual branch is scaled, in a stack of so many layers.
+    """Return the initial scale of the last matrix of every residual branch.
 
-    1/sqrt(2 L), as in Radford et al. 2019, section 2.3. At full size the branches drown the stream
-    of a small post-norm encoder: all positions of a sentence come out alike, and cross-attention,
-    which then has nothing to choose from, may never learn to.
+    The scale is 1/sqrt(2 L), as in Radford et al. 2019, section 2.3. At full size the branches
+    outweigh the residual stream of a small post-norm encoder. All positions of a sentence then get
+    nearly the same hidden state, and cross-attention may never learn to tell them apart.
     """
     return float((2 * layers) ** -0.5)
 
@@ -303,10 +303,11 @@ def _pattern(config: StackConfig) -> Mask | None:
 def causal_mask(
     config: StackConfig, new: int, before: int, device: torch.device
 ) -> EvaluatedMask | None:
-    """The self-attention of `new` positions behind `before` others, where none sees a later one.
+    """Return the causal self-attention mask of `new` positions after `before` earlier ones.
 
-    None where they may attend to all there are: a single one, without a pattern or whose window
-    they are. Those before may lack the first ones, of which no more than `reach_back` are seen.
+    The result is None if every cached position is visible: for a single new position without a
+    pattern, or with a window that covers all. The cache may lack the first positions, as only the
+    last `reach_back` of them are visible.
     """
     all_near = config.pattern == "window" and before <= (config.radius or 0)
     if new == 1 and (config.pattern == "full" or all_near):

@@ -59,9 +59,9 @@ class TextStackConfig(StackConfig):
 
 
 class TextStack(Model):
-    """One stack of layers; `attention` builds what each of them attends with.
+    """A stack of layers; `attention` builds the self-attention of each layer.
 
-    Weights begin as those of `Transformer`.
+    Weights are initialised as in `Transformer`.
     """
 
     config: TextStackConfig

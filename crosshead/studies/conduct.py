@@ -70,7 +70,7 @@ class Record:
 
     @property
     def circumstances(self) -> dict[str, str]:
-        """With what, when and where it was run."""
+        """The command, the time and the machine of the run, by name."""
         return {
             "command": self.command,
             "form": self.effort.form,

@@ -91,9 +91,9 @@ class Learning(NamedTuple):
     """The course of a layer's learning."""
 
     updates: float
-    """Until enough was right; infinity where it never was."""
+    """Updates until the accuracy was high enough; infinity if it never was."""
     accuracy: float
-    """At the end."""
+    """Accuracy at the end."""
 
     def __str__(self) -> str:
         if self.updates == math.inf:
@@ -105,7 +105,7 @@ class Softness(NamedTuple):
     """Measures of a softmax over `KEYS` random keys: means over queries, except for `typical`."""
 
     entropy: float
-    """In nats."""
+    """Entropy of the weights, in nats."""
     gradient: float
     """The Frobenius norm of the Jacobian of weights by scores."""
     typical: float

@@ -38,7 +38,7 @@ class Room(NamedTuple):
     """The memory that a process may take beyond what it holds."""
 
     left: int
-    """In bytes."""
+    """Memory left, in bytes."""
     of: str
     """The limit, named for messages."""
 
@@ -155,7 +155,7 @@ def _at_longest(
 
 
 def shape_of(rows: int, lengths: np.ndarray) -> Shape:
-    """So many rows of such lengths: of source and target, or of text by itself."""
+    """Return the shape of `rows` rows with these lengths: of source and target, or of a text."""
     return Shape(rows, sum(map(int, lengths[:-1])), int(lengths[-1]))
 
 

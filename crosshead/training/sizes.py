@@ -95,7 +95,7 @@ def vocabulary_size(text: Readable, *, joint: bool) -> int:
 
 
 def _pieces(words: float) -> int:
-    """For so many words, within bounds."""
+    """Return the vocabulary size for this number of words, within bounds."""
     return int(min(max(round(words / _WORDS_A_PIECE, -2), _FEWEST_PIECES), MOST_PIECES))
 
 
@@ -142,5 +142,5 @@ def _sample(text: Readable, side: int) -> Iterator[str]:
 
 
 def _step(lines: int) -> int:
-    """One in so many lines is learned from."""
+    """Return n such that learning reads every n-th line."""
     return max(1, -(-lines // MOST_PAIRS))

@@ -93,14 +93,14 @@ class TextCorpus(Corpus):
         return f"{found} of {', '.join(data.valid_text)}"
 
     def left_out(self) -> dict[str, int]:
-        """Nothing is."""
+        """Return an empty dictionary: a text has no pairs to leave out."""
         return {}
 
     def write_files(self, out: Path, names: Mapping[str, str]) -> None:
-        """Nothing was left out, and what was held out is the end of a file that is there."""
+        """Write nothing: no row is left out; the held-out text is the end of the given file."""
 
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
-        """Some windows as text, one below the other."""
+        """Return some windows as text, one below the other."""
         batch = epoch.collate(rows)
         lengths = epoch.lengths[rows, 0].tolist()
         texts = [

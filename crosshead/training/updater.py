@@ -189,7 +189,7 @@ class Updater:
         )
 
     def _number_of_parts(self) -> int:
-        """In which a batch is split, over all threads and processes."""
+        """Return the number of parts of a batch, over all threads and processes."""
         return self.progress.parts * len(self._models) * self.world.size
 
 
