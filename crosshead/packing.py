@@ -10,7 +10,7 @@ from crosshead.files import atomic_file, real_path
 from crosshead.stored import map_stored, stored_size
 
 SUFFIX = ".crosshead.zip"
-"""What the name of a packed bundle ends in where nobody gives another name."""
+"""Default suffix of a packed bundle's name."""
 
 _PIECE = 1 << 24
 

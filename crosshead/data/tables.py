@@ -17,7 +17,7 @@ Pair = tuple[str, str]
 
 
 def is_jsonl(path: Path) -> bool:
-    """Whether a file is JSON Lines, by its name."""
+    """Return whether a file is JSON Lines, judged by its name."""
     return path.name.removesuffix(".gz").endswith(".jsonl")
 
 

@@ -182,7 +182,7 @@ def run_directory(held: Held, *, resume: bool) -> Iterator[None]:
 
 
 def failed_batch(out: Path) -> Path:
-    """Where the batch is kept that ended the run in `out`, which may leave nothing else."""
+    """Return the file for the batch that ended the run in `out`, which may leave nothing else."""
     real = real_path(out)
     return real.with_name(f"{real.name}.failed-batch.jsonl")
 
@@ -219,7 +219,7 @@ def _set_aside(out: Path) -> None:
 
 
 def _worth(place: Path) -> tuple[bool, bool]:
-    """How far a run has come, to compare: whether it has a bundle, and whether a checkpoint."""
+    """Return the progress of a run for comparison: whether it has a bundle, and a checkpoint."""
     return (place / CONFIG).is_file(), bool(list_checkpoints(place / CHECKPOINTS))
 
 
@@ -257,7 +257,7 @@ def _remove(entry: Path) -> None:
 
 
 def _others(out: Path) -> list[Path]:
-    """What stands in the directory and is nothing that runs write."""
+    """Return the files in the directory that no run writes."""
     found = [entry for entry in sorted(out.iterdir()) if not _is_of_a_run(entry)]
     if (out / CHECKPOINTS).is_dir():
         inside = sorted((out / CHECKPOINTS).iterdir())
