@@ -187,6 +187,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         ["model", f"{model.architecture}, {model.shape()}"],
         ["parameters", f"{parameters:,}"],
         ["tokenizer", vocabulary],
+        *_languages(bundle),
         *(_translation_facts(bundle) if config.task == "translation" else _text_facts(bundle)),
     ]
     rows += [
@@ -222,8 +223,7 @@ def _run_facts(directory: Path) -> list[list[str]]:
         return []
     others = {
         "only to resume": [RECIPE, CHECKPOINTS],
-        "may be deleted": [LOG, PICTURE, "tensorboard"],
-        "training text": [LEFT_OUT, HELD_OUT],
+        "may be deleted": [LOG, PICTURE, "tensorboard", LEFT_OUT, HELD_OUT],
     }
     found = {
         what: ", ".join(name for name in names if (directory / name).exists())
@@ -236,14 +236,15 @@ def _run_facts(directory: Path) -> list[list[str]]:
     ]
     if found["may be deleted"]:
         rows.append(["may be deleted", found["may be deleted"]])
-    if found["training text"]:
-        rows.append(
-            [
-                "not to share",
-                f"{found['training text']}: lines of the training text; may be deleted",
-            ]
-        )
     return rows
+
+
+def _languages(bundle: Bundle) -> list[list[str]]:
+    """The languages of a bundle, in a row if they are known."""
+    known = [bundle.config.source_language, bundle.config.target_language]
+    if not any(known):
+        return []
+    return [["languages", " to ".join(code or "unknown" for code in known)]]
 
 
 def _translation_facts(bundle: Bundle) -> list[list[str]]:
@@ -252,8 +253,8 @@ def _translation_facts(bundle: Bundle) -> list[list[str]]:
     return [
         [
             "longest source",
-            f"{longest} tokens; a longer line is split at the ends of its sentences, one of more "
-            f"than {Translator(bundle).reach} inside",
+            f"{longest} tokens; longer lines are split between sentences, and sentences of more "
+            f"than {Translator(bundle).reach} tokens are cut into parts",
         ],
         ["search", search_name(decode)],
     ]

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 
 from crosshead.config import MOST, Config, called
 from crosshead.data.delimited import Layout, layout_of
+from crosshead.data.languages import looks_like_code
 from crosshead.data.lines import check_regular, iter_lines
 from crosshead.data.tables import has_header, header_warning, is_jsonl, jsonl_pairs, table_pairs
 from crosshead.data.text import CHUNK, Origin, ParallelText, Sides
@@ -49,7 +50,14 @@ PAIRED = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pa
 FILES = (*PAIRED, "text", "valid_text")
 """The keys that name files."""
 
-_LANGUAGE = "^[A-Za-z0-9]+([-_][A-Za-z0-9]+)*$"
+
+def _language(code: str) -> str:
+    if not looks_like_code(code):
+        raise ValueError(f"expected a language code such as en or pt-BR, found {code!r}")
+    return code
+
+
+_Language = Annotated[str, AfterValidator(_language)]
 
 
 class DataConfig(Config):
@@ -107,8 +115,8 @@ class DataConfig(Config):
     """How often an epoch goes through each corpus (each file of `source`, then each of `pairs`):
     2 gives each pair twice, 0.5 a half of them, drawn anew in each epoch. Unset: once."""
 
-    source_language: str | None = Field(default=None, pattern=_LANGUAGE)
-    target_language: str | None = Field(default=None, pattern=_LANGUAGE)
+    source_language: _Language | None = None
+    target_language: _Language | None = None
     """Language codes, such as `en`, for the bundle and its card. Unset: those that the suffixes of
     files or the names in `fields` tell, where they tell both."""
 
@@ -137,6 +145,11 @@ class DataConfig(Config):
             raise ValueError(
                 f"{called('data.fields', info)} names two fields, of source and target; found "
                 f"{self.fields}"
+            )
+        if self.fields and self.fields[0] == self.fields[1]:
+            raise ValueError(
+                f"{called('data.fields', info)} names {self.fields[0]!r} twice; expected the field "
+                "of the source and that of the target"
             )
         corpora = len(self.source) + len(self.pairs)
         if self.weights and len(self.weights) != corpora:

@@ -11,6 +11,9 @@ _MARKS = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"),
           (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))  # fmt: skip
 """Byte order marks, the longer ones first."""
 
+_ARCHIVE = b"PK\x03\x04"
+"""The first bytes of a zip archive: .xlsx, .ods and .docx files are zip archives."""
+
 _FEWEST_ZEROS = 16
 _LEAST_SHARE = 0.1
 _NOT_WESTERN = frozenset(b"\x81\x8d\x8f\x90\x9d")
@@ -35,6 +38,23 @@ def wide_encoding(head: bytes) -> str | None:
     if min(counts) == 0 and max(counts) >= enough:
         return "UTF-16BE" if counts[0] else "UTF-16LE"
     return None
+
+
+def archive_advice(head: bytes) -> str | None:
+    """Return what to do with a file that is a spreadsheet, a document or another zip archive.
+
+    Args:
+        head: The first bytes of the file.
+
+    Returns:
+        A clause, or None where the file is no zip archive.
+    """
+    if not head.startswith(_ARCHIVE):
+        return None
+    return (
+        "a spreadsheet, a document or another zip archive, expected text; save a spreadsheet as "
+        "'CSV UTF-8' (in Excel: File, Save As) and give the .csv file"
+    )
 
 
 def legacy_advice(raw: bytes, name: str) -> str:

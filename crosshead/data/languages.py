@@ -42,6 +42,11 @@ _CODE = re.compile(r"([a-z]{2,3})([-_]([A-Z][a-z]{3}|[A-Za-z]{2}|[0-9]{3}))?")
 """A language, and a script or a region behind it."""
 
 
+def looks_like_code(name: str) -> bool:
+    """Return whether a name has the form of a language code (BCP 47), in a list or not."""
+    return _CODE.fullmatch(name) is not None
+
+
 def language_code(name: str) -> str | None:
     """Return a name as a language code if it looks like one, else None.
 

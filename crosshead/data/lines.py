@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
-from crosshead.data.encodings import conversion, legacy_advice, wide_encoding
+from crosshead.data.encodings import archive_advice, conversion, legacy_advice, wide_encoding
 from crosshead.errors import DataError, why_unreadable
 
 LONGEST_LINE = 1 << 24
@@ -82,6 +82,9 @@ def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
     mark in front is removed. `before` is how many lines of the file stand before these. Raises
     `DataError` with `name:line:byte` where it is not UTF-8, and says which command converts it.
     """
+    archive = None if before else archive_advice(raw)
+    if archive is not None:
+        raise DataError(f"{name}: {archive}")
     wide = None if before else wide_encoding(raw)
     if wide is not None:
         raise DataError(

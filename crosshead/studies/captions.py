@@ -132,7 +132,8 @@ def multi30k(effort: Effort, say: Say) -> Corpus | None:
     text = multi30k_text(say)
     if text is None:
         return None
-    minutes = max(0.1, round(MINUTES * effort.share, 1))
+    # The minutes of a run include reading the text, which takes most of one.
+    minutes = max(1.0, round(MINUTES * effort.share, 1))
     say(
         f"captions of {text}: {minutes:g} minutes a run, {torch.get_num_threads()} side by side; "
         f"runs that end are kept in {RUNS}, and those cut off go on"

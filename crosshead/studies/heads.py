@@ -119,9 +119,15 @@ def measured(found: dict[int, list[float]], costs: dict[str, list[float]]) -> di
 
 
 def in_standard_errors(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the difference of two means over its standard error (Welch)."""
-    variance = sum(statistics.variance(each) / len(each) for each in (first, second))
-    return (statistics.mean(first) - statistics.mean(second)) / math.sqrt(variance)
+    """Return the difference of two means over its standard error (Welch).
+
+    Equal means give 0, and different means without any spread an infinity.
+    """
+    difference = statistics.mean(first) - statistics.mean(second)
+    error = math.sqrt(sum(statistics.variance(each) / len(each) for each in (first, second)))
+    if error == 0:
+        return math.copysign(math.inf, difference) if difference else 0.0
+    return difference / error
 
 
 def scores(

@@ -15,8 +15,8 @@ class Around:
     """Seconds from the beginning of the command to the first update: reading text, for one."""
 
     validations_after: float = 0.0
-    """The validations that the end of the run takes as long as, the last one and scoring among
-    them."""
+    """Estimated duration of the end of the run (last validation and scoring), in units of one
+    validation."""
 
 
 def seconds_after(progress: Progress, around: Around) -> float:

@@ -26,8 +26,12 @@ def with_languages(recipe: Recipe) -> tuple[Recipe, list[str]]:
     if source is None or target is None or source == target:
         return recipe, []
     filled = data.model_copy(update={"source_language": source, "target_language": target})
+    sides = " to ".join(
+        code if given is None else f"{code} (as given)"
+        for code, given in zip((source, target), stated, strict=True)
+    )
     line = (
-        f"languages: {source} to {target}, by the names of files or fields (--source-language and "
+        f"languages: {sides}, by the names of files or fields (--source-language and "
         "--target-language name others)"
     )
     return recipe.model_copy(update={"data": filled}), [line]

@@ -26,8 +26,14 @@ from crosshead.training.updater import RowTooLarge, Updater
 
 STOPPED = "it was asked to stop"
 
-MEASURE = "a validation is to show how long one takes"
-"""What the first of several processes says where the run is to be validated, and not to end."""
+
+class Decision(NamedTuple):
+    """What the main process decides after an update, for all processes."""
+
+    reason: str
+    """Why the run ends now, in a clause; empty where it goes on."""
+    measures: bool
+    """Whether a validation is made now to learn how long one takes."""
 
 
 class Validation(NamedTuple):
@@ -118,12 +124,12 @@ def fit(training: Training) -> str:
         training.world,
         training.abreast,
     )
-    reason = _reason_to_end(training, 0.0)
+    reason = _decide(training, 0.0).reason
     if _owes_validation(training, reason):
         _validate(training, meter)
         if progress.update:
             _checkpoint(training, meter, due=not reason)
-        reason = reason or _reason_to_end(training, 0.0)
+        reason = reason or _decide(training, 0.0).reason
     if reason:
         return reason
     if lead:
@@ -137,8 +143,7 @@ def fit(training: Training) -> str:
         if not meter.add(outcome, rate):
             raise _diverged(training, epoch, rows)
         progress.update += 1
-        reason = _reason_to_end(training, meter.elapsed())
-        measures, reason = reason == MEASURE, "" if reason == MEASURE else reason
+        reason, measures = _decide(training, meter.elapsed())
         if progress.update % config.log_every == 0 or reason:
             _report(training, meter)
         if lead and (lead.display.due() or reason):
@@ -150,7 +155,7 @@ def fit(training: Training) -> str:
         )
         if (validates or reason) and reason != STOPPED:
             _validate(training, meter)
-            reason = reason or _reason_to_end(training, 0.0)
+            reason = reason or _decide(training, 0.0).reason
         if checkpoints or reason:
             _checkpoint(training, meter, due=checkpoints)
         if reason:
@@ -187,23 +192,26 @@ def _is_due(update: int, every: int) -> bool:
     return bool(every) and update % every == 0
 
 
-def _reason_to_end(training: Training, since: float) -> str:
-    """Why the run should end now, `since` seconds after its time was last taken; or nothing.
+def _decide(training: Training, since: float) -> Decision:
+    """Return what the main process decides, the same in all processes.
 
-    The first of several processes decides for all.
+    Args:
+        training: The run.
+        since: Seconds since the time of its progress was last taken.
     """
-    reason = _own_reason(training, training.lead, since) if training.lead else ""
-    return training.world.agreed(reason)
+    decision = (
+        _own_decision(training, training.lead, since) if training.lead else Decision("", False)
+    )
+    word = training.world.agreed(f"{int(decision.measures)}{decision.reason}")
+    return Decision(word[1:], word[0] == "1")
 
 
-def _own_reason(training: Training, lead: Lead, since: float) -> str:
+def _own_decision(training: Training, lead: Lead, since: float) -> Decision:
     config, progress, around = training.config, training.progress, training.around
     if lead.should_stop():
-        return STOPPED
+        return Decision(STOPPED, False)
     spent = budget_spent(config, progress, around, since)
-    if spent or not needs_measure(config, progress, around, since):
-        return spent
-    return MEASURE
+    return Decision(spent, not spent and needs_measure(config, progress, around, since))
 
 
 def _done(training: Training, meter: Meter) -> float:

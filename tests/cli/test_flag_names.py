@@ -26,6 +26,7 @@ from tests.cli.tools import TINY, Refused, output_of, write_corpus
         (["--source", "a"], "--source names 1 files but data.target 0; "),
         (["--valid-pairs", "x.jsonl"], "--valid-pairs: x.jsonl is JSON Lines: say which two"),
         (["--pairs", "x.tsv", "--fields", "a"], "--fields names two fields"),
+        (["--pairs", "x.tsv", "--fields", "a,a"], "--fields names 'a' twice"),
         (["--text", "a", "--pairs", "b"], "--pairs is for translation"),
         (["--pairs", "b", "--model", "x"], "--model: there is no 'x'"),
         (["--pairs", "b", "--max-minutes", "-1"], "--max-minutes: expected more than 0"),

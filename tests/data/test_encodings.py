@@ -3,11 +3,13 @@
 import gzip
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from crosshead.data.lines import read_lines
+from crosshead.errors import DataError
 from tests.data.written import refusal, write
 
 TEXT = "Größe und Maß\tä\nÜber den Wölfen\tö\n" * 9
@@ -45,3 +47,11 @@ def test_utf8_with_zero_bytes_stays_what_it_is(text: str, tmp_path: Path) -> Non
     path = write(tmp_path / "x", gzip.compress(text.encode()))
     path = path.rename(path.with_suffix(".gz"))
     assert read_lines(path) == text.splitlines()
+
+
+def test_a_spreadsheet_is_known_and_its_export_named(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.xlsx"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    with pytest.raises(DataError, match=r"pairs\.xlsx: a spreadsheet.*CSV UTF-8"):
+        read_lines(path)

@@ -14,6 +14,10 @@ from tests.training.runs import recipe_for
 class Pressing(Silent):
     """Presses Ctrl-C in the fourth update."""
 
+    def due(self) -> bool:
+        """Show every update."""
+        return True
+
     def advance(self, fraction: float, line: str) -> None:
         if "update 4 " in line:
             os.kill(os.getpid(), signal.SIGINT)

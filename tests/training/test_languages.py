@@ -2,6 +2,7 @@
 
 import pytest
 
+from crosshead.errors import ConfigError
 from crosshead.training.languages import with_languages
 from crosshead.training.recipe import Recipe, compose
 
@@ -47,3 +48,20 @@ def test_what_is_stated_stays() -> None:
     both = found(data, "source_language=fr", "target_language=cs")
     assert both == (("fr", "cs"), 0)
     assert found(data, "source_language=fr") == (("fr", "de"), 1)
+
+
+@pytest.mark.parametrize("code", ["english", "e", "", "en de", "de_", "EN"])
+def test_what_is_no_code_is_refused(code: str) -> None:
+    with pytest.raises(ConfigError, match=r"source_language: expected a language code"):
+        compose(flags={"data": {"source": "a", "target": "b", "source_language": code}})
+
+
+def test_a_line_says_which_language_was_given() -> None:
+    data = {"source": "a.txt", "target": "a.de", "source_language": "nhn"}
+    _, (line,) = with_languages(compose(flags={"data": data}))
+    assert "nhn (as given) to de," in line
+
+
+def test_the_fields_of_both_sides_differ() -> None:
+    with pytest.raises(ConfigError, match="'de' twice"):
+        compose(flags={"data": {"pairs": "a.csv", "fields": ["de", "de"]}})

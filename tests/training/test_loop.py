@@ -375,6 +375,35 @@ def test_half_of_the_minutes_show_how_long_a_validation_takes(
     assert training.progress.seconds + 2 * 20 <= 240
 
 
+@pytest.mark.parametrize("before", [130, 1000])
+def test_a_budget_that_reading_has_used_up_still_trains_and_validates(
+    before: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the minutes, or all of them, are gone before the first update."""
+    validate = timed(monkeypatch, 10, 20)
+    training = begin(tmp_path, settings(max_minutes=4.0, valid_every=100), validate=validate)
+    training.around = Around(before=before, validations_after=1)
+    reason = fit(training)
+    training.lead.log.close()
+    assert reason.startswith("max_minutes 4 is reached")
+    valid = [line["update"] for line in logged(tmp_path) if line["kind"] == "valid"]
+    assert valid[0] == 1 and valid[-1] == training.progress.update
+    assert (training.progress.update == 1) == (before > 240)
+    assert load_best(tmp_path / "checkpoints")
+
+
+def test_a_resumed_run_without_a_measure_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = settings(max_minutes=4.0, valid_every=100)
+    stopped_run(tmp_path, config, 2, validate=timed(monkeypatch, 10, 20))
+    training = begin(tmp_path, config, resume=True, validate=timed(monkeypatch, 10, 20))
+    training.around = Around(before=125, validations_after=1)
+    fit(training)
+    training.lead.log.close()
+    assert training.progress.update > 3
+
+
 def test_weights_that_are_given_are_validated_before_the_first_update(tmp_path: Path) -> None:
     training = begin(tmp_path, settings(max_updates=4), validate=scripted(9, 1, 2))
     training.progress.validated = -1

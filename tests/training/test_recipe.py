@@ -131,7 +131,7 @@ def test_a_key_of_several_sections_is_ambiguous() -> None:
         (f"train.batch_tokens={10**30}", "train.batch_tokens", "2,147,483,647 or less"),
         (f"train.max_updates={10**30}", "train.max_updates", "2,147,483,647 or less"),
         (f"data.valid_size={10**30}", "data.valid_size", "2,147,483,647 or less"),
-        (f"model.d_model={10**30}", "model.d_model", "2^63 - 1"),
+        (f"model.d_model={10**30}", "model.d_model", "65,536 or less"),
         (f"train.seed={'9' * 5000}", "train.seed", "found '999"),
         ("train.batch_tokens=100", "data.max_length", "train.batch_tokens 100"),
         ("train.keep_last=2", "keep_last", "average 5"),

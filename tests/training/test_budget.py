@@ -1,0 +1,56 @@
+"""Budgets of updates, epochs and minutes, and patience."""
+
+import pytest
+
+from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
+from crosshead.training.checkpoint import Progress
+from crosshead.training.recipe import TrainConfig
+
+
+def config(**values: object) -> TrainConfig:
+    return TrainConfig.model_validate({"learning_rate": 0.1, "max_updates": 1000} | values)
+
+
+@pytest.mark.parametrize(
+    ("values", "progress", "since", "word"),
+    [
+        ({"max_updates": 5}, Progress(update=4), 0, ""),
+        ({"max_updates": 5}, Progress(update=5), 0, "max_updates"),
+        ({"max_epochs": 2}, Progress(update=9, epoch=1), 0, ""),
+        ({"max_epochs": 2}, Progress(update=9, epoch=2), 0, "max_epochs"),
+        ({"max_minutes": 1.0}, Progress(update=9, seconds=30), 9, ""),
+        ({"max_minutes": 1.0}, Progress(update=9, seconds=30), 20, "max_minutes"),
+        ({"max_minutes": 1.0}, Progress(update=0), 1000, ""),
+        ({"patience": 3}, Progress(update=9, since_best=2), 0, ""),
+        ({"patience": 3}, Progress(update=9, since_best=3), 0, "3 validations"),
+        ({"patience": 0}, Progress(update=9, since_best=99), 0, ""),
+    ],
+)
+def test_the_first_limit_that_is_reached_is_named(
+    values: dict[str, object], progress: Progress, since: float, word: str
+) -> None:
+    found = budget_spent(config(**values), progress, Around(before=10), since)
+    assert found.startswith(word) and bool(found) == bool(word)
+
+
+def test_minutes_leave_time_for_as_long_as_the_end_takes() -> None:
+    progress = Progress(update=9, seconds=30, validation_seconds=5)
+    minute = config(max_minutes=1.0)
+    assert not budget_spent(minute, progress, Around(validations_after=4), 9)
+    assert "20 seconds" in budget_spent(minute, progress, Around(validations_after=4), 10)
+
+
+def test_a_validation_is_measured_once_and_at_half_of_the_minutes() -> None:
+    minute, around = config(max_minutes=1.0), Around(before=10, validations_after=2)
+    assert not needs_measure(minute, Progress(update=1), around, 19)
+    assert needs_measure(minute, Progress(update=1), around, 20)
+    assert not needs_measure(minute, Progress(update=1, validation_seconds=1), around, 20)
+    assert not needs_measure(config(), Progress(update=1), around, 1e9)
+
+
+def test_the_share_is_of_the_budget_that_ends_the_run_first() -> None:
+    around = Around(before=10, validations_after=2)
+    progress = Progress(update=250, seconds=10, validation_seconds=5)
+    assert share_done(config(), progress, around, 0) == 0.25
+    assert share_done(config(max_minutes=1.0), progress, around, 10) == 0.5
+    assert share_done(config(max_minutes=0.1), progress, around, 10) == 1
