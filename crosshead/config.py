@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo
 
 from crosshead.errors import ConfigError, why_unreadable
 
@@ -63,14 +63,26 @@ def validate(
 ) -> C:
     """Build a configuration from plain values.
 
-    `where` (a file) begins the message of the `ConfigError` raised for the first value that does
-    not fit; `typed` says what was typed for some keys (`--beam` for `beam`), to name it so.
+    Args:
+        config_class: The class of the configuration.
+        values: Values by key.
+        where: The file that the values stand in; it begins messages.
+        typed: The flags that were typed for some keys, such as `--beam` for `beam`; messages name
+            these keys so. Validators get it as their context: see `called`.
+
+    Raises:
+        ConfigError: The first value that does not fit.
     """
     try:
-        return config_class.model_validate(values)
+        return config_class.model_validate(values, context=typed)
     except ValidationError as error:
         prefix = f"{where}: " if where else ""
         raise ConfigError(prefix + _explain(config_class, error, typed or {})) from None
+
+
+def called(key: str, info: ValidationInfo) -> str:
+    """Return the name of a key in the message of a validator: the flag that was typed, or `key`."""
+    return str((info.context or {}).get(key, key))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -154,7 +166,7 @@ def _explain(config_class: type[Config], error: ValidationError, typed: Mapping[
     if first["type"] == "extra_forbidden":
         return f"unknown key {key!r}; {nearest(location[-1], fields)}"
     name, complaint = typed.get(key, key), _complaint(first)
-    says_where = not name or complaint.startswith(f"{name}.")
+    says_where = not name or complaint.startswith((f"{name}.", *typed.values()))
     return complaint if says_where else f"{name}: {complaint}"
 
 

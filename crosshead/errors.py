@@ -1,5 +1,6 @@
 """The errors a user can cause: each is one line that says what, where and what to do."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -12,7 +13,19 @@ class UserError(Exception):
 
 
 class ConfigError(UserError):
-    """A configuration that cannot be: an unknown key, a wrong type, an impossible combination."""
+    """A configuration that cannot be: an unknown key, a wrong type, an impossible combination.
+
+    Attributes:
+        key: The key that the message begins with, such as `train.threads`, or "".
+    """
+
+    def __init__(self, message: str, key: str = "") -> None:
+        super().__init__(f"{key} {message}" if key else message)
+        self._message, self.key = message, key
+
+    def named(self, typed: Mapping[str, str]) -> "ConfigError":
+        """Return the error with its key named as in `typed`, which has a flag for some keys."""
+        return ConfigError(self._message, typed[self.key]) if self.key in typed else self
 
 
 class DataError(UserError):

@@ -10,8 +10,7 @@ import typer
 
 from crosshead.cli.app import app
 from crosshead.cli.options import Files
-from crosshead.cli.spoken import spoken_as_flags
-from crosshead.errors import UserError
+from crosshead.errors import ConfigError, UserError
 from crosshead.terminal import note, put, stop_on_signals
 
 
@@ -229,7 +228,7 @@ def train(
     from crosshead import reports
     from crosshead.training.log import choose_display
     from crosshead.training.run import train as run_recipe
-    from crosshead.training.settings import new_recipe, resumed_recipe, without_unset
+    from crosshead.training.settings import new_recipe, resumed_recipe, typed_flags, without_unset
 
     flags: dict[str, dict[str, object]] = {
         "data": {
@@ -256,20 +255,19 @@ def train(
             "precision": precision,
         },
     }
-    with spoken_as_flags(flags, recipe, assignments or []):
-        given = without_unset(flags)
-        if resume:
-            if force:
-                raise UserError(f"--resume goes on with the run in {out}: leave out --force")
-            settings = resumed_recipe(out, recipe, given, assignments or [])
-            if preset or start:
-                note(f"the run in {out} has begun: --preset and --from are not read again")
-        else:
-            settings = new_recipe(preset, recipe, given, assignments or [], start)
-            if preset and start:
-                note(
-                    f"--preset {preset} says how to train; model and tokenizer are those of {start}"
-                )
+    given = without_unset(flags)
+    typed = typed_flags(given, assignments or [])
+    if resume:
+        if force:
+            raise UserError(f"--resume goes on with the run in {out}: leave out --force")
+        settings = resumed_recipe(out, recipe, given, assignments or [], typed)
+        if preset or start:
+            note(f"the run in {out} has begun: --preset and --from are not read again")
+    else:
+        settings = new_recipe(preset, recipe, given, assignments or [], start, typed)
+        if preset and start:
+            note(f"--preset {preset} says how to train; model and tokenizer are those of {start}")
+    try:
         with stop_on_signals() as request:
             summary = run_recipe(
                 settings,
@@ -281,6 +279,9 @@ def train(
                 display=choose_display(lambda: request.ask(signal.SIGPIPE)),
                 should_stop=request,
             )
+    except ConfigError as error:
+        # The run knows keys, and no flags.
+        raise error.named(typed) from None
     if summary.rank == 0:  # of several processes the first one speaks
         (note if summary.interrupted else put)(reports.end_of_run(summary))
     raise typer.Exit(request.exit_code if summary.interrupted else 0)

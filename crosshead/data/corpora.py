@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
-from crosshead.config import MOST, Config
+from crosshead.config import MOST, Config, called
 from crosshead.data.delimited import Layout, layout_of
 from crosshead.data.languages import looks_like_code
 from crosshead.data.lines import check_regular, iter_lines
@@ -132,17 +132,24 @@ class DataConfig(Config):
         )
 
     @model_validator(mode="after")
-    def _sides_match(self) -> Self:
-        _require_as_many("source", self.source, "target", self.target)
-        _require_as_many("valid_source", self.valid_source, "valid_target", self.valid_target)
+    def _sides_match(self, info: ValidationInfo) -> Self:
+        for source, target in (("source", "target"), ("valid_source", "valid_target")):
+            counts = len(getattr(self, source)), len(getattr(self, target))
+            if counts[0] != counts[1]:
+                raise ValueError(
+                    f"{called(f'data.{source}', info)} names {counts[0]} files but "
+                    f"{called(f'data.{target}', info)} {counts[1]}; each source file needs its "
+                    f"target file (--{target.replace('_', '-')})"
+                )
         if len(self.fields) not in (0, 2):
             raise ValueError(
-                f"data.fields names two fields, of source and target; found {self.fields}"
+                f"{called('data.fields', info)} names two fields, of source and target; found "
+                f"{self.fields}"
             )
         if self.fields and self.fields[0] == self.fields[1]:
             raise ValueError(
-                f"data.fields names {self.fields[0]!r} twice; expected the field of the source and "
-                "that of the target"
+                f"{called('data.fields', info)} names {self.fields[0]!r} twice; expected the field "
+                "of the source and that of the target"
             )
         corpora = len(self.source) + len(self.pairs)
         if self.weights and len(self.weights) != corpora:
@@ -150,12 +157,14 @@ class DataConfig(Config):
                 f"data.weights has {len(self.weights)} numbers for {corpora} corpora; give one "
                 "for each file of source, then one for each of pairs"
             )
-        for name in [*self.pairs, *self.valid_pairs]:
-            if is_jsonl(Path(name)) and not self.fields:
-                raise ValueError(
-                    f"data.pairs: {name} is JSON Lines: say which two fields are source and target "
-                    "(data.fields), such as en,de"
-                )
+        for key in ("pairs", "valid_pairs"):
+            for name in getattr(self, key):
+                if is_jsonl(Path(name)) and not self.fields:
+                    raise ValueError(
+                        f"{called(f'data.{key}', info)}: {name} is JSON Lines: say which two "
+                        "fields are source and target (--fields, or fields in [data]), such as "
+                        "en,de"
+                    )
         return self
 
 
@@ -259,8 +268,8 @@ def training_parts(config: DataConfig) -> list[Part]:
     """
     if not config.source and not config.pairs:
         raise DataError(
-            "no training data: give two line-aligned files (data.source and data.target) "
-            "or files with both sides (data.pairs)"
+            "no training data: give two line-aligned files (--source and --target) or files with "
+            "both sides (--pairs), or these keys in [data]"
         )
     return _parts(config.source, config.target, config.pairs, config.fields)
 
@@ -350,11 +359,3 @@ def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
         before += len(chunk[0])
     if not before:
         raise DataError(f"{source} and {target} are empty; expected a sentence on every line")
-
-
-def _require_as_many(source: str, sources: list[str], target: str, targets: list[str]) -> None:
-    if len(sources) != len(targets):
-        raise ValueError(
-            f"data.{source} names {len(sources)} files but data.{target} {len(targets)}; "
-            "each source file needs its target file"
-        )

@@ -1,20 +1,22 @@
 """Files of cells, TSV and CSV: their delimiter, their quoting, and their records.
 
 A spreadsheet writes a cell that holds a delimiter, a quote or a line break between quotes, and a
-quote inside of it twice (RFC 4180, section 2). `.csv` is always read so. `.tsv`, and any other
-name, is read so where the whole file agrees with it, since text may begin with a quote by itself.
+quote inside of it twice (RFC 4180, section 2). Python's `csv` reads such records. `.csv` is always
+read so. `.tsv`, and any other name, is read so where the whole file agrees with it, since text may
+begin with a quote by itself.
 """
 
+import csv
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from crosshead.data.languages import language_code
+from crosshead.data.lines import LONGEST_LINE
 from crosshead.errors import DataError
 
 Lines = Callable[[], Iterator[str]]
@@ -26,11 +28,14 @@ Record = tuple[int, list[str]]
 SAMPLE = 100
 """So many records tell which character stands between cells, and whether a header is above them."""
 
-_CSV_DELIMITERS = (",", ";", "\t")
-_MOST_LINES = 1000
-"""A quote that is not closed after so many lines is not the beginning of a cell."""
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+"""Characters between the cells of a CSV, the likeliest first, and their names."""
 
 _LOOKS_QUOTED = re.compile(r'(?:^|\t)"(?:[^"\t]|"")*""(?:[^"\t]|"")*"(?=\t|$)')
+
+# The bound of `csv` on a cell holds for the whole process. The longest line is the longest cell
+# that stands on one; a bound that a program has raised stays.
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
 
 
 def is_csv(path: Path) -> bool:
@@ -44,7 +49,9 @@ class Layout:
 
     delimiter: str = "\t"
     quoted: bool = False
-    """Whether cells may stand between quotes."""
+    """Whether some cells stand between quotes."""
+    above: int = 0
+    """Lines above the first record: Excel's `sep=;` is one."""
     broken: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """The records, counted from 0 and rising, that take more than one line."""
     extra: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -55,7 +62,7 @@ class Layout:
     def line(self, record: int) -> int:
         """Return the line on which record `record` (from 0) begins, counted from 1."""
         before = int(np.searchsorted(self.broken, record))
-        return record + 1 + (int(self.extra[before - 1]) if before else 0)
+        return self.above + record + 1 + (int(self.extra[before - 1]) if before else 0)
 
     def records(self, path: Path, lines: Iterator[str]) -> Iterator[Record]:
         """Yield the cells of each record; a line break in a cell becomes a space.
@@ -63,17 +70,18 @@ class Layout:
         Raises:
             DataError: A quote is misplaced or not closed; the message names file and line.
         """
+        lines = islice(lines, self.above, None)
         if not self.quoted:
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(lines, self.above + 1):
                 yield number, line.split(self.delimiter)
             return
-        for number, cells, _ in _quoted_records(path, lines, self.delimiter):
-            yield number, [cell.text for cell in cells]
+        for number, cells, more in _quoted_records(path, lines, self.delimiter, self.above):
+            yield number, [cell.replace("\n", " ") for cell in cells] if more else cells
 
     @property
     def between(self) -> str:
         """What stands between two cells, in words."""
-        return {"\t": "tabs", ",": "commas", ";": "semicolons"}[self.delimiter]
+        return _DELIMITERS[self.delimiter]
 
 
 def layout_of(path: Path, lines: Lines) -> Layout:
@@ -86,25 +94,25 @@ def layout_of(path: Path, lines: Lines) -> Layout:
     Raises:
         DataError: The file cannot be read, or is CSV with misplaced quotes.
     """
-    delimiter = _csv_delimiter(lines) if is_csv(path) else "\t"
+    delimiter, above = _csv_delimiter(lines) if is_csv(path) else ("\t", 0)
+    layout = Layout(delimiter, above=above)
+    if is_csv(path):
+        note = f"{path}: read as CSV with {layout.between} between the cells"
+    else:
+        note = (
+            f"{path}: cells are quoted as a spreadsheet writes them; the quotes around a cell are "
+            'left out, and "" inside is read as one quote'
+        )
     begins = f'{delimiter}"'
     if not any(line.startswith('"') or begins in line for line in lines()):
-        return Layout(delimiter, is_csv(path), notes=_csv_notes(path, delimiter))
+        return replace(layout, notes=(note,) if is_csv(path) else ())
     if is_csv(path):
-        return _survey(path, lines(), delimiter).layout(
-            path, delimiter, _csv_notes(path, delimiter)
-        )
+        records = _quoted_records(path, islice(lines(), above, None), delimiter, above)
+        return _surveyed(path, layout, records, note)
     try:
-        survey = _survey(path, lines(), delimiter)
+        return _surveyed(path, layout, _spreadsheet_records(path, lines()), note)
     except DataError:
         return Layout(notes=_unquoted_notes(path, lines))
-    if not survey.is_spreadsheets or (survey.broken and _is_rectangular(lines)):
-        return Layout(notes=_unquoted_notes(path, lines))
-    note = (
-        f"{path}: cells are quoted as a spreadsheet writes them; the quotes around a cell are left "
-        'out, and "" inside is read as one quote'
-    )
-    return survey.layout(path, delimiter, (note,))
 
 
 def looks_like_header(first: Sequence[str], following: Sequence[Sequence[str]]) -> bool:
@@ -131,152 +139,115 @@ _USUAL_NAMES = frozenset(
 )
 """Names of columns, beside language codes, that are known without a look at the lines below."""
 
-
-@dataclass(frozen=True)
-class _Cell:
-    text: str
-    quoted: bool
-    needed: bool = False
-    """Whether it holds what a spreadsheet puts between quotes: a delimiter, quote or line break."""
-    broken: bool = False
-    """Whether it holds a line break."""
-
-
-@dataclass
-class _Survey:
-    """What the records of a file show of its quoting."""
-
-    broken: list[int] = field(default_factory=list)
-    extra: list[int] = field(default_factory=list)
-    """As those of `Layout`, but for the sum."""
-    broken_cells: int = 0
-    first_broken: int = 0
-    """The line of the first record with a line break in a cell."""
-    quoted: int = 0
-    plain: int = 0
-    needed: int = 0
-    with_comma: Counter[bool] = field(default_factory=Counter)
-    """Cells that hold a comma, by whether they are quoted."""
-    widths: set[int] = field(default_factory=set)
-    """How many cells records have."""
-    stray: int = 0
-    """Cells without quotes around them that hold a quote: no spreadsheet writes them."""
-
-    @property
-    def is_spreadsheets(self) -> bool:
-        """Whether a spreadsheet, or a library for tables, has put the quotes there.
-
-        It quotes all cells that need it: those with a quote, a delimiter or a line break, for
-        Excel those with a comma too. Or it quotes every cell.
-        """
-        if self.stray or not self.quoted or len(self.widths) > 1:
-            return False
-        as_excel = self.with_comma[True] == self.quoted and not self.with_comma[False]
-        return self.needed > 0 or self.plain == 0 or as_excel
-
-    def layout(self, path: Path, delimiter: str, notes: tuple[str, ...]) -> Layout:
-        """The layout with these quotes."""
-        if self.broken:
-            notes = (
-                *notes,
-                f"{path}:{self.first_broken}: a cell holds a line break, which is read as a space "
-                f"(such cells in the file: {self.broken_cells:,})",
-            )
-        broken, extra = np.array(self.broken, np.int64), np.cumsum(self.extra, dtype=np.int64)
-        return Layout(delimiter, True, broken, extra, notes)
-
-
-def _survey(path: Path, lines: Iterator[str], delimiter: str) -> _Survey:
-    """Raises `DataError` for a misplaced quote."""
-    found = _Survey()
-    for record, (number, cells, extra) in enumerate(_quoted_records(path, lines, delimiter)):
-        if extra:
-            found.first_broken = found.first_broken or number
-            found.broken.append(record)
-            found.extra.append(extra)
-        found.widths.add(len(cells))
-        for cell in cells:
-            if not cell.text:
-                continue
-            found.quoted += cell.quoted
-            found.plain += not cell.quoted
-            found.needed += cell.needed
-            found.broken_cells += cell.broken
-            found.with_comma[cell.quoted] += "," in cell.text
-            found.stray += not cell.quoted and '"' in cell.text
-    return found
-
-
-def _is_rectangular(lines: Lines) -> bool:
-    """Whether every line has as many tabs as the first, so that no cell goes across two of them."""
-    return len({line.count("\t") for line in lines()}) == 1
+_Quoted = tuple[int, list[str], int]
+"""The line of a record, its cells, and how many lines more than one it takes."""
 
 
 def _quoted_records(
-    path: Path, lines: Iterator[str], delimiter: str
-) -> Iterator[tuple[int, list[_Cell], int]]:
-    """The line of each record, its cells, and how many lines more than one it takes.
+    path: Path, lines: Iterator[str], delimiter: str, above: int = 0
+) -> Iterator[_Quoted]:
+    """Yield the records of lines that `above` others precede.
 
-    Raises `DataError` for a misplaced quote.
+    Raises:
+        DataError: A quote is misplaced or not closed.
     """
-    number = 1
-    for line in lines:
-        extra = 0
-        while (cells := _cells(line, delimiter, f"{path}:{number}")) is None:
-            following = next(lines, None)
-            extra += 1
-            if following is None or extra > _MOST_LINES:
-                raise DataError(
-                    f"{path}:{number}: the quote that begins a cell here is not closed"
-                    f"{f' within {_MOST_LINES:,} lines' if following is not None else ''}; close "
-                    'it, or write a quote that belongs to the text as """"'
-                )
-            line = f"{line}\n{following}"
-        yield number, cells, extra
-        number += 1 + extra
-
-
-def _cells(text: str, delimiter: str, where: str) -> list[_Cell] | None:
-    """The cells of a record, or None where its last quote is not closed yet."""
-    if '"' not in text:
-        return [_Cell(cell, False) for cell in text.split(delimiter)]
-    cells = []
-    at = 0
-    while True:
-        if text.startswith('"', at):
-            end = _closing(text, at + 1)
-            if end < 0:
-                return None
-            inside = text[at + 1 : end]
-            needed = any(each in inside for each in ('"', "\n", delimiter))
-            shown = inside.replace('""', '"').replace("\n", " ")
-            cells.append(_Cell(shown, True, needed, "\n" in inside))
-            end += 1
-            if end < len(text) and text[end] != delimiter:
-                raise DataError(
-                    f"{where}: {text[end : end + 20]!r} follows the quote that ends a cell; write "
-                    'a quote inside of a quoted cell twice ("")'
-                )
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
+    read = 0
+    try:
+        for cells in reader:
+            yield above + read + 1, cells or [""], reader.line_num - read - 1
+            read = reader.line_num
+    except csv.Error as error:
+        # Its words are few: a character is expected after a quote, the text ends, a cell is too
+        # long, or a carriage return stands outside quotes.
+        found = str(error)
+        if "expected after" in found:
+            wrong = "text follows the quote that ends a cell"
+        elif "new-line" in found:
+            wrong = "a carriage return stands outside quotes"
+        elif "limit" in found:
+            most = csv.field_size_limit()
+            wrong = f"the quote that begins a cell here is not closed within {most:,} characters"
         else:
-            end = text.find(delimiter, at)
-            end = len(text) if end < 0 else end
-            cells.append(_Cell(text[at:end], False))
-        if end >= len(text):
-            return cells
-        at = end + 1
+            wrong = "the quote that begins a cell here is not closed"
+        raise DataError(
+            f"{path}:{above + read + 1}: {wrong}; put quotes around the whole cell, and write a "
+            'quote that belongs to its text twice ("")'
+        ) from None
 
 
-def _closing(text: str, at: int) -> int:
-    """The place of the quote that ends a cell, from `at` on, or -1."""
-    while (end := text.find('"', at)) >= 0:
-        if not text.startswith('"', end + 1):
-            return end
-        at = end + 2
-    return -1
+def _surveyed(path: Path, layout: Layout, records: Iterator[_Quoted], note: str) -> Layout:
+    """Return the layout with all quoted `records` of the file, which are counted."""
+    broken, extra, notes, cells_broken = [], [], [note], 0
+    for record, (_, cells, more) in enumerate(records):
+        if more:
+            broken.append(record)
+            extra.append(more)
+            cells_broken += sum("\n" in cell for cell in cells)
+    if broken:
+        notes.append(
+            f"{path}:{layout.above + broken[0] + 1}: a cell holds a line break, which is read as a "
+            f"space (such cells in the file: {cells_broken:,})"
+        )
+    sums = np.cumsum(extra, dtype=np.int64)
+    return replace(
+        layout, quoted=True, broken=np.array(broken, np.int64), extra=sums, notes=tuple(notes)
+    )
 
 
-def _csv_delimiter(lines: Lines) -> str:
-    """The character that gives the first records of a CSV as many cells as the first has."""
+def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
+    """Yield the records of a TSV that a spreadsheet, or a library for tables, has written.
+
+    It quotes all cells that need it: those with a quote, a tab or a line break, for Excel those
+    with a comma too. Or it quotes every cell. All records have as many cells.
+
+    Raises:
+        DataError: Another hand put the quotes there, at the latest after the last record.
+    """
+    other = DataError(f"{path}: quotes that belong to the text")
+    raw: list[str] = []
+    tabs, widths, broken = set(), set(), False
+    quoted = plain = needed = 0
+    as_excel = True
+
+    def kept() -> Iterator[str]:
+        for line in lines:
+            tabs.add(line.count("\t"))
+            raw.append(line)
+            yield line
+
+    for number, cells, more in _quoted_records(path, kept(), "\t"):
+        text = "\n".join(raw)
+        raw.clear()
+        inner = [cell.replace('"', '""') for cell in cells if '"' in cell]
+        if any(f'"{cell}"' not in text for cell in inner):
+            raise other  # a quote inside of a cell without quotes around it
+        filled = sum(map(bool, cells))
+        marks = text.count('"') - sum(cell.count('"') for cell in inner)
+        here = marks // 2 - min(text.split("\t").count('""'), len(cells) - filled)
+        quoted += here
+        plain += filled - here
+        needed += bool(inner or more or any("\t" in cell for cell in cells))
+        commas = [cell for cell in cells if "," in cell]
+        as_excel = as_excel and here == len(commas) and all(f'"{each}"' in text for each in commas)
+        widths.add(len(cells))
+        broken = broken or more > 0
+        yield number, cells, more
+    if not quoted or len(widths) > 1 or not (needed or not plain or as_excel):
+        raise other
+    if broken and len(tabs) == 1:  # every line is a record: no cell goes across two of them
+        raise other
+
+
+def _csv_delimiter(lines: Lines) -> tuple[str, int]:
+    """Return the character between the cells of a CSV, and how many lines above them name it.
+
+    Excel's first line `sep=;` names it. Otherwise it gives the first records as many cells as the
+    first has.
+    """
+    first = next(lines(), "")
+    if first[:4].lower() == "sep=" and first[4:] in _DELIMITERS:
+        return first[4:], 1
 
     def agreement(delimiter: str) -> float:
         counts = []
@@ -287,13 +258,7 @@ def _csv_delimiter(lines: Lines) -> str:
             counts.append(0)
         return counts.count(counts[0]) / len(counts) if counts and counts[0] > 1 else 0.0
 
-    return max(_CSV_DELIMITERS, key=agreement)
-
-
-def _csv_notes(path: Path, delimiter: str) -> tuple[str, ...]:
-    if not is_csv(path):
-        return ()
-    return (f"{path}: read as CSV with {Layout(delimiter).between} between the cells",)
+    return max(_DELIMITERS, key=agreement), 0
 
 
 def _unquoted_notes(path: Path, lines: Lines) -> tuple[str, ...]:

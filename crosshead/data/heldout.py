@@ -68,7 +68,8 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     if not rows or len(rows) + len(repeats) == len(text):
         raise DataError(
             f"the training pairs ({len(text)}) are too few, or too much alike, to hold some out "
-            "for validation; give validation files (data.valid_source and data.valid_target)"
+            "for validation; give validation files (--valid-source and --valid-target, or these "
+            "keys in [data])"
         )
     valid = [(pairs[row], text.origin(row)) for row in rows]
     return held_out(valid, rows, repeats)

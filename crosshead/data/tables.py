@@ -64,7 +64,8 @@ def table_pairs(
     columns = None
     if has_header(path, fields):
         first = next(records, None)
-        columns = _named_columns(path, first[1] if first else [], fields)
+        where = f"{path}:{layout.line(0)}"
+        columns = _named_columns(where, first[1] if first else [], fields)
     elif fields:
         columns = int(fields[0]) - 1, int(fields[1]) - 1
     for number, cells in records:
@@ -96,8 +97,9 @@ def header_warning(
         return []
     names = [cell.strip() for cell in chosen[0]]
     return [
-        f"warning: {path}:1: {' and '.join(map(repr, names))} look like names of columns, and are "
-        f"trained on as a pair; if they are names, give --fields {','.join(names)}"
+        f"warning: {path}:{layout.line(0)}: {' and '.join(map(repr, names))} look like names of "
+        "columns, and are trained on as a pair; if they are names, give --fields "
+        f"{','.join(names)}"
     ]
 
 
@@ -139,12 +141,12 @@ def _are_numbers(fields: Sequence[str]) -> bool:
     )
 
 
-def _named_columns(path: Path, header: Sequence[str], fields: Sequence[str]) -> tuple[int, int]:
+def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> tuple[int, int]:
     """The columns that `fields` names in the first line, from 0."""
     for field in fields:
         if field not in header:
             raise DataError(
-                f"{path}:1: no column {field!r} in the first line, which has {_names(header)}; "
+                f"{where}: no column {field!r} in the first line, which has {_names(header)}; "
                 "name two of these, or give numbers (1,2) where the first line names no columns"
             )
     return header.index(fields[0]), header.index(fields[1])

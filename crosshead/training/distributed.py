@@ -65,8 +65,8 @@ class World:
             return choose_device(name)
         if self.local_size > 1 and not own:
             raise ConfigError(
-                f"train.device is {name}, one GPU for {self.local_size} processes; with auto each "
-                "has its own"
+                f"is {name}, one GPU for {self.local_size} processes; with auto each has its own",
+                key="train.device",
             )
         if self.local_size > torch.cuda.device_count():
             raise ConfigError(

@@ -67,8 +67,9 @@ def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1
     """
     if config.threads > available_cores():
         raise ConfigError(
-            f"train.threads is {config.threads}, but this process may use "
-            f"{counted(available_cores(), 'core')}; --threads 0 takes all"
+            f"is {config.threads}, but this process may use "
+            f"{counted(available_cores(), 'core')}; --threads 0 takes all",
+            key="train.threads",
         )
     hold_kernels()
     threads = choose_threads(config.threads or max(1, available_cores() // processes))

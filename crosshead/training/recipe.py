@@ -9,9 +9,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
-from crosshead.config import LARGEST, MOST, Config, nearest, validate
+from crosshead.config import LARGEST, MOST, Config, called, nearest, validate
 from crosshead.data.corpora import PAIRED, DataConfig
 from crosshead.data.tokenizers import TokenizerConfig
 from crosshead.decoding.search import DecodeConfig
@@ -129,20 +129,20 @@ class Recipe(Config):
     decode: DecodeConfig
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check(self, info: ValidationInfo) -> Self:
         if self.model.task == "translation":
-            self._check_pairs()
+            self._check_pairs(info)
         else:
-            self._check_text()
+            self._check_text(info)
         return self
 
-    def _check_text(self) -> None:
+    def _check_text(self, info: ValidationInfo) -> None:
         """Check the settings for training on monolingual text."""
         for key in PAIRED:
             if getattr(self.data, key):
                 raise ValueError(
-                    f"data.{key} is for translation; a model of text by itself "
-                    f"({self.model.architecture}) is trained on data.text"
+                    f"{called(f'data.{key}', info)} is for translation; a model of text by itself "
+                    f"({self.model.architecture}) is trained on {called('data.text', info)}"
                 )
         if self.data.context > self.train.batch_tokens:
             raise ValueError(
@@ -171,13 +171,14 @@ class Recipe(Config):
         if self.tokenizer.sampling:
             raise ValueError("tokenizer.sampling is for translation; leave it out")
 
-    def _check_pairs(self) -> None:
+    def _check_pairs(self, info: ValidationInfo) -> None:
         """Check the settings for training on pairs."""
         for key in ("text", "valid_text"):
             if getattr(self.data, key):
                 raise ValueError(
-                    f"data.{key} is for models of text by itself; {self.model.architecture} is "
-                    "trained on pairs: give data.source and data.target, or data.pairs"
+                    f"{called(f'data.{key}', info)} is for models of text by itself; "
+                    f"{self.model.architecture} is trained on pairs: give --source and --target, "
+                    "or --pairs"
                 )
         if self.data.max_length + 1 > self.train.batch_tokens:
             raise ValueError(
@@ -208,6 +209,7 @@ def compose(
     *,
     where: str = "",
     below: Sections | None = None,
+    typed: Mapping[str, str] | None = None,
 ) -> Recipe:
     """Put a recipe together: preset < `recipe` (the tables of a file) < `flags` < `assignments`.
 
@@ -215,11 +217,13 @@ def compose(
     TOML, or else text. Without a preset `tiny` is completed. The sections `below` stand in the
     place of the preset's. A budget that is stated replaces the budgets of the preset, but for the
     `max_updates` where its `cosine` ends. `where` (the recipe's file) begins the messages about it.
-    Raises `ConfigError` for whatever cannot be.
+    `typed` has the flags that were typed, by key (`--seed` for `train.seed`): messages about other
+    mistakes than the file's name them so. Raises `ConfigError` for whatever cannot be.
     """
     sections = stated(recipe, flags, assignments, where=where)
     try:
-        return validate(Recipe, _completed(preset or "tiny", below or {}, sections))
+        completed = _completed(preset or "tiny", below or {}, sections, typed)
+        return validate(Recipe, completed, typed=typed)
     except ConfigError:
         # Says which file, where the mistake is in it.
         file_alone = stated(recipe, where=where)
@@ -247,12 +251,15 @@ def stated(
     return sections
 
 
-def _completed(preset: str, below: Sections, sections: Sections) -> Sections:
+def _completed(
+    preset: str, below: Sections, sections: Sections, typed: Mapping[str, str] | None = None
+) -> Sections:
     """Return the stated settings, completed by `below` and the preset of the architecture."""
     train = sections["train"]
     default = "language" if sections["data"].get("text") else "transformer"
     beneath = below.get("model", {}).get("architecture", default)
-    lowest = {**_preset(sections["model"].get("architecture", beneath), preset), **below}
+    architecture = sections["model"].get("architecture", beneath)
+    lowest = {**_preset(architecture, preset, typed or {}), **below}
     lowest = {name: dict(table) for name, table in lowest.items()}
     beginning = lowest["train"].get("schedule")
     schedule = train.get("schedule", beginning)
@@ -268,11 +275,12 @@ def _completed(preset: str, below: Sections, sections: Sections) -> Sections:
     return {name: {**lowest.get(name, {}), **table} for name, table in sections.items()}
 
 
-def _preset(architecture: Any, name: str) -> Sections:
+def _preset(architecture: Any, name: str, typed: Mapping[str, str]) -> Sections:
     """The sections of a preset for an architecture."""
     if not isinstance(architecture, str) or architecture not in PRESETS:
         known = nearest(str(architecture), list(PRESETS))
-        raise ConfigError(f"model.architecture: there is no {architecture!r}; {known}")
+        key = typed.get("model.architecture", "model.architecture")
+        raise ConfigError(f"{key}: there is no {architecture!r}; {known}")
     presets = PRESETS[architecture]
     if name not in presets:
         every = {each for sizes in PRESETS.values() for each in sizes}

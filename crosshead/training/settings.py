@@ -56,14 +56,34 @@ def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
     }
 
 
+def typed_flags(given: Sections, assignments: Sequence[str]) -> dict[str, str]:
+    """Return the flags that were typed, by key, without those that `--set` overrides.
+
+    Args:
+        given: The values of the flags that were typed, by section and key.
+        assignments: The values of `--set`.
+
+    Raises:
+        ConfigError: An assignment names no key.
+    """
+    overridden = stated(assignments=assignments)
+    return {
+        f"{section}.{key}": "--model" if section == "model" else f"--{key.replace('_', '-')}"
+        for section, values in given.items()
+        for key in values
+        if key not in overridden[section]
+    }
+
+
 def new_recipe(
     preset: str | None,
     recipe: StrPath | None,
     flags: Sections,
     assignments: Sequence[str],
     start: StrPath | None = None,
+    typed: Mapping[str, str] | None = None,
 ) -> Recipe:
-    """The recipe of a new run; `recipe` is a TOML file or a name.
+    """The recipe of a new run; `recipe` is a TOML file or a name, `typed` as of `compose`.
 
     The model and the tokenizer of the bundle `start`, which is to be fine-tuned, stand in the place
     of the preset's, and so does the context that it read text in. Raises `ConfigError`, and
@@ -71,7 +91,7 @@ def new_recipe(
     """
     recipe = None if recipe is None else os.fspath(recipe)
     if start is None:
-        return _composed(preset, recipe, flags, assignments)
+        return _composed(preset, recipe, flags, assignments, typed=typed)
     start = Path(start)
     config = load_config(start)
     source, _ = load_tokenizers(start, joint=config.joint_tokenizer)
@@ -79,24 +99,28 @@ def new_recipe(
     _check_architecture(
         below, recipe, flags, assignments, f"that of the bundle {start}",
         "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
-        "without --from",
+        "without --from", typed,
     )  # fmt: skip
-    return _composed(preset, recipe, flags, assignments, below)
+    return _composed(preset, recipe, flags, assignments, below, typed)
 
 
 def resumed_recipe(
-    out: StrPath, recipe: StrPath | None, flags: Sections, assignments: Sequence[str]
+    out: StrPath,
+    recipe: StrPath | None,
+    flags: Sections,
+    assignments: Sequence[str],
+    typed: Mapping[str, str] | None = None,
 ) -> Recipe:
     """The recipe that the run in `out` began with, below what is given now.
 
-    Whether that may change is for `check_resumed` to say. Raises `UserError` where there is no run,
-    and `ConfigError`.
+    Whether that may change is for `check_resumed` to say. `typed` is as of `compose`. Raises
+    `UserError` where there is no run, and `ConfigError`.
     """
     recipe = None if recipe is None else os.fspath(recipe)
     below = stored_recipe(out).model_dump()
     whose = f"but the run in {out} began with"
-    _check_architecture(below, recipe, flags, assignments, whose, BEGIN_ANOTHER)
-    return _composed(None, recipe, flags, assignments, below)
+    _check_architecture(below, recipe, flags, assignments, whose, BEGIN_ANOTHER, typed)
+    return _composed(None, recipe, flags, assignments, below, typed)
 
 
 def stored_recipe(out: StrPath) -> Recipe:
@@ -178,7 +202,7 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
                     f"begin a run with --from {shlex.quote(str(out))} and a new --out"
                 )
             raise ConfigError(
-                f"{key} is {right!r}, but the run in {out} began with {left!r}; {advice}"
+                f"is {right!r}, but the run in {out} began with {left!r}; {advice}", key=key
             )
     return now
 
@@ -274,9 +298,10 @@ def _composed(
     flags: Sections,
     assignments: Sequence[str],
     below: Sections | None = None,
+    typed: Mapping[str, str] | None = None,
 ) -> Recipe:
     tables = None if recipe is None else read_recipe(recipe)
-    return compose(preset, tables, flags, assignments, where=recipe or "", below=below)
+    return compose(preset, tables, flags, assignments, where=recipe or "", below=below, typed=typed)
 
 
 def _check_architecture(
@@ -286,6 +311,7 @@ def _check_architecture(
     assignments: Sequence[str],
     whose: str,
     advice: str,
+    typed: Mapping[str, str] | None,
 ) -> None:
     """Raise `ConfigError` where another architecture is stated than that of the model `below`.
 
@@ -296,7 +322,8 @@ def _check_architecture(
     kept = below["model"]["architecture"]
     found = model.get("architecture", kept)
     if found != kept:
-        raise ConfigError(f"model.architecture is {found!r}, {whose} {kept!r}; {advice}")
+        key = (typed or {}).get("model.architecture", "model.architecture")
+        raise ConfigError(f"{key} is {found!r}, {whose} {kept!r}; {advice}")
 
 
 def read_recipe(name: str) -> dict[str, Any]:

@@ -40,6 +40,7 @@ def test_the_quotes_of_a_spreadsheet_are_not_text(tmp_path: Path) -> None:
         '"Go!\tGeh!\nNo."\tNein.\n',  # never closed before a tab
         'He is 6\'2" tall\tEr ist groß\n""\tleer\n',
         '"Yes"\t"Ja"\nno, never\tnein, nie\n',  # a comma without quotes, and quotes without need
+        'Yes, yes\t"Ja"\n',
     ],
 )
 def test_quotes_that_belong_to_the_text_of_a_tsv_stay(content: str, tmp_path: Path) -> None:
@@ -92,11 +93,29 @@ def test_a_line_break_in_a_cell_is_a_space_and_lines_are_counted_on(tmp_path: Pa
     assert message.startswith(f"{short}:10: expected at least 2 columns between commas, found 1")
 
 
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_excels_first_line_names_the_delimiter(quote: str, tmp_path: Path) -> None:
+    rows = [f"{n},5 and {n};{quote}{n},7 und {n}{quote}\r\n" for n in range(3)]
+    path = write(tmp_path / "x.csv", "".join(["sep=;\r\n", "en;de\r\n", *rows]))
+    text = read_pairs(config(pairs=str(path), fields=["en", "de"]))
+    assert text.source == [f"{n},5 and {n}" for n in range(3)]
+    assert text.target == [f"{n},7 und {n}" for n in range(3)]
+    assert [text.origin(row).line for row in range(3)] == [3, 4, 5]
+    warning = notes_of(config(pairs=str(path)))[-1]
+    assert warning.startswith(f"warning: {path}:2: ")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('a,b\n"x" y,z\n', "x.csv:2: ' y,z' follows the quote that ends a cell"),
+        ('a,b\n"x" y,z\n', "x.csv:2: text follows the quote that ends a cell"),
         ('a,b\n"x,y\nz,w\n', "x.csv:2: the quote that begins a cell here is not closed"),
+        (
+            'a,b\nx,"' + ("y" * 4095 + "\n") * 5000,
+            "x.csv:2: the quote that begins a cell here is not closed within 16,777,216 characters",
+        ),
+        ('a,b\n"x",y\rz\n', "x.csv:2: a carriage return stands outside quotes"),
+        ('sep=;\n"a";b\nc\n', "x.csv:3: expected 2 columns between semicolons, found 1"),
         ("a,b,c\n", "x.csv:1: expected 2 columns between commas, found 3; say which two: --fields"),
         ("", "x.csv: empty"),
     ],

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.tools import Refused
+from tests.cli.tools import TINY, Refused, output_of, write_corpus
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,8 @@ from tests.cli.tools import Refused
     [
         (
             [],
-            "give two line-aligned files (--source and --target) or files with both sides (--pairs",
+            "no training data: give two line-aligned files (--source and --target) or files with "
+            "both sides (--pairs)",
         ),
         (
             ["--source", "a", "--source", "b", "--target", "c"],
@@ -22,19 +23,27 @@ from tests.cli.tools import Refused
             ["--pairs", "x.jsonl"],
             "--pairs: x.jsonl is JSON Lines: say which two fields are source and",
         ),
+        (["--source", "a"], "--source names 1 files but data.target 0; "),
+        (["--valid-pairs", "x.jsonl"], "--valid-pairs: x.jsonl is JSON Lines: say which two"),
         (["--pairs", "x.tsv", "--fields", "a"], "--fields names two fields"),
+        (["--pairs", "x.tsv", "--fields", "a,a"], "--fields names 'a' twice"),
         (["--text", "a", "--pairs", "b"], "--pairs is for translation"),
         (["--pairs", "b", "--model", "x"], "--model: there is no 'x'"),
         (["--pairs", "b", "--max-minutes", "-1"], "--max-minutes: expected more than 0"),
         (["--pairs", "b", "--set", "train.max_minutes=-1.0"], "train.max_minutes: expected more"),
         (["--pairs", "b", "--set", "max_minutes=-1.0"], "train.max_minutes: expected more"),
+        (
+            ["--pairs", "b", "--max-minutes", "3", "--set", "max_minutes=-1.0"],
+            "train.max_minutes: expected more",
+        ),
+        (["--text", "a", "--set", "data.pairs=b"], "data.pairs is for translation; a model of "),
     ],
 )
 def test_flags_are_called_flags(
     typed: list[str], words: str, tmp_path: Path, refused: Refused
 ) -> None:
     said = refused("train", "--out", tmp_path / "run", *typed)
-    assert said.startswith(f"crosshead: error: {words}") or words in said
+    assert said.startswith(f"crosshead: error: {words}")
     assert not (tmp_path / "run").exists()
 
 
@@ -48,10 +57,36 @@ def test_a_recipe_is_spoken_of_in_its_keys(tmp_path: Path, refused: Refused) -> 
     assert "data.source names 2 files but" in both  # the recipe by itself is at fault
 
 
-def test_names_of_files_stay(tmp_path: Path, refused: Refused) -> None:
-    folder = tmp_path / "data.source"
-    said = refused("train", "--out", tmp_path / "run", "--source", folder, "--target", folder)
-    assert f"{folder}: no such file" in said
+@pytest.mark.parametrize("name", ["data.source", "train.seed"])
+def test_names_of_files_stay(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.de").write_text("a\n")
+    said = refused("train", "--out", "run", "--source", name, "--target", "s.de", "--seed", 1)
+    assert said.startswith(f"crosshead: error: {name}: no such file")
+
+
+def test_a_resumed_run_names_flags_only_where_they_were_typed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    source, target = write_corpus(tmp_path)
+    out = tmp_path / "run"
+    resume = ["train", "--out", out, "--resume"]
+    files = ["--source", source, "--target", target]
+    output_of(["train", "--out", out, *files, *TINY, "--max-updates", 1, "--fields", "1,2"], capfd)
+    began = f"but the run in {out} began with"
+    for typed, words in (
+        (["--fields", "a,b"], f"--fields is ['a', 'b'], {began} ['1', '2']"),
+        (["--seed", 5, "--set", "train.seed=6"], f"train.seed is 6, {began} 1"),
+        (["--model", "recurrent"], f"--model is 'recurrent', {began} 'transformer'"),
+    ):
+        assert refused(*resume, *typed).startswith(f"crosshead: error: {words}")
+    recipe = out / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace('fields = ["1", "2"]', 'fields = ["a", "b"]'))
+    said = refused(*resume, "--max-updates", 2)
+    changed = "data.fields is ['a', 'b'], but the run was saved with ['1', '2']"
+    assert said.startswith(f"crosshead: error: {recipe}: {changed}")
 
 
 @pytest.mark.parametrize(
