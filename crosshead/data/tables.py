@@ -93,8 +93,10 @@ def header_warning(
     columns = [int(field) - 1 for field in fields] or [0, 1]
     rows = [cells for _, cells in islice(layout.records(path, lines), SAMPLE)]
     chosen = [[row[place] for place in columns] for row in rows if len(row) > max(columns)]
-    if not chosen or len(rows[0]) <= max(columns) or not looks_like_header(chosen[0], chosen[1:]):
+    if not chosen or not looks_like_header(chosen[0], chosen[1:]):
         return []
+    if len(rows[0]) <= max(columns) or (not fields and len(rows[0]) > 2):
+        return []  # reading it says what is wrong
     names = [cell.strip() for cell in chosen[0]]
     return [
         f"warning: {path}:{layout.line(0)}: {' and '.join(map(repr, names))} look like names of "
@@ -126,13 +128,25 @@ def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
 
 
 def _two_columns(where: str, cells: Sequence[str], layout: Layout) -> Pair:
-    """The two cells of a record that has no others."""
+    """Return the two cells of a record that has no others; an empty line is an empty pair."""
+    if _is_empty(cells):
+        return "", ""
     if len(cells) != 2:
-        advice = "; say which two: --fields 1,2 (or their names)" if len(cells) > 2 else ""
+        advice = (
+            f" ({_names(cells)}); say which are source and target, by number (--fields 1,2) or by "
+            "the names in the first line"
+            if len(cells) > 2
+            else ""
+        )
         raise DataError(
-            f"{where}: expected 2 columns between {layout.between}, found {len(cells)}{advice}"
+            f"{where}: expected 2 columns between {layout.between}, found {len(cells):,}{advice}"
         )
     return cells[0], cells[1]
+
+
+def _is_empty(cells: Sequence[str]) -> bool:
+    """Return whether a record is an empty line, such as editors leave at the end of a file."""
+    return len(cells) == 1 and not cells[0]
 
 
 def _are_numbers(fields: Sequence[str]) -> bool:
@@ -153,6 +167,8 @@ def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> 
 
 
 def _columns_of(columns: tuple[int, int], where: str, cells: Sequence[str], layout: Layout) -> Pair:
+    if _is_empty(cells):
+        return "", ""
     if len(cells) <= max(columns):
         raise DataError(
             f"{where}: expected at least {max(columns) + 1} columns between {layout.between}, "
@@ -162,4 +178,5 @@ def _columns_of(columns: tuple[int, int], where: str, cells: Sequence[str], layo
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names[:10]) or "none"
+    shown = [repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:10]]
+    return ", ".join(shown + ["…"] * (len(names) > 10)) or "none"

@@ -10,7 +10,7 @@ from tests.data.written import config, refusal, write
     ("name", "content", "fields", "message"),
     [
         ("x.tsv", "a\tb\nc\n", [], "x.tsv:2: expected 2 columns between tabs, found 1"),
-        ("x.tsv", "a\tb\tc\n", [], "x.tsv:1: expected 2 columns between tabs, found 3; say which"),
+        ("x.tsv", "a\tb\tc\n", [], "x.tsv:1: expected 2 columns between tabs, found 3 ("),
         ("x.tsv", "a\tb\nc\n", ["1", "2"], "x.tsv:2: expected at least 2 columns"),
         ("x.tsv", "en\tfr\nc\td\n", ["en", "de"], "x.tsv:1: no column 'de'"),
         ("x.tsv", "en\tfr\nc\td\n", ["1", "9" * 5000], "x.tsv:1: no column '1'"),
@@ -34,3 +34,29 @@ def test_damaged_pairs_are_named(
     path = write(tmp_path / name, content)
     refused = refusal(read_pairs, config(pairs=str(path), fields=fields))
     assert refused.startswith(f"{tmp_path}/{message}")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fields"),
+    [
+        ("x.tsv", "a\tb\n\nc\td\n\n", []),
+        ("x.tsv", "a\tb\n\nc\td\n\n", ["1", "2"]),
+        ("x.csv", "a;b\n\nc;d\n\n", []),
+        ("x.csv", '"a",b\n\nc,d\n\n', ["1", "2"]),
+    ],
+)
+def test_an_empty_line_is_an_empty_pair(
+    name: str, content: str, fields: list[str], tmp_path: Path
+) -> None:
+    """It is left out of training and counted, as other empty pairs are."""
+    write(tmp_path / name, content)
+    text = read_pairs(config(pairs=str(tmp_path / name), fields=fields))
+    assert list(zip(text.source, text.target, strict=True)) == [
+        ("a", "b"), ("", ""), ("c", "d"), ("", ""),
+    ]  # fmt: skip
+
+
+def test_columns_are_named_where_there_are_too_many(tmp_path: Path) -> None:
+    write(tmp_path / "x.csv", "ID,English,Deutsch\n1,One two,Eins zwei\n")
+    said = refusal(read_pairs, config(pairs=str(tmp_path / "x.csv")))
+    assert "found 3 ('ID', 'English', 'Deutsch')" in said and "--fields 1,2" in said
