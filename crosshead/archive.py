@@ -1,100 +1,91 @@
-"""The form of a packed bundle: an uncompressed zip archive whose bytes follow from its files.
+"""The form of a packed bundle: an uncompressed zip archive, written and read by `zipfile`."""
 
-Every field of its headers is fixed but the names, sizes and CRC-32 of the files. The reader writes
-the headers again and compares them to the byte, so that no other archive passes for one.
-"""
-
+import io
 import os
-import re
+import shutil
 import struct
-from collections.abc import Sequence
-from typing import BinaryIO, NamedTuple
+import zipfile
+from collections.abc import Callable
+from typing import BinaryIO
 
-LARGEST = (1 << 32) - (1 << 20)
-"""The bytes of all files of an archive: the form counts them in 32 bits."""
+BROKEN = (zipfile.BadZipFile, EOFError)
+"""What reading a member raises where its bytes are not those that were packed."""
 
-_MOST_FILES = 16
-_NAME = re.compile(r"[A-Za-z][A-Za-z.]{0,63}")
-
-# PKWARE's APPNOTE, sections 4.3.7, 4.3.12 and 4.3.16.
-_LOCAL, _CENTRAL, _END = (struct.Struct(f"<4s{rest}") for rest in ("5H3L2H", "6H3L5H2L", "4H2LH"))
-_VERSION, _STORED, _TIME, _DATE = 20, 0, 0, (1 << 5) | 1  # 1980-01-01, the first day of zip
-_UNIX, _MODE = 3 << 8, 0o100644 << 16
+_NO_ARCHIVE = (*BROKEN, NotImplementedError, ValueError, OverflowError, struct.error)
 
 
 class NotPackedError(ValueError):
     """A file that is no packed bundle; the message is a clause that says why."""
 
 
-class Entry(NamedTuple):
-    """A file of an archive."""
-
-    name: str
-    size: int
-    crc: int
+def new_archive(write: Callable[[bytes], None]) -> zipfile.ZipFile:
+    """Return an archive to be filled with `add`, and closed; `write` appends to its file."""
+    return zipfile.ZipFile(_Sink(write), "w", zipfile.ZIP_STORED)
 
 
-def header(entry: Entry) -> bytes:
-    """The bytes that stand before a file's own."""
-    fields = _VERSION, 0, _STORED, _TIME, _DATE, entry.crc, entry.size, entry.size
-    name = entry.name.encode()
-    return _LOCAL.pack(b"PK\x03\x04", *fields, len(name), 0) + name
+def add(archive: zipfile.ZipFile, name: str, file: io.BufferedIOBase, size: int) -> None:
+    """Copy the `size` bytes of a file into a new archive; equal files give equal bytes."""
+    member = zipfile.ZipInfo(name)  # of 1980-01-01, the first day of zip
+    member.create_system, member.external_attr = 3, 0o100644 << 16
+    member.file_size = size  # one of 4 GiB or more needs larger fields
+    with archive.open(member, "w") as out:
+        shutil.copyfileobj(file, out, 1 << 20)
 
 
-def end(entries: Sequence[Entry]) -> bytes:
-    """The bytes that stand behind the last file: the central directory and its end."""
-    parts, at = [], 0
-    for entry in entries:
-        name = entry.name.encode()
-        fields = _VERSION, 0, _STORED, _TIME, _DATE, entry.crc, entry.size, entry.size
-        place = len(name), 0, 0, 0, 0, _MODE, at
-        parts.append(_CENTRAL.pack(b"PK\x01\x02", _UNIX | _VERSION, *fields, *place) + name)
-        at += len(header(entry)) + entry.size
-    size = sum(map(len, parts))
-    count = len(entries)
-    return b"".join(parts) + _END.pack(b"PK\x05\x06", 0, 0, count, count, size, at, 0)
-
-
-def members(file: BinaryIO) -> dict[str, tuple[int, int]]:
-    """Find the files of an archive; nothing of their contents is read.
+def open_archive(file: BinaryIO) -> zipfile.ZipFile:
+    """Open an archive whose members may be read: uncompressed, and no larger than the archive.
 
     Args:
-        file: An open regular file.
-
-    Returns:
-        The first byte and the size of each file, by name.
+        file: An open regular file. Its members are not read.
 
     Raises:
-        NotPackedError: If the file is not an archive that `header` and `end` describe.
+        NotPackedError: The file is another archive, or none.
     """
-    total = os.fstat(file.fileno()).st_size
-    entries: list[Entry] = []
-    found: dict[str, tuple[int, int]] = {}
-    at = 0
-    while len(entries) <= _MOST_FILES:
-        file.seek(at)
-        raw = file.read(_LOCAL.size)
-        if raw[:4] != b"PK\x03\x04" or len(raw) < _LOCAL.size:
-            break
-        *_, crc, _, size, name_size, _ = _LOCAL.unpack(raw)
-        raw += file.read(min(name_size, 64))
-        entry = Entry(raw[_LOCAL.size :].decode("ascii", "replace"), size, crc)
-        start = at + len(raw)
-        if (
-            not _NAME.fullmatch(entry.name)
-            or entry.name in found
-            or raw != header(entry)
-            or start + size > total
-        ):
-            number = len(entries) + 1
-            raise NotPackedError(f"entry {number} of the archive, {entry.name[:40]!a}, is not")
-        entries.append(entry)
-        found[entry.name] = (start, size)
-        at = start + size
-    if not entries:
-        raise NotPackedError("it is no such archive")
-    expected = end(entries)
-    file.seek(at)
-    if len(entries) > _MOST_FILES or total - at != len(expected) or file.read() != expected:
-        raise NotPackedError("the end of the archive is not")
-    return found
+    try:
+        archive = zipfile.ZipFile(file)
+    except _NO_ARCHIVE:
+        raise NotPackedError("it is no zip archive") from None
+    members = archive.infolist()
+    if len({each.filename for each in members}) < len(members):
+        raise NotPackedError("a name stands twice in the archive")
+    for each in members:
+        if each.header_offset < 0:
+            raise NotPackedError(f"{each.filename[:40]!a} is not where the archive says")
+        is_stored = each.compress_type == zipfile.ZIP_STORED
+        if not is_stored or each.flag_bits & 1 or each.file_size != each.compress_size:
+            raise NotPackedError(f"{each.filename[:40]!a} in it is compressed or encrypted")
+    if sum(each.file_size for each in members) > os.fstat(file.fileno()).st_size:
+        raise NotPackedError("its members are larger than the archive")
+    return archive
+
+
+def open_member(archive: zipfile.ZipFile, name: str) -> tuple[io.BufferedIOBase, int]:
+    """Open a member of an archive, and return it with its size in bytes.
+
+    Raises:
+        FileNotFoundError: There is no such member.
+        NotPackedError: The member is not where the archive says.
+    """
+    if name not in archive.namelist():
+        raise FileNotFoundError(name)
+    member = archive.getinfo(name)
+    try:
+        return archive.open(member), member.file_size  # type: ignore[return-value]
+    except _NO_ARCHIVE:
+        raise NotPackedError(f"{name!a} is not where the archive says") from None
+
+
+class _Sink(io.RawIOBase):
+    """A file that can only be appended to."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._append = write
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        """Append to the file."""
+        self._append(data)
+        return len(data)

@@ -11,7 +11,7 @@ Nothing in it can run code when it is loaded: no pickle is read or written.
 
 import logging
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -46,7 +46,7 @@ from crosshead.places import (
 from crosshead.seal import Seal, file_sum, sealed, unsealed
 from crosshead.stored import (
     LARGEST_CONFIG,
-    map_stored,
+    open_stored,
     packed_names,
     parse_metadata,
     read_stored,
@@ -54,7 +54,7 @@ from crosshead.stored import (
 from crosshead.unfinished import BestSoFar, best_so_far
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from crosshead.weights import (
-    TENSORS_SHA256,
+    Described,
     TensorFile,
     build_model,
     build_without_memory,
@@ -64,7 +64,6 @@ from crosshead.weights import (
     fill,
     serialized,
     set_weights,
-    tensors_sha256,
     weights_of,
 )
 
@@ -161,12 +160,10 @@ def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
         UserError: If a file cannot be written.
     """
     make_directory(directory)
-    weights = weights_of(bundle.model)
-    marks = {WEIGHTS: tensors_sha256(weights)}
     contents = _tokenizer_files(bundle)
-    contents[WEIGHTS] = serialized(weights, marks[WEIGHTS])
+    contents[WEIGHTS] = serialized(weights_of(bundle.model))
     contents[CARD] = card.encode()
-    sums = {name: file_sum(data, marks.get(name)) for name, data in contents.items()}
+    sums = {name: file_sum(data) for name, data in contents.items()}
     contents[CONFIG] = sealed(bundle.config.model_dump(mode="json"), sums)
     atomic_write_all(directory, contents)
 
@@ -192,33 +189,30 @@ def load_bundle(path: StrPath, device: torch.device | str = "cpu") -> Bundle:
     if best is not None:
         return _unfinished_bundle(directory, best, device)
     config, seal, tokenizers = _opened(directory)
-    data = map_stored(directory / WEIGHTS)
-    # Beside the rest: the checksum takes as long as reading.
-    with ThreadPoolExecutor(1) as beside:
-        checked = beside.submit(seal.check, WEIGHTS, data)
-        try:
-            file = TensorFile(data, directory / WEIGHTS)
-            model = _matched(config, file, directory / WEIGHTS, directory / CONFIG)
-            fill(model, file)
-        finally:
-            checked.result()
+    path = directory / WEIGHTS
+    with open_stored(path) as (stored, size):
+        file = TensorFile(stored, size, path)
+        model = _matched(config, file.tensors, path, directory / CONFIG)
+        weights, sha256 = file.read()
+    seal.compare(WEIGHTS, sha256)
+    fill(model, weights)
     _say_if_unchecked(seal)
     return Bundle(config, model.to(device).eval(), *tokenizers)
 
 
 def outline_bundle(path: Path | str) -> Bundle:
-    """Read a bundle but for the numbers of its model, which has none: quick, however large it is.
+    """Read a bundle but for the numbers of its model, whose parameters have no memory.
 
-    What it takes of the weights is the header of their file: its checksum of the tensors has to be
-    the one that `config.json` expects. Raises what `load_bundle` raises.
+    All files but the card are compared with their checksums: the weights are read once for that,
+    in pieces. Raises what `load_bundle` raises.
     """
     directory = Path(path)
     config, seal, tokenizers = _opened(directory)
-    file = TensorFile(map_stored(directory / WEIGHTS), directory / WEIGHTS)
-    model = _matched(config, file, directory / WEIGHTS, directory / CONFIG)
-    stated = seal.files[WEIGHTS].tensors_sha256 if seal.files else None
-    if stated is not None and file.metadata.get(TENSORS_SHA256) != stated:
-        raise seal.differs(WEIGHTS)
+    weights = directory / WEIGHTS
+    seal.check(WEIGHTS)
+    with open_stored(weights) as (stored, size):
+        tensors = TensorFile(stored, size, weights).tensors
+    model = _matched(config, tensors, weights, directory / CONFIG)
     _say_if_unchecked(seal)
     return Bundle(config, model.eval(), *tokenizers)
 
@@ -266,7 +260,13 @@ def load_config(directory: Path) -> BundleConfig:
 
 def _configured(directory: Path) -> tuple[BundleConfig, Seal]:
     """The configuration of a bundle and the checksums of its files; raises `BundleError`."""
-    packed = check_place(directory)
+    for name in check_place(directory):
+        if name not in {CONFIG, WEIGHTS, CARD, *TOKENIZER_FILES}:
+            raise BundleError(
+                f"{directory}: a file; expected the directory of a bundle, or a file that "
+                f"`crosshead pack` wrote ({name[:60]!a} in it is no file of a bundle); if it is an "
+                "archive, unpack it and give the directory"
+            )
     mend = None
     if is_run(directory):
         mend = f"to write the bundle of this run again: {how_to_resume(directory)}"
@@ -288,12 +288,6 @@ def _configured(directory: Path) -> tuple[BundleConfig, Seal]:
             raise DamagedBundle(path, f"files: {name[:60]!a} is no file of a bundle")
     if seal.files and WEIGHTS not in seal.files:
         raise DamagedBundle(path, f"files: {WEIGHTS} is missing")
-    unknown = set(packed) - {CONFIG, WEIGHTS, CARD, *TOKENIZER_FILES}
-    if unknown:
-        raise BundleError(
-            f"{directory}: holds {sorted(unknown)[0]}, which is no file of a bundle; pack the "
-            "bundle again"
-        )
     try:
         return validate(BundleConfig, values), seal
     except ConfigError as error:
@@ -324,10 +318,8 @@ def _unfinished_bundle(directory: Path, best: BestSoFar, device: torch.device | 
         config = validate(BundleConfig, best.settings)
     except ConfigError as error:
         raise DamagedBundle(best.path, str(error)) from None
-    model = _matched(config, best.file, best.path, best.path)
-    fill(model, best.file)
-    if best.sha256 != tensors_sha256(weights_of(model)):
-        raise DamagedBundle(best.path, "its checksum differs")
+    model = _matched(config, described(best.weights.items()), best.path, best.path)
+    fill(model, best.weights)
     logger.info(
         "%s: the run is not finished; these are its best weights so far, those of update %s",
         directory, best.update,
@@ -336,24 +328,24 @@ def _unfinished_bundle(directory: Path, best: BestSoFar, device: torch.device | 
     return Bundle(config, model.to(device).eval(), *tokenizers)
 
 
-def _matched(config: BundleConfig, file: TensorFile, path: Path, of: Path) -> Model:
-    """The model of a configuration, which has no memory yet, where a file holds its weights.
+def _matched(config: BundleConfig, tensors: Mapping[str, Described], path: Path, of: Path) -> Model:
+    """Build the model of a configuration, without memory, where a file holds its weights.
 
     `path` is that of the file, `of` that of the configuration. Raises `DamagedBundle` where there
     is no such model, or the weights are of another.
     """
     shape = config.model, config.source_vocabulary, config.target_vocabulary
     layers = sum(getattr(config.model, key) for key in _LAYERS if hasattr(config.model, key))
-    if layers > len(file.tensors):  # to build them would take long
+    if layers > len(tensors):  # to build them would take long
         raise DamagedBundle(
-            path, f"holds {len(file.tensors)} tensors, too few for the {layers} layers of {of.name}"
+            path, f"holds {len(tensors)} tensors, too few for the {layers} layers of {of.name}"
         )
     try:
         model = build_without_memory(*shape)
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
         raise DamagedBundle(of, f"no such model can be: {reason}") from None
-    check_described(described(model.named_parameters()), file.tensors, path)
+    check_described(described(model.named_parameters()), tensors, path)
     return model
 
 

@@ -1,18 +1,15 @@
 """A bundle as one file, to share: `crosshead pack` writes it, and every command reads it."""
 
-import zlib
 from pathlib import Path
 
-from crosshead.archive import LARGEST, Entry, end, header
+from crosshead.archive import add, new_archive
 from crosshead.bundle import CARD, CONFIG, bundle_files, verify_bundle
 from crosshead.errors import BundleError, UserError
 from crosshead.files import atomic_file, real_path
-from crosshead.stored import map_stored, stored_size
+from crosshead.stored import open_stored
 
 SUFFIX = ".crosshead.zip"
 """Default suffix of a packed bundle's name."""
-
-_PIECE = 1 << 24
 
 
 def pack(directory: Path, out: Path | None = None) -> Path:
@@ -42,18 +39,8 @@ def pack(directory: Path, out: Path | None = None) -> Path:
     for name, differs in verify_bundle(directory):
         if differs and name not in (CARD, CONFIG):
             raise BundleError(f"{directory / name}: {differs}; nothing was packed")
-    if sum(stored_size(directory / name) for name in names) > LARGEST:
-        raise UserError(
-            f"{directory}: is larger than {LARGEST / 1e9:.1f} GB, the most that such a file holds; "
-            "copy the files of the bundle instead"
-        )
-    entries = []
-    with atomic_file(out) as write:
+    with atomic_file(out) as write, new_archive(write) as archive:
         for name in names:
-            data = map_stored(directory / name)
-            entries.append(Entry(name, len(data), zlib.crc32(data)))
-            write(header(entries[-1]))
-            for at in range(0, len(data), _PIECE):
-                write(bytes(data[at : at + _PIECE]))
-        write(end(entries))
+            with open_stored(directory / name) as (file, size):
+                add(archive, name, file, size)
     return out

@@ -43,9 +43,14 @@ def is_run(directory: Path) -> bool:
     return all((directory / name).exists() for name in (RECIPE, CHECKPOINTS))
 
 
-def how_to_resume(directory: Path) -> str:
-    """The command that goes on with the run in a directory, and writes its bundle."""
-    return f"crosshead train --resume --out {shlex.quote(str(directory))}"
+def how_to_resume(directory: Path, program: str = "crosshead") -> str:
+    """Return the command that goes on with the run in a directory, and writes its bundle.
+
+    Args:
+        directory: The run.
+        program: What to type for `crosshead`.
+    """
+    return f"{program} train --resume --out {shlex.quote(str(directory))}"
 
 
 def _what_else(directory: Path) -> str:

@@ -17,7 +17,7 @@ from crosshead.data.synthetic import Pair, date_pairs, write_date_files
 from crosshead.evaluation import exact_match
 from crosshead.inspection import attention_weights, draw_attention
 from crosshead.pipelines import Translator, load_as
-from crosshead.reports import how_to_resume, run_report
+from crosshead.reports import interruption_report, run_report
 from crosshead.terminal import guarded, note, program, put, stop_on_signals, table
 from crosshead.training.directory import holds_run
 from crosshead.training.log import choose_display
@@ -58,7 +58,7 @@ def run(directory: Path) -> None:
             should_stop=request,
         )
     if summary.interrupted:
-        note(how_to_resume(summary))
+        note(interruption_report(summary))
         raise typer.Exit(request.exit_code)
     put(run_report(summary))
     show(load_as(Translator, out), directory, pairs.test, pairs.unseen_patterns)

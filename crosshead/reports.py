@@ -33,7 +33,7 @@ from crosshead.evaluation import (
 )
 from crosshead.filler import Filler
 from crosshead.pipelines import LONGEST_STRETCH, Translator, load
-from crosshead.places import is_run
+from crosshead.places import how_to_resume, is_run
 from crosshead.stored import stored_size
 from crosshead.terminal import at_terminal, json_line, note, program, put, table
 from crosshead.training.directory import HELD_OUT, PICTURE
@@ -267,7 +267,7 @@ def _text_facts(bundle: Bundle) -> list[list[str]]:
 
 def end_of_run(summary: Summary) -> str:
     """Return the message about a run that has ended or was stopped."""
-    return how_to_resume(summary) if summary.interrupted else run_report(summary)
+    return interruption_report(summary) if summary.interrupted else run_report(summary)
 
 
 def run_report(summary: Summary) -> str:
@@ -333,13 +333,13 @@ def _shortened(text: str, most: int = 80) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def how_to_resume(summary: Summary) -> str:
-    """Return the message about an interrupted run, with the command that resumes it."""
+def interruption_report(summary: Summary) -> str:
+    """Return a line that says what is left of a run that was interrupted, and how to go on."""
     if summary.progress.update == 0:
         holds_one = summary.out.exists() and any(summary.out.iterdir())
         left = "the earlier run is back" if holds_one else "nothing is left"
         return f"stopped before the first update: {left} in {summary.out}"
-    command = f"{program()} train --resume --out {shlex.quote(str(summary.out))}"
+    command = how_to_resume(summary.out, program())
     return f"stopped at update {summary.progress.update}; go on with: {command}"
 
 

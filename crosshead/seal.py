@@ -16,7 +16,7 @@ from pydantic import Field
 from crosshead.config import Config, validate
 from crosshead.errors import ConfigError, DamagedBundle
 from crosshead.places import CONFIG, WEIGHTS
-from crosshead.stored import map_stored, stored_size
+from crosshead.stored import open_stored, stored_size
 
 FILES, OWN = "files", "config_sha256"
 """The keys of `config.json` that hold the checksums."""
@@ -29,9 +29,6 @@ class FileSum(Config):
 
     sha256: str = Field(pattern=_SHA256)
     bytes: int = Field(ge=0)
-    # Of the weights' file alone: the checksum that its header gives of its tensors. It tells two
-    # files of one size apart without reading the tensors.
-    tensors_sha256: str | None = Field(None, pattern=_SHA256)
 
 
 class _Sums(Config):
@@ -56,17 +53,23 @@ class Seal:
             if self.files and stored_size(self.directory / name) != self.files[name].bytes:
                 raise self.differs(name, "size")
 
-    def check(self, name: str, data: bytes | memoryview | None = None) -> None:
-        """Compare the checksum of a file, or of its contents `data`.
+    def check(self, name: str) -> None:
+        """Read a file and compare its checksum; raises what `compare` raises."""
+        if not self.files:
+            return
+        with open_stored(self.directory / name) as (file, _):
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        self.compare(name, sha256)
+
+    def compare(self, name: str, sha256: str) -> None:
+        """Compare the checksum of a file that was read with the stated one.
 
         Raises:
             DamagedBundle: If it is not the one that `config.json` states.
         """
         self._expected(name)
-        if self.files:
-            data = map_stored(self.directory / name) if data is None else data
-            if hashlib.sha256(data).hexdigest() != self.files[name].sha256:
-                raise self.differs(name)
+        if self.files and sha256 != self.files[name].sha256:
+            raise self.differs(name)
 
     def differs(self, name: str, what: str = "SHA-256") -> DamagedBundle:
         """The error for a file that is not the one that `config.json` names."""
@@ -81,15 +84,14 @@ class Seal:
             raise DamagedBundle(path, f"{FILES}: {name} is missing")
 
 
-def file_sum(data: bytes, tensors_sha256: str | None = None) -> FileSum:
+def file_sum(data: bytes) -> FileSum:
     """What `config.json` is to say of a file with these contents."""
-    digest = hashlib.sha256(data).hexdigest()
-    return FileSum(sha256=digest, bytes=len(data), tensors_sha256=tensors_sha256)
+    return FileSum(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data))
 
 
 def sealed(settings: Mapping[str, Any], files: Mapping[str, FileSum]) -> bytes:
     """The bytes of `config.json`: settings, the checksums of the other files, and its own."""
-    sums = {name: each.model_dump(exclude_none=True) for name, each in files.items()}
+    sums = {name: each.model_dump() for name, each in files.items()}
     return _with_own({**settings, FILES: sums})
 
 

@@ -4,16 +4,19 @@ A bundle that `crosshead pack` has written is one file. What is in it is read un
 it would have if that file were a directory: `NAME.crosshead.zip/config.json`.
 """
 
+import contextlib
 import errno
+import io
 import json
-import mmap
 import os
 import re
 import stat
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from crosshead.archive import NotPackedError, members
+from crosshead.archive import BROKEN, NotPackedError, open_archive, open_member
 from crosshead.errors import BundleError, DamagedBundle
 
 LARGEST_HEADER = 1 << 22
@@ -41,7 +44,7 @@ class NotRegularError(OSError):
     """Something else than a file: a directory, a named pipe, a device. `strerror` says which."""
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> io.BufferedReader:
     """Open a regular file to read; a named pipe, say, is refused and never waited for.
 
     Raises:
@@ -70,32 +73,47 @@ def read_stored(path: Path, most: int = LARGEST_METADATA) -> bytes:
         DamagedBundle: If it is missing, is no regular file, or is larger.
         BundleError: If it may not be read.
     """
-    file, start, size = _opened(path)
-    with file:
+    with open_stored(path) as (file, size):
         if size > most:
             raise DamagedBundle(path, f"{size:,} bytes, expected at most {most:,}")
-        file.seek(start)
         return file.read(size)
 
 
-def map_stored(path: Path) -> memoryview:
-    """Map a file of a bundle into memory, however large it is; raises what `read_stored` raises."""
-    file, start, size = _opened(path)
-    with file:
-        if not size:
-            return memoryview(b"")
+@contextlib.contextmanager
+def open_stored(path: Path) -> Iterator[tuple[io.BufferedIOBase, int]]:
+    """Open a file of a bundle to read, however large it is.
+
+    Args:
+        path: The file, in a directory or in a packed bundle.
+
+    Yields:
+        The open file, and its size in bytes.
+
+    Raises:
+        DamagedBundle: If it is missing, is no regular file, or does not have the checksum that the
+            archive states.
+        BundleError: If it may not be read.
+    """
+    with contextlib.ExitStack() as stack:
         try:
-            whole = mmap.mmap(file.fileno(), start + size, access=mmap.ACCESS_READ)
-        except (OSError, ValueError, OverflowError) as error:
-            raise BundleError(f"{path}: cannot be read: {error}") from None
-    return memoryview(whole)[start:]
+            found = _opened(path, stack)
+        except FileNotFoundError:
+            raise DamagedBundle(path, "missing") from None
+        except NotRegularError as error:
+            raise DamagedBundle(path, str(error.strerror)) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise BundleError(f"{path}: cannot be read: {reason}") from None
+        try:
+            yield found
+        except BROKEN:
+            raise DamagedBundle(path, "is not what was packed") from None
 
 
 def stored_size(path: Path) -> int:
     """The bytes of a file of a bundle; raises what `read_stored` raises."""
-    file, _, size = _opened(path)
-    file.close()
-    return size
+    with open_stored(path) as (_, size):
+        return size
 
 
 def packed_names(archive: Path) -> list[str]:
@@ -106,7 +124,7 @@ def packed_names(archive: Path) -> list[str]:
     """
     try:
         with open_regular(archive) as file:
-            return list(_members(archive, file))
+            return _archive(archive, file).namelist()
     except NotRegularError as error:
         kind = str(error.strerror).partition(",")[0]
         expected = "the directory of a bundle, or a file that `crosshead pack` wrote"
@@ -144,41 +162,25 @@ def parse_metadata(data: bytes, path: Path) -> dict[str, Any]:
     return found
 
 
-def _opened(path: Path) -> tuple[BinaryIO, int, int]:
-    """An open file, and where in it the contents of `path` begin and how long they are."""
+def _opened(path: Path, stack: contextlib.ExitStack) -> tuple[io.BufferedIOBase, int]:
+    """Open a file until `stack` is closed; return it and its size."""
+    if not path.parent.is_file():
+        file = stack.enter_context(open_regular(path))
+        return file, os.fstat(file.fileno()).st_size
+    archive = _archive(path.parent, stack.enter_context(open_regular(path.parent)))
     try:
-        try:
-            file = open_regular(path)
-        except NotADirectoryError:
-            return _member(path)
-        return file, 0, os.fstat(file.fileno()).st_size
-    except FileNotFoundError:
-        raise DamagedBundle(path, "missing") from None
-    except NotRegularError as error:
-        raise DamagedBundle(path, str(error.strerror)) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise BundleError(f"{path}: cannot be read: {reason}") from None
+        member, size = open_member(archive, path.name)
+        return stack.enter_context(member), size
+    except NotPackedError as error:
+        raise DamagedBundle(path, str(error)) from None
 
 
-def _member(path: Path) -> tuple[BinaryIO, int, int]:
-    file = open_regular(path.parent)
+def _archive(path: Path, file: io.BufferedReader) -> zipfile.ZipFile:
     try:
-        found = _members(path.parent, file)
-        if path.name not in found:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    except BaseException:
-        file.close()
-        raise
-    return file, *found[path.name]
-
-
-def _members(archive: Path, file: BinaryIO) -> dict[str, tuple[int, int]]:
-    try:
-        return members(file)
+        return open_archive(file)
     except NotPackedError as error:
         raise BundleError(
-            f"{archive}: a file; expected the directory of a bundle, or a file that `crosshead "
+            f"{path}: a file; expected the directory of a bundle, or a file that `crosshead "
             f"pack` wrote ({error}); if it is an archive, unpack it and give the directory"
         ) from None
 

@@ -1,71 +1,75 @@
-"""The best weights so far of a run that has no bundle yet, to try them."""
+"""The best weights so far of a run: one file, which can be tried before there is a bundle."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from crosshead.errors import DamagedBundle
 from crosshead.places import CHECKPOINTS, CONFIG, is_run
-from crosshead.stored import map_stored, parse_metadata
-from crosshead.weights import TensorFile, tensors_sha256
+from crosshead.stored import open_stored, parse_metadata
+from crosshead.weights import TensorFile, serialized, tensors_sha256
 
 BEST = "best.safetensors"
 """What a run calls the weights that validated best so far, among its checkpoints."""
 
-_HEADER = "best"
-"""The one thing that the header of such weights holds beside the tensors, as JSON: the order of
-several would be left to chance, and the same weights are to be the same bytes."""
+_SAID = "best"
+"""The text in the header of such weights that says what they are, as JSON."""
 
 
 class BestSoFar(NamedTuple):
-    """The best weights so far of a run, and what a bundle of them would say."""
+    """The best weights so far of a run, and what the file says of them."""
 
     path: Path
+    weights: dict[str, Tensor]
     settings: dict[str, Any]
-    file: TensorFile
+    """What a bundle of them would say; nothing in the file of an older run."""
     update: str
-    sha256: str
 
 
-def header_of(settings: str, update: int, weights: Mapping[str, Tensor]) -> dict[str, str]:
-    """Return what the header of the best weights says.
+def best_file(weights: dict[str, Tensor], settings: str, update: int) -> bytes:
+    """Return the file of the best weights so far, which holds their checksum.
 
     Args:
+        weights: The weights, in float32 on the CPU.
         settings: What a bundle of the weights would say, as JSON; empty where nobody knows.
         update: Their update.
-        weights: The weights, in float32.
     """
-    said: dict[str, Any] = {"update": update, "tensors_sha256": tensors_sha256(weights)}
+    said: dict[str, Any] = {"update": update, "sha256": tensors_sha256(weights)}
     if settings:
         said["bundle"] = json.loads(settings)
-    return {_HEADER: json.dumps(said)}
+    return serialized(weights, (_SAID, json.dumps(said)))
 
 
-def stated_sha256(header: Mapping[str, str]) -> str | None:
-    """Return the checksum of the weights in a header, or None in one that older versions wrote.
+def read_best(path: Path) -> BestSoFar:
+    """Read the file of the best weights so far.
 
     Raises:
-        ValueError: The header is not what `header_of` writes.
+        DamagedBundle: The file is missing, or is not what `best_file` wrote.
+        BundleError: The file may not be read.
     """
-    if _HEADER not in header:
-        return None
-    return str(json.loads(header[_HEADER]).get("tensors_sha256"))
+    with open_stored(path) as (stored, size):
+        file = TensorFile(stored, size, path)
+        weights, _ = file.read()
+    said: dict[str, Any] = dict(file.metadata)  # of older runs: the checksum alone
+    if _SAID in said:
+        said = parse_metadata(said[_SAID].encode(errors="replace"), path)
+    if said.get("sha256") != tensors_sha256(weights):
+        raise DamagedBundle(path, "its checksum differs")
+    settings = said.get("bundle")
+    settings = settings if isinstance(settings, dict) else {}
+    return BestSoFar(path, weights, settings, str(said.get("update")))
 
 
 def best_so_far(directory: Path) -> BestSoFar | None:
     """Return the best weights so far of a run that has no bundle, or None where there are none.
 
     Raises:
-        DamagedBundle: The file of the weights is there, and is not one that a run writes.
+        BundleError: The file of the weights is there, and `read_best` refuses it.
     """
     path = directory / CHECKPOINTS / BEST
     if (directory / CONFIG).exists() or not is_run(directory) or not path.is_file():
         return None
-    file = TensorFile(map_stored(path), path)
-    said = parse_metadata(file.metadata.get(_HEADER, "{}").encode(), path)
-    settings, update = said.get("bundle"), said.get("update")
-    if not isinstance(settings, dict):
-        return None  # those of older runs do not say what they are of
-    return BestSoFar(path, settings, file, str(update), str(said.get("tensors_sha256")))
+    best = read_best(path)
+    return best if best.settings else None

@@ -5,13 +5,13 @@ stands for before a model is built and before any of them is read.
 """
 
 import hashlib
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor
@@ -21,9 +21,6 @@ from crosshead.errors import DamagedBundle
 from crosshead.models.base import Model
 from crosshead.models.registry import MODELS, AnyConfig
 from crosshead.stored import LARGEST_HEADER
-
-TENSORS_SHA256 = "tensors_sha256"
-"""What the header of a bundle's weights calls the checksum of its tensors."""
 
 _TYPES = {
     "F32": torch.float32, "F64": torch.float64, "F16": torch.float16, "BF16": torch.bfloat16,
@@ -129,23 +126,28 @@ def set_weights(
 
 
 class TensorFile:
-    """A safetensors file in memory: what it holds, and each tensor when it is asked for."""
+    """An open safetensors file: what it holds, and then its tensors."""
 
-    def __init__(self, data: memoryview, path: Path) -> None:
+    def __init__(self, file: io.BufferedIOBase, size: int, path: Path) -> None:
         """Read the header, and nothing else.
+
+        Args:
+            file: The file, at its beginning; bytes are only read from it once.
+            size: Its size in bytes.
+            path: Its name in messages.
 
         Raises:
             DamagedBundle: If it is not the header of a file of this size.
         """
-        self._data, self._path = data, path
-        length = int.from_bytes(data[:8], "little")
+        self._file, self._size, self._path = file, size, path
+        self._head = file.read(8)
+        length = int.from_bytes(self._head, "little")
         if length > LARGEST_HEADER:
             raise self._damaged("its header is too long")
-        self._begin = 8 + length
+        text = file.read(length)
+        self._head += text
         try:
-            header = json.loads(
-                bytes(data[8 : self._begin]).decode(), object_pairs_hook=_without_repetition
-            )
+            header = json.loads(text.decode(), object_pairs_hook=_without_repetition)
             self.metadata = _texts(header.pop("__metadata__", {}))
             self.tensors = {name: _described(each) for name, each in header.items()}
             self._offsets = {name: each["data_offsets"] for name, each in header.items()}
@@ -153,15 +155,25 @@ class TensorFile:
             raise self._damaged("no whole safetensors file") from None
         self._check_offsets()
 
-    def tensor(self, name: str) -> Tensor:
-        """A copy of a float32 tensor, which does not change with the file."""
-        first, last = self._offsets[name]
-        # NumPy reads numbers wherever they begin: in an archive that may be anywhere.
-        view = self._data[self._begin + first : self._begin + last]
-        found = torch.empty(self.tensors[name].shape)
-        if first < last:
-            np.copyto(found.numpy().reshape(-1), np.frombuffer(view, "<f4"))
-        return found
+    def read(self) -> tuple[dict[str, Tensor], str]:
+        """Read the tensors, once: each into memory of its own, and the checksum is taken there.
+
+        Returns:
+            The tensors by name, and the SHA-256 of the file.
+
+        Raises:
+            DamagedBundle: If the file has become shorter.
+        """
+        digest = hashlib.sha256(self._head)
+        found = {}
+        for name in sorted(self._offsets, key=self._offsets.__getitem__):
+            shape, dtype = self.tensors[name]
+            found[name] = torch.empty(shape, dtype=dtype)
+            data = _bytes_of(found[name])
+            if self._file.readinto(data) != len(data):
+                raise self._damaged("no whole safetensors file")
+            digest.update(data)
+        return found, digest.hexdigest()
 
     def _check_offsets(self) -> None:
         """The tensors follow each other, and fill the file."""
@@ -171,45 +183,57 @@ class TensorFile:
             if first != at or last - first != math.prod(shape) * dtype.itemsize:
                 raise self._damaged("its tensors do not follow each other")
             at = last
-        if self._begin + at != len(self._data):
+        if len(self._head) + at != self._size:
             raise self._damaged("no whole safetensors file")
 
     def _damaged(self, why: str) -> DamagedBundle:
         return DamagedBundle(self._path, f"truncated or damaged: {why}")
 
 
-def tensors_sha256(weights: Mapping[str, Tensor]) -> str:
-    """The checksum of float32 tensors: names, shapes and bytes."""
+def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
+    """The checksum of tensors: names, types, shapes and bytes."""
     digest = hashlib.sha256()
-    for name in sorted(weights):
-        digest.update(json.dumps([name, list(weights[name].shape)]).encode())
-        digest.update(weights[name].numpy().reshape(-1).view(np.uint8).data)
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(_bytes_of(tensor))
     return digest.hexdigest()
 
 
-def serialized(weights: dict[str, Tensor], checksum: str) -> bytes:
-    """A safetensors file whose header states a checksum; the same weights give the same bytes."""
-    data = safetensors.torch.save(weights, metadata={"format": "pt"})
-    # Of several texts the library would write down the order of a hash table.
-    begin = 8 + int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:begin])
-    header["__metadata__"][TENSORS_SHA256] = checksum
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return b"".join((len(text).to_bytes(8, "little"), text, memoryview(data)[begin:]))
+def serialized(tensors: dict[str, Tensor], said: tuple[str, str] = ("format", "pt")) -> bytes:
+    """Return a safetensors file; equal tensors give equal bytes.
+
+    Args:
+        tensors: Tensors on the CPU.
+        said: The name of a text in the header, and the text. There is one alone, since the library
+            writes several in random order.
+
+    Raises:
+        MemoryError: If memory does not suffice; the library would abort the process.
+    """
+    bytearray(3 * sum(tensor.nbytes for tensor in tensors.values()))  # it holds three copies
+    return safetensors.torch.save(tensors, dict([said]))
 
 
-def fill(model: Model, file: TensorFile) -> None:
-    """Give a model without memory the weights of a file that holds those, and no others."""
+def fill(model: Model, weights: Mapping[str, Tensor]) -> None:
+    """Make `weights`, which are those of the model and no others, the parameters of a model.
+
+    The model needs no memory of its own.
+    """
     # One that is used twice stays one. They are set, not swapped: PyTorch's recurrent layers keep
     # references to theirs.
     filled = {
-        id(parameter): torch.nn.Parameter(file.tensor(name))
+        id(parameter): torch.nn.Parameter(weights[name])
         for name, parameter in model.named_parameters()
     }
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
             setattr(module, name, filled[id(parameter)])
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    """The bytes of a contiguous tensor, which are not copied."""
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
 def _listed(each: Described) -> str:
@@ -225,6 +249,8 @@ def _described(entry: dict[str, Any]) -> Described:
     numbers = [*entry["shape"], first, last]
     if any(type(number) is not int or not 0 <= number < 1 << 62 for number in numbers):
         raise ValueError("no sizes")
+    if math.prod(max(1, each) for each in entry["shape"]) >= 1 << 62:
+        raise ValueError("more than PyTorch can count")
     return Described(tuple(entry["shape"]), _TYPES[entry["dtype"]])
 
 

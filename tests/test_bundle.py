@@ -1,9 +1,11 @@
 import contextlib
 import json
+import os
 import pickle
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +36,7 @@ from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines import load
 
 STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
+# What `save_bundle(SEALED, load_bundle(STORED), (STORED / "README.md").read_text())` writes.
 SEALED = STORED.with_name("bundle-format-1-sealed")
 FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"}
 
@@ -398,6 +401,15 @@ def test_checksums_that_are_none_are_damage(files: object, stored: Path) -> None
             read(stored)
 
 
+def test_equal_weights_are_equal_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        save_bundle(tmp_path / name, load_bundle(SEALED), name)
+    one, two, stored = (
+        each / "model.safetensors" for each in (tmp_path / "one", tmp_path / "two", SEALED)
+    )
+    assert one.read_bytes() == two.read_bytes() == stored.read_bytes()
+
+
 def test_a_bundle_is_outlined_without_its_numbers(sealed: Path) -> None:
     whole, outline = load_bundle(sealed), outline_bundle(sealed)
     assert outline.config == whole.config
@@ -407,7 +419,8 @@ def test_a_bundle_is_outlined_without_its_numbers(sealed: Path) -> None:
     path = sealed / "model.safetensors"
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    outline_bundle(sealed)  # the numbers are not read
+    with pytest.raises(DamagedBundle, match=r"model\.safetensors: its SHA-256 is not the one"):
+        outline_bundle(sealed)
     truncated(sealed)
     with pytest.raises(DamagedBundle, match=r"model\.safetensors: its size is not the one"):
         outline_bundle(sealed)
@@ -439,6 +452,24 @@ def test_a_model_is_built_and_its_weights_are_checked_once(monkeypatch: pytest.M
     model = load_bundle(STORED).model
     assert calls == ["build_without_memory", "check_described"]
     assert {each.device.type for each in (*model.parameters(), *model.buffers())} == {"cpu"}
+
+
+def test_weights_that_change_while_they_are_loaded_are_refused(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes that are checked are those that are loaded."""
+    build = bundle_module.build_without_memory
+
+    def change_then_build(*given: Any) -> Any:
+        time.sleep(0.1)
+        with (sealed / "model.safetensors").open("r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(b"\0\0\0\x3f")
+        return build(*given)
+
+    monkeypatch.setattr(bundle_module, "build_without_memory", change_then_build)
+    with pytest.raises(DamagedBundle, match=r"model\.safetensors: its SHA-256 is not the one"):
+        load_bundle(sealed)
 
 
 def test_a_loaded_model_does_not_change_with_its_file(stored: Path) -> None:

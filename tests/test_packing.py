@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 import crosshead
-from crosshead.archive import LARGEST
 from crosshead.bundle import (
     bundle_files,
     load_bundle,
@@ -94,18 +93,41 @@ def test_what_cannot_be_packed(sealed: Path, tmp_path: Path) -> None:
     load_bundle(sealed)
 
 
-def test_a_bundle_that_is_too_large_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("crosshead.packing.stored_size", lambda path: LARGEST)
-    with pytest.raises(UserError, match=r"larger than 4\.3 GB"):
-        pack(SEALED, tmp_path / "a.zip")
-
-
-def test_a_file_that_is_no_packed_bundle(tmp_path: Path, sealed: Path) -> None:
-    other = tmp_path / "other.zip"
-    with zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as archive:
+def zipped(path: Path, bundle: Path, how: int = zipfile.ZIP_STORED, **more: bytes) -> Path:
+    """An archive that another program made of a bundle."""
+    with zipfile.ZipFile(path, "w", how) as archive:
         for name in FILES:
-            archive.write(sealed / name, name)
-    with pytest.raises(BundleError, match=r"other\.zip: a file; .*unpack it and give the dir"):
-        load_bundle(other)
+            archive.write(bundle / name, name)
+        for name, data in more.items():
+            archive.writestr(name, data)
+    return path
+
+
+def test_a_bundle_that_another_program_packed_is_read(tmp_path: Path) -> None:
+    load_bundle(zipped(tmp_path / "other.zip", SEALED))
+
+
+def test_a_file_that_is_no_packed_bundle(tmp_path: Path) -> None:
+    for other in (
+        zipped(tmp_path / "compressed.zip", SEALED, zipfile.ZIP_DEFLATED),
+        zipped(tmp_path / "more.zip", SEALED, **{"../../outside\n": b""}),
+    ):
+        for read in (load_bundle, outline_bundle, bundle_files):
+            with pytest.raises(BundleError, match=r"\.zip: a file; .*unpack it and give") as caught:
+                read(other)
+            assert "\n" not in str(caught.value)
+
+
+def test_a_mixture_that_is_packed_is_refused(sealed: Path, tmp_path: Path) -> None:
+    path = sealed / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"~")
+    packed = zipped(tmp_path / "a.zip", sealed)
+    for read in (load_bundle, outline_bundle):
+        with pytest.raises(BundleError, match=r"a\.zip/model\.safetensors: its SHA-256 is not the"):
+            read(packed)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no such device")
+def test_a_full_disk_is_one_line() -> None:
+    with pytest.raises(UserError, match=r"^/dev/full: cannot be written: No space"):
+        pack(SEALED, Path("/dev/full"))

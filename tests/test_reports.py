@@ -15,7 +15,7 @@ from crosshead.pipelines import Translation, load
 from crosshead.reports import (
     bundle_facts,
     evaluation,
-    how_to_resume,
+    interruption_report,
     metric_names,
     run_report,
     scores_jsonl,
@@ -170,8 +170,8 @@ def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> Non
 
 def test_what_is_left_of_a_run_that_was_stopped(tmp_path: Path) -> None:
     begun = Summary(tmp_path, "why", True, Progress(), 5, "", [])
-    assert how_to_resume(begun).startswith("stopped before the first update: nothing is left")
+    assert interruption_report(begun).startswith("stopped before the first update: nothing is left")
     (tmp_path / "recipe.toml").write_text("")
-    assert "the earlier run is back" in how_to_resume(begun)
+    assert "the earlier run is back" in interruption_report(begun)
     later = Summary(tmp_path, "why", True, Progress(update=7), 5, "", [])
-    assert f"--resume --out {tmp_path}" in how_to_resume(later)
+    assert f"--resume --out {tmp_path}" in interruption_report(later)

@@ -10,8 +10,8 @@ from crosshead.errors import BundleError, DamagedBundle
 from crosshead.packing import pack
 from crosshead.stored import (
     NotRegularError,
-    map_stored,
     open_regular,
+    open_stored,
     packed_names,
     read_metadata,
     read_stored,
@@ -40,7 +40,7 @@ IRREGULAR: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", IRREGULAR)
-@pytest.mark.parametrize("read", [read_stored, map_stored, stored_size, read_metadata])
+@pytest.mark.parametrize("read", [read_stored, stored_size, read_metadata])
 def test_only_a_regular_file_is_read(
     read: Callable[[Path], object], kind: str, tmp_path: Path
 ) -> None:
@@ -56,7 +56,7 @@ def test_a_link_to_a_file_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"text")
     (tmp_path / "here").symlink_to("there")
     assert read_stored(tmp_path / "here") == b"text"
-    assert bytes(map_stored(tmp_path / "here")) == b"text"
+    assert stored_size(tmp_path / "here") == 4
 
 
 def test_a_file_is_read_up_to_a_size(tmp_path: Path) -> None:
@@ -69,11 +69,6 @@ def test_a_file_is_read_up_to_a_size(tmp_path: Path) -> None:
         file.truncate(1 << 36)  # it takes no space
     with pytest.raises(DamagedBundle, match="bytes, expected at most"):
         read_metadata(path)
-
-
-def test_an_empty_file_is_mapped_too(tmp_path: Path) -> None:
-    (tmp_path / "empty").touch()
-    assert len(map_stored(tmp_path / "empty")) == 0
 
 
 @pytest.mark.parametrize("text", [r'{"a": "\ud800"}', r'{"\uDFFF": 1}', r'{"a": ["\udc00x"]}'])
@@ -93,10 +88,26 @@ def test_what_is_packed_is_read_as_from_a_directory(tmp_path: Path) -> None:
     archive = pack(SEALED, tmp_path / "a.zip")
     for name in packed_names(archive):
         whole = (SEALED / name).read_bytes()
-        assert read_stored(archive / name) == bytes(map_stored(archive / name)) == whole
+        assert read_stored(archive / name) == whole
         assert stored_size(archive / name) == len(whole)
     with pytest.raises(DamagedBundle, match=r"a\.zip/source\.json: missing"):
         read_stored(archive / "source.json")
+
+
+def test_a_changed_byte_of_what_is_packed_is_named(tmp_path: Path) -> None:
+    archive = pack(SEALED, tmp_path / "a.zip")
+    card = (SEALED / "README.md").read_bytes()
+    archive.write_bytes(archive.read_bytes().replace(card, card[:-1] + b"~"))
+    with pytest.raises(DamagedBundle, match=r"a\.zip/README\.md: is not what was packed"):
+        read_stored(archive / "README.md")
+
+
+def test_a_file_is_closed_after_it_was_read(tmp_path: Path) -> None:
+    archive = pack(SEALED, tmp_path / "a.zip")
+    for path in (archive / "README.md", SEALED / "README.md"):
+        with open_stored(path) as (file, _):
+            pass
+        assert file.closed
 
 
 @pytest.mark.parametrize(

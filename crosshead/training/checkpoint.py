@@ -15,19 +15,18 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from pydantic import TypeAdapter
-from safetensors import SafetensorError
 from torch import Tensor
 
-from crosshead.errors import BundleError
+from crosshead.errors import BundleError, DamagedBundle
 from crosshead.files import (
     atomic_write,
     atomic_write_all,
@@ -35,15 +34,13 @@ from crosshead.files import (
     make_directory,
     synchronise,
 )
-from crosshead.stored import LARGEST_HEADER, LARGEST_METADATA, open_regular
+from crosshead.stored import LARGEST_METADATA, open_regular
 from crosshead.training.optimizer import Optimizer
-from crosshead.unfinished import BEST, header_of, stated_sha256
-from crosshead.weights import tensors_sha256
+from crosshead.unfinished import BEST, best_file, read_best
+from crosshead.weights import TensorFile, serialized
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _SHA256 = "sha256"
-_NOT_TENSORS = (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, OverflowError)
-"""Errors of safetensors and PyTorch for bytes that are not the tensors they claim to be."""
 
 
 class DamagedCheckpoint(BundleError):
@@ -130,8 +127,8 @@ def save_checkpoint(
     place = _place(directory, progress.update)
     weights, state = optimizer.contents()
     contents = {
-        WEIGHTS: _serialized(_on_cpu(weights)),
-        OPTIMIZER: _serialized(_on_cpu(state)),
+        WEIGHTS: serialized(_on_cpu(weights)),
+        OPTIMIZER: serialized(_on_cpu(state)),
     }
     contents[STATE] = _state(
         dataclasses.asdict(progress),
@@ -231,35 +228,21 @@ def save_best(
 ) -> None:
     """Keep the weights that validated best so far, in place of the earlier ones.
 
-    `settings` and `update` are those of `header_of`.
+    `settings` and `update` are those of `best_file`.
     """
     make_directory(directory)
-    tensors = _on_cpu(weights)
-    header = header_of(settings, update, tensors)
-    atomic_write(directory / BEST, _serialized(tensors, header))
+    atomic_write(directory / BEST, best_file(_on_cpu(weights), settings, update))
 
 
 def load_best(directory: Path) -> dict[str, Tensor]:
     """The weights that validated best; raises `BundleError` where they are missing or damaged."""
-    path = directory / BEST
     try:
-        with open_regular(path) as file:
-            data = file.read()
-        weights = _tensors(data)
-        header = _metadata(data)
-        stated = stated_sha256(header)
-        if stated is None and header.get(_SHA256) == _tensors_sha256(weights):
-            return weights
-        if stated == tensors_sha256(weights):
-            return weights
-        reason = "damaged (its checksum differs)"
-    except OSError as error:
-        reason = f"cannot be read ({error.strerror})"
-    except _NOT_TENSORS:
-        reason = "damaged (no whole safetensors file)"
-    raise BundleError(
-        f"{path}: {reason}; copy it back, or go on with --resume, which makes up for what it can"
-    )
+        return read_best(directory / BEST).weights
+    except DamagedBundle as error:
+        raise BundleError(
+            f"{directory / BEST}: {error.found}; copy it back, or go on with --resume, which makes "
+            "up for what it can"
+        ) from None
 
 
 def load_weights(place: Path) -> dict[str, Tensor]:
@@ -349,26 +332,22 @@ def _read_state(place: Path) -> tuple[Progress, dict[str, str]]:
 
 
 def _read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
-    data = _read(path)
-    if hashlib.sha256(data).hexdigest() != sha256:
-        raise DamagedCheckpoint(path, "its checksum differs")
     try:
-        return _tensors(data)
-    except _NOT_TENSORS:
-        raise DamagedCheckpoint(path, "no whole safetensors file") from None
-
-
-def _tensors(data: bytes) -> dict[str, Tensor]:
-    """The tensors of a safetensors file; raises one of `_NOT_TENSORS`."""
-    if int.from_bytes(data[:8], "little") > LARGEST_HEADER:
-        raise ValueError("the header is too long")
-    return safetensors.torch.load(data)
+        with open_regular(path) as file:
+            tensors, found = TensorFile(file, os.fstat(file.fileno()).st_size, path).read()
+    except OSError as error:
+        raise DamagedCheckpoint(path, f"cannot be read ({error.strerror})") from None
+    except DamagedBundle as error:
+        raise DamagedCheckpoint(path, error.found) from None
+    if found != sha256:
+        raise DamagedCheckpoint(path, "its checksum differs")
+    return tensors
 
 
 def _read(path: Path) -> bytes:
     try:
         with open_regular(path) as file:
-            return file.read(LARGEST_METADATA if path.name == STATE else -1)
+            return file.read(LARGEST_METADATA)
     except OSError as error:
         raise DamagedCheckpoint(path, f"cannot be read ({error.strerror})") from None
 
@@ -386,28 +365,6 @@ def _check_moments(state: Mapping[str, Tensor], optimizer: Optimizer, path: Path
         if (state[name].shape, state[name].dtype) != (tensor.shape, tensor.dtype):
             found = f"{tuple(state[name].shape)} in {state[name].dtype}"
             raise DamagedCheckpoint(path, f"{name} has shape {found}, which Adam does not keep")
-
-
-def _metadata(data: bytes) -> dict[str, str]:
-    """The named texts that stand in the header of a safetensors file."""
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return dict(header.get("__metadata__", {}))
-
-
-def _tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
-    """The checksum of tensors: names, types, shapes and bytes."""
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def _serialized(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
-    """A safetensors file; raises `MemoryError`, where the library would abort the process."""
-    bytearray(3 * sum(tensor.nbytes for tensor in tensors.values()))  # it holds three copies
-    return safetensors.torch.save(tensors, metadata)
 
 
 def _on_cpu(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,6 +1,5 @@
 """A run whose directory is renamed or removed while it goes on: saved where it can be."""
 
-import shlex
 from pathlib import Path
 
 from crosshead.bundle import CHECKPOINTS, RECIPE
@@ -8,6 +7,7 @@ from crosshead.data.lines import file_sha256
 from crosshead.data.tokenizers import TOKENIZER_FILES, save_tokenizers
 from crosshead.errors import UserError
 from crosshead.files import atomic_write, make_directory
+from crosshead.places import how_to_resume
 from crosshead.training.checkpoint import save_checkpoint
 from crosshead.training.held import Held
 from crosshead.training.log import LOG, RunLog
@@ -64,8 +64,7 @@ def save_displaced(setup: Setup, held: Held, log: RunLog) -> UserError:
     what = f"renamed to {place}" if moved else "removed"
     return UserError(
         f"{held.path}: the run's directory was {what} while the run went on; it is saved at update "
-        f"{progress.update} in {place}: go on with crosshead train --resume --out "
-        f"{shlex.quote(str(place))}"
+        f"{progress.update} in {place}: go on with {how_to_resume(place)}"
     )
 
 

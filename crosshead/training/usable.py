@@ -1,7 +1,6 @@
 """Signs that a model is of no use yet, and samples of what it makes."""
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.bundle import BundleScore
+from crosshead.places import how_to_resume
 from crosshead.training.checkpoint import Progress
 from crosshead.training.log import counted
 from crosshead.training.recipe import TrainConfig
@@ -142,4 +142,4 @@ def verdict(
         )
     longer = np.format_float_positional(10 * getattr(config, budget), trim="-")
     flag = f"--{budget.replace('_', '-')} {longer}"
-    return f"{why}train longer: crosshead train --resume --out {shlex.quote(str(out))} {flag}"
+    return f"{why}train longer: {how_to_resume(out)} {flag}"

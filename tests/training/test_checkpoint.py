@@ -1,3 +1,4 @@
+import hashlib
 import json
 import subprocess
 import sys
@@ -5,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -353,6 +355,21 @@ def test_the_best_weights_are_kept_beside(tmp_path: Path) -> None:
     (directory / BEST).unlink()
     with pytest.raises(BundleError, match=BEST):
         load_best(directory)
+
+
+def test_the_best_weights_of_an_older_run_are_read(tmp_path: Path) -> None:
+    weights = {"b": torch.ones(2, 3), "a": torch.zeros(2)}
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        digest.update(json.dumps([name, "torch.float32", list(tensor.shape)]).encode())
+        digest.update(tensor.numpy().tobytes())
+    header = {"sha256": digest.hexdigest()}
+    (tmp_path / BEST).write_bytes(safetensors.torch.save(weights, header))
+    assert_equal(load_best(tmp_path), weights)
+    weights["a"][0] = 1
+    (tmp_path / BEST).write_bytes(safetensors.torch.save(weights, header))
+    with pytest.raises(BundleError, match="its checksum differs"):
+        load_best(tmp_path)
 
 
 def test_the_weights_of_a_checkpoint_are_float32(tmp_path: Path) -> None:
