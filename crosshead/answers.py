@@ -1,4 +1,4 @@
-"""What `translate` and `score` print: lines answered in order, as they come."""
+"""Output of `translate`, `score`, `generate` and `fill`: lines answered in order, as they come."""
 
 import contextlib
 import dataclasses
@@ -25,9 +25,12 @@ SCORED_AT_ONCE = 1024
 def search_settings(
     bundle_says: DecodeConfig, sample: bool, flags: Mapping[str, Any], n_best: int | None
 ) -> DecodeConfig:
-    """How to search: as the bundle says, but for the flags that are given (not None).
+    """Return the bundle's search settings, overridden by the given (not None) flags.
 
-    Samples keep no beam, so `sample` without a beam is a beam of 1. Raises `ConfigError`.
+    `sample` without a beam sets the beam to 1, because sampling keeps no beam.
+
+    Raises:
+        ConfigError: If the flags contradict each other or a value is out of range.
     """
     values = bundle_says.model_dump()
     if sample:
@@ -48,10 +51,13 @@ def search_settings(
 def writing_settings(
     bundle_says: DecodeConfig, greedy: bool, beam: int | None, flags: Mapping[str, Any]
 ) -> DecodeConfig:
-    """How to write text: as the bundle says, but for what is given (not None).
+    """Return the bundle's settings for writing text, overridden by the given (not None) options.
 
-    `flags` are those of samples: any of them has text drawn. `greedy` and a `beam` have it searched
-    for. Raises `ConfigError` for both at once.
+    `flags` are the options of sampling: any of them turns sampling on. `greedy` and `beam` turn it
+    off.
+
+    Raises:
+        ConfigError: If both `greedy` and `beam` are given, or one of them with a flag of sampling.
     """
     given = [_flag(key) for key, value in flags.items() if value is not None]
     searched = "--greedy" if greedy else "--beam" if beam is not None else None
@@ -86,7 +92,7 @@ def written(
 
 
 def filled(filler: Filler, text: str, top: int | None, jsonl: bool) -> str:
-    """What `fill` prints: the text with nothing hidden, and where asked for the candidates."""
+    """Return the output of `fill`: the filled text and, with `top`, each mask's candidates."""
     found = filler.fill(text.replace("\\n", "\n"), 1 if top is None else top)
     if jsonl:
         return json_line(dataclasses.asdict(found))
@@ -150,9 +156,9 @@ def answers(
     scores: bool,
     jsonl: bool,
 ) -> str:
-    """What `translate` prints for lines, the first of which has the number `first`.
+    """Return the output of `translate` for lines; the first line has the number `first`.
 
-    For each its best translation or, `listed`, all that were found.
+    Each line gets its best translation or, with `listed`, all translations that were found.
     """
     return "".join(
         _answer(number, line, best, listed, scores, jsonl)
@@ -180,11 +186,15 @@ def line_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[st
 
 @contextlib.contextmanager
 def answering(total: int | None, unit: str = "lines") -> Iterator[Callable[..., None]]:
-    """What to call as lines are answered.
+    """Yield a callback that reports how many lines are answered.
 
-    It takes the number of lines answered before a group, that of the group, the share of it that is
-    done, and what there is to say of it. Of `total` lines a progress bar shows how many are done;
-    of None or 0 nothing is shown. They may be lines or another `unit`.
+    The callback takes the number of lines answered before a group, the number of lines in the
+    group, the share of the group that is done, and messages to print. A progress bar shows the
+    answered share of `total` lines. If `total` is None or 0, no bar is shown.
+
+    Args:
+        total: Number of lines in all, or None if it is not known.
+        unit: Noun for what is counted.
     """
 
     def say(before: int, lines: int, share: float, said: Sequence[str] = ()) -> None:

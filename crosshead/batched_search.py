@@ -68,7 +68,7 @@ def search_all(
 def _side_by_side(
     searched: Callable[[Rows], Found], batches: Sequence[Rows], workers: int
 ) -> Iterator[tuple[Rows, Found]]:
-    """Every batch and what was found for it, as they are done, in so many threads."""
+    """Yield every batch with its result when it is done, computed in `workers` threads."""
     if workers < 2:
         for rows in batches:
             yield rows, searched(rows)

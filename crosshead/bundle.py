@@ -111,9 +111,10 @@ class Bundle:
 
     @property
     def specials(self) -> Specials:
-        """What search knows of the target's tokens: those that are never produced among them.
+        """Return the special tokens for search, with the target tokens that are never produced.
 
-        The end token ends a translation; in text by itself it ends a line, and so begins one.
+        The end token ends a translation. In monolingual text it ends a line, and so begins the next
+        one.
         """
         forbidden = {PAD, BOS, UNK, *self.target_tokenizer.line_breaks}
         if self.config.task != "translation":
@@ -125,7 +126,7 @@ class Pipeline:
     """A bundle as a function on text: what all of them are."""
 
     does: ClassVar[str]
-    """What one does, in a clause."""
+    """A phrase that says in a message what the bundle does."""
     verb: ClassVar[str]
     """The command that does it."""
 
@@ -140,7 +141,7 @@ class Pipeline:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return next(self.model.parameters()).device
 
     @property

@@ -31,7 +31,7 @@ class Measured(Protocol):
 
     @property
     def signature(self) -> str:
-        """How it was measured."""
+        """A text that says how the score was measured."""
         ...
 
 
@@ -55,7 +55,7 @@ class BundleScore(Config):
 
 
 class BundleConfig(Config):
-    """What `config.json` says."""
+    """The contents of `config.json`."""
 
     format: int = Field(default=FORMAT, ge=1)
     # The version of crosshead that wrote the bundle.

@@ -11,10 +11,10 @@ from crosshead.bundle import BundleScore
 from crosshead.models.base import Task
 
 _METRIC_TYPES = {"chrF2": "chrf"}
-"""What model hubs call a metric where it is not sacreBLEU's name in small letters."""
+"""Model hubs' names of metrics, where they differ from sacreBLEU's name in lower case."""
 
 _HUB_TASKS = {"translation": "translation", "language": "text-generation", "masked": "fill-mask"}
-"""What model hubs call a task."""
+"""Model hubs' names of tasks."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ _USE: dict[Task, tuple[str, str, str]] = {
         'fill("Once [MASK] a time")',
     ),
 }
-"""How a bundle is used, by its task: on the command line, and by which name and call in Python."""
+"""Usage of a bundle, by task: on the command line, and the name and call in Python."""
 
 
 def _data(facts: CardFacts) -> str:

@@ -44,7 +44,7 @@ _EXPECTED = {
     "less_than_equal": "{le} or less",
     "string_pattern_mismatch": "text that matches {pattern}",
 }
-"""What fits where something else was found, by pydantic's type of the error."""
+"""Expected values, by pydantic's type of error."""
 
 
 class Config(BaseModel):
@@ -138,7 +138,7 @@ _ALSO_CALLED = {
     "source": "src train_src",
     "target": "tgt trg train_tgt",
 }
-"""What other toolkits call a key, beside what crosshead calls it."""
+"""Other toolkits' names of a key, by crosshead's name."""
 
 
 def usual_names(word: str) -> list[str]:
@@ -171,7 +171,7 @@ def _explain(config_class: type[Config], error: ValidationError, typed: Mapping[
 
 
 def _complaint(error: Any) -> str:
-    """What is wrong with a value, without the name of its key."""
+    """Return the fault of a value, without the name of its key."""
     kind, context = error["type"], error.get("ctx", {})
     if kind == "missing":
         return "missing; there is no default, so give a value"
@@ -227,6 +227,6 @@ def _located(config_class: type[Config], path: tuple[Any, ...]) -> tuple[list[st
 
 
 def _tags(config_class: Any) -> list[Any]:
-    """What the fields of a configuration say that can say one thing only."""
+    """Return the values of the fields that allow one value only."""
     fields = getattr(config_class, "model_fields", {}).values()
     return [get_args(each.annotation)[0] for each in fields if len(get_args(each.annotation)) == 1]

@@ -1,4 +1,4 @@
-"""Where a model runs: devices by name, threads, the cores there are, kernels that are kept."""
+"""Devices by name, CPU threads and cores, and the limit of cached kernels."""
 
 import os
 
@@ -57,7 +57,7 @@ def choose_threads(threads: int) -> int:
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     # Of all systems Linux alone tells those of a process from those of the machine.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -53,7 +53,7 @@ class DamagedBundle(BundleError):
 
 
 def why_unreadable(error: OSError) -> str:
-    """What is wrong with a file that cannot be read, after its name, and what to do."""
+    """Return why a file cannot be read and what to do, to stand after the file's name."""
     if isinstance(error, FileNotFoundError):
         return "no such file; check its name"
     if isinstance(error, IsADirectoryError):
@@ -62,7 +62,7 @@ def why_unreadable(error: OSError) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory does not suffice, the processor's or a GPU's."""
+    """Return whether an error means that memory ran out, the processor's or a GPU's."""
     # PyTorch has a class of its own for a GPU's memory and a plain RuntimeError for the CPU's.
     return (
         isinstance(error, MemoryError)

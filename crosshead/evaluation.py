@@ -1,4 +1,4 @@
-"""How good translations are: BLEU, chrF and TER as sacreBLEU computes them, and perplexity."""
+"""Evaluation: BLEU, chrF and TER as sacreBLEU computes them, and perplexity."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -23,7 +23,8 @@ METRICS = ("bleu", "chrf", "ter")
 """The metrics that compare translations with a reference (Post 2018 says why through sacreBLEU)."""
 
 RESAMPLES, SEED = 1000, 12345
-"""Of the bootstrap; the seed is sacreBLEU's own, and both stand in the signature."""
+"""Number of bootstrap resamples, and their seed, which is sacreBLEU's own. The signature holds
+both."""
 
 
 @dataclass(frozen=True)

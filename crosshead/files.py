@@ -25,7 +25,7 @@ def atomic_file(path: Path) -> Iterator[Write]:
     new one. A device or a named pipe cannot be replaced and is written to directly. Raises
     `UserError` where the file cannot be written (no such directory, no permission, disk full).
     """
-    with _Unfinished(path) as file:
+    with _Unfinished(path, writes_to_devices=True) as file:
         yield file.write
         file.finish()
         file.move()
@@ -34,27 +34,32 @@ def atomic_file(path: Path) -> Iterator[Write]:
 def atomic_write(path: Path, data: bytes) -> None:
     """Write `data` to `path` as a whole: a reader sees the earlier file or this one.
 
-    Raises `UserError` where the file cannot be written; the earlier file is intact then.
+    Raises `UserError` where the file cannot be written, and where a device or a named pipe stands
+    in its place; the earlier file is intact then.
     """
-    with atomic_file(path) as write:
-        write(data)
+    atomic_write_all(path.parent, {path.name: data})
 
 
 def atomic_write_all(directory: Path, contents: dict[str, bytes]) -> None:
     """Write several files of a directory: all are on the disk before any takes its place.
 
-    The files are moved in the order of `contents`. Raises `UserError` where one cannot be written;
-    all the earlier files are intact then.
+    The files are moved in the order of `contents`. Raises `UserError` where one cannot be written,
+    and where a device or a named pipe stands in its place; all the earlier files are intact then.
     """
     with contextlib.ExitStack() as stack:
         files = []
         for name, data in contents.items():
-            file = stack.enter_context(_Unfinished(directory / name))
+            file = stack.enter_context(_Unfinished(directory / name, writes_to_devices=False))
             file.write(data)
             file.finish()
             files.append(file)
         for file in files:
             file.move()
+
+
+def real_path(path: Path) -> Path:
+    """Return a path without links; a link that leads to itself stays, and raises nothing."""
+    return Path(os.path.realpath(path))
 
 
 def make_directory(directory: Path) -> None:
@@ -75,9 +80,14 @@ def write_all(file: io.FileIO, data: bytes) -> None:
 class _Unfinished:
     """A file that is written beside its place, and removed unless it is moved there."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._target = path, Path(os.path.realpath(path))
+    def __init__(self, path: Path, *, writes_to_devices: bool) -> None:
+        self._path, self._target = path, real_path(path)
         self._replaceable = self._target.is_file() or not self._target.exists()
+        if not (self._replaceable or writes_to_devices or self._target.is_dir()):
+            raise UserError(
+                f"{path}: is a named pipe or a device, expected a file; remove it, or name another "
+                "place"
+            )
         self._beside = self._target
         if self._replaceable:
             self._beside = self._target.with_name(f".{self._target.name}.{os.getpid()}.tmp")

@@ -18,7 +18,7 @@ from crosshead.errors import ConfigError, DataError
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
 MARK = "[MASK]"
-"""What stands in a text for a token that is hidden."""
+"""The mark in a text for a hidden token."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Filled:
 
 @dataclass(frozen=True)
 class ScoredMasks:
-    """How well a model finds what is hidden in a text, window by window."""
+    """Scores of a model's predictions of hidden tokens, window by window."""
 
     windows: list[tuple[float, int, int]]
-    """Of each the negative log-likelihood in nats of what was hidden, its tokens, and how many of
-    them the model thought the most probable."""
+    """For each window: the negative log-likelihood of the hidden tokens in nats, their number, and
+    how many of them the model found most probable."""
     how: str
-    """What was hidden, as part of a signature."""
+    """A phrase of the signature that names the hidden share."""
     tokenizer: Tokenizer
 
 
@@ -102,9 +102,13 @@ class Filler(Pipeline):
     def score(
         self, text: str, progress: Callable[[float], None] = lambda share: None
     ) -> ScoredMasks:
-        """How well the model finds 15 % of a text: each window of it by itself, as in training.
+        """Score the model's predictions of 15 % of the tokens, each window alone as in training.
 
-        What is hidden is the same in each call. `progress` is called with the share that is done.
+        Every call hides the same tokens.
+
+        Args:
+            text: Text to score.
+            progress: Callback that receives the share that is done, from 0 to 1.
         """
         return self.score_ids(Stream.of(self.tokenizer, text), progress)
 

@@ -4,7 +4,7 @@ Without them a number that is wrong, or hostile, ends in an overflow or in hours
 """
 
 MOST_LAYERS = 200
-"""Layers of a stack. Of twice as many, the names of weights and moments are still read again."""
+"""Layers of a stack. Checkpoints of 400 layers still fit LARGEST_HEADER."""
 
 MOST_HEADS = 1_024
 """Heads of an attention."""

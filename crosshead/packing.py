@@ -6,11 +6,11 @@ from pathlib import Path
 from crosshead.archive import LARGEST, Entry, end, header
 from crosshead.bundle import CARD, CONFIG, bundle_files, verify_bundle
 from crosshead.errors import BundleError, UserError
-from crosshead.files import atomic_file
+from crosshead.files import atomic_file, real_path
 from crosshead.stored import map_stored, stored_size
 
 SUFFIX = ".crosshead.zip"
-"""What the name of a packed bundle ends in where nobody gives another name."""
+"""Default suffix of a packed bundle's name."""
 
 _PIECE = 1 << 24
 
@@ -36,8 +36,8 @@ def pack(directory: Path, out: Path | None = None) -> Path:
     if directory.is_file():
         raise BundleError(f"{directory}: a file; expected the directory of a bundle")
     names = bundle_files(directory)
-    out = out or Path(directory.resolve().name + SUFFIX)
-    if out.resolve() in {(directory / name).resolve() for name in names}:
+    out = out or Path(real_path(directory).name + SUFFIX)
+    if real_path(out) in {real_path(directory / name) for name in names}:
         raise UserError(f"{out}: is a file of the bundle itself; give another --out")
     for name, differs in verify_bundle(directory):
         if differs and name not in (CARD, CONFIG):

@@ -10,9 +10,12 @@ from crosshead.errors import UserError
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Of what cannot be drawn in here, say why: matplotlib loads parts of itself as it goes.
+    """Turn matplotlib failures within the block into a one-line `UserError`.
 
-    Raises `UserError` where matplotlib is missing or fails, as under a limit of memory.
+    matplotlib imports parts of itself while it draws, so a failure may come late.
+
+    Raises:
+        UserError: If matplotlib is missing or fails, for example under a memory limit.
     """
     try:
         yield

@@ -33,7 +33,8 @@ from crosshead.writer import Writer
 T = TypeVar("T", bound=Pipeline)
 
 MARGIN = 1.2
-"""How far beyond the longest source of training a single sentence is still translated in one."""
+"""A single sentence is translated whole if it is at most this many times as long as the longest
+source of training."""
 
 SCORED_LOGITS = 2**25
 """Logits that scoring holds at once: 128 MiB of float32."""
@@ -42,7 +43,7 @@ LONGEST_SCORED = 4096
 """Tokens of a side that are scored: the memory that attention takes grows with their square."""
 
 PRECISIONS = ["float32", "bfloat16"]
-"""What a model is computed in, its weights with it. Sums and statistics are in float32 in both."""
+"""Number formats of the computation and the weights. Sums and statistics are in float32 in both."""
 
 LONGEST_STRETCH = 10_000
 """Characters without a space or the end of a clause that are translated, piece by piece. A longer
@@ -74,7 +75,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class ScoredTranslation:
-    """What the model thinks of a given translation: natural log-probabilities.
+    """Natural log-probabilities of a given translation under the model.
 
     The last of the pieces is the end of the sentence; `log_prob` is the sum of `piece_log_probs`.
     """
@@ -90,13 +91,18 @@ def load(
     threads: int | None = None,
     precision: str = "float32",
 ) -> "Translator | Writer | Filler":
-    """What the bundle at `path` does: a `Translator`, `Writer` or `Filler`.
+    """Load the bundle at `path` as a `Translator`, `Writer` or `Filler`.
 
-    `device` and `threads` are those of `choose_device` and `choose_threads`; without a number of
-    threads PyTorch's stays as it is. `precision` is one of `PRECISIONS`: where the processor has
-    units for it, `bfloat16` is about one and a half times as fast, and now and then finds another
-    translation. Raises `BundleError` for what is not a sound bundle, and `ConfigError` for a device
-    that is not there, a number of threads that cannot be, or another precision.
+    Args:
+        path: Directory of a bundle, or a packed bundle.
+        device: Name of a device for `choose_device`.
+        threads: Number of CPU threads for `choose_threads`; None keeps PyTorch's.
+        precision: One of `PRECISIONS`. On a processor with units for it, `bfloat16` is about one
+            and a half times as fast. It sometimes finds another translation.
+
+    Raises:
+        BundleError: If there is no sound bundle at `path`.
+        ConfigError: If the device, the number of threads or the precision is not available.
     """
     place = choose_device(device)
     if precision not in PRECISIONS:
@@ -118,9 +124,9 @@ def load_as(
     *,
     instead: str | None = None,
 ) -> T:
-    """`load` of a bundle that does what `kind` does; raises `BundleError` for another besides.
+    """Load a bundle of one kind; raise `BundleError` for a bundle of another kind.
 
-    `instead` is what to do with another, by default what it is for.
+    `instead` is the hint shown for a bundle of another kind, by default its own command.
     """
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):
@@ -382,7 +388,7 @@ PIPELINES: dict[str, type[Translator] | type[Writer] | type[Filler]] = {
     "language": Writer,
     "masked": Filler,
 }
-"""What a bundle does, by its task."""
+"""The pipeline of a bundle, by its task."""
 
 
 def _checked_lines(lines: Iterable[str]) -> list[str]:

@@ -53,7 +53,7 @@ def read_groups(name: str) -> Iterator[list[str]]:
 
 
 def count_lines(name: str) -> int | None:
-    """How many lines `read_groups` gives of a regular file; None of anything else."""
+    """Return the number of lines that `read_groups` yields; None if it is no regular file."""
     if not Path(name).is_file():
         return None
     try:

@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 
 from crosshead.errors import BundleError
+from crosshead.files import real_path
 from crosshead.stored import packed_names
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
@@ -14,7 +15,7 @@ RECIPE, CHECKPOINTS = "recipe.toml", "checkpoints"
 
 def kept_beside(out: Path) -> Path:
     """Where the run that stood in `out` is kept until the one that replaces it has a bundle."""
-    real = out.resolve()
+    real = real_path(out)
     return real.with_name(f".{real.name}.replaced")
 
 

@@ -1,4 +1,4 @@
-"""What the other verbs of the command line print, as text: scores, facts, summaries."""
+"""Output of the other verbs of the command line, as text: scores, facts, summaries."""
 
 import dataclasses
 import shlex
@@ -169,7 +169,7 @@ def scores_jsonl(scores: Sequence[CorpusScore] | Sequence[ComparedScore]) -> str
 
 
 def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
-    """What a bundle is, in rows of a name and a value."""
+    """Return the facts of a bundle, in rows of a name and a value."""
     config, model = bundle.config, bundle.config.model
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
     names = bundle_files(directory)
@@ -218,7 +218,7 @@ def verify(bundle: Path) -> None:
 
 
 def _run_facts(directory: Path) -> list[list[str]]:
-    """What of a run may be shared, and what may be deleted; nothing of a bundle by itself."""
+    """Return which files of a run may be shared or deleted; no rows for a bundle outside a run."""
     if not is_run(directory):
         return []
     others = {
@@ -248,7 +248,7 @@ def _languages(bundle: Bundle) -> list[list[str]]:
 
 
 def _translation_facts(bundle: Bundle) -> list[list[str]]:
-    """What a bundle that translates can take, and how it searches."""
+    """Return the longest source and the search settings of a bundle that translates."""
     decode, longest = bundle.config.decode, bundle.config.longest_source
     return [
         [
@@ -261,17 +261,17 @@ def _translation_facts(bundle: Bundle) -> list[list[str]]:
 
 
 def _text_facts(bundle: Bundle) -> list[list[str]]:
-    """What a bundle for text by itself sees of it."""
+    """Return the context length of a bundle for monolingual text."""
     return [["context", f"{bundle.config.longest_source:,} tokens"]]
 
 
 def end_of_run(summary: Summary) -> str:
-    """What there is to say of a run that has ended, or was stopped."""
+    """Return the message about a run that has ended or was stopped."""
     return how_to_resume(summary) if summary.interrupted else run_report(summary)
 
 
 def run_report(summary: Summary) -> str:
-    """How a finished run went, and what to do with it."""
+    """Return the report of a finished run, and the commands to use its bundle."""
     progress = summary.progress
     skipped = f" ({progress.skipped:,} left out: gradients not finite)" if progress.skipped else ""
     rows = [
@@ -318,7 +318,7 @@ def _score_rows(summary: Summary) -> list[list[str]]:
 
 
 def _samples(findings: Findings) -> list[str]:
-    """What the model makes of some of the validation set, each part on a line of its own."""
+    """Return the model's output for some of the validation set, each part on its own line."""
     return [
         table([[name, _shortened(part)] for name, part in zip(findings.labels, each, strict=True)])
         for each in findings.samples
@@ -334,7 +334,7 @@ def _shortened(text: str, most: int = 80) -> str:
 
 
 def how_to_resume(summary: Summary) -> str:
-    """What is left of a run that was interrupted."""
+    """Return the message about an interrupted run, with the command that resumes it."""
     if summary.progress.update == 0:
         holds_one = summary.out.exists() and any(summary.out.iterdir())
         left = "the earlier run is back" if holds_one else "nothing is left"
@@ -373,7 +373,7 @@ _SHAPE_WIDTH = 42
 
 
 def _left_out(path: Path) -> Counter[str]:
-    """How many pairs were left out for each reason."""
+    """Return the number of pairs left out for each reason."""
     try:
         rows = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")[1:]
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Where a paragraph can be cut so that its parts can be translated on their own."""
+"""Cuts of a paragraph into parts that can be translated separately."""
 
 import re
 from collections.abc import Callable
@@ -141,7 +141,7 @@ def _cut(text: str, ends: list[int]) -> list[str]:
 
 
 def _goes_on(text: str, start: int, end: int) -> bool:
-    """Whether the mark at `start`, followed by white space up to `end`, ends no sentence."""
+    """Return whether the mark at `start`, followed by white space up to `end`, ends no sentence."""
     following = text[end : end + 1]
     if following.islower():
         return True

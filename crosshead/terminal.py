@@ -1,4 +1,4 @@
-"""What the command line says and how it ends: output, tables, signals, errors and exit codes."""
+"""Input and output of the command line: output, tables, signals, errors and exit codes."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ from crosshead.files import Write, atomic_file
 
 INTERRUPTED = 128 + signal.SIGINT
 READER_LEFT = 128 + signal.SIGPIPE
-"""What a shell reports of `cat` in `cat FILE | head -1`."""
+"""Exit code that a shell reports for `cat` in `cat FILE | head -1`."""
 
 LONGEST_MESSAGE = 1000
 """Characters of a message: it may hold a value of any length."""
@@ -32,7 +32,7 @@ _EXPECTED = {
     "Input should be a valid number, unable to parse string as a number": "expected a number",
     "Input should be greater than": "expected a number greater than",
 }  # fmt: skip
-"""What some versions of typer say of a value, which is pydantic's, and what is said instead."""
+"""Replacements for pydantic's wording in the messages of some versions of typer."""
 
 # Which of its own or of click's classes it raises for wrong usage depends on typer's version.
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
@@ -106,17 +106,17 @@ def open_output(path: Path | None) -> Iterator[Write]:
 
 
 def watched(output: Path | None) -> bool:
-    """Whether somebody at a terminal waits while what is answered goes to a file."""
+    """Return whether a person at a terminal waits while the output goes to a file."""
     return at_terminal() and (output is not None or stat.S_ISREG(os.fstat(1).st_mode))
 
 
 def at_terminal() -> bool:
-    """Whether standard error, where messages go, is a terminal."""
+    """Return whether standard error, which shows the messages, is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 def program() -> str:
-    """What to type for `crosshead`: its path, where the shell would not find this one."""
+    """Return the command to type for `crosshead`: its path, if the shell would find another."""
     beside = Path(sys.executable).with_name("crosshead")
     found = shutil.which("crosshead")
     if not beside.exists() or (found and os.path.samefile(found, beside)):
@@ -179,13 +179,13 @@ def _notes_shown() -> Iterator[None]:
 
 
 class StopRequest:
-    """Whether a signal has asked for the end, and which."""
+    """A record of the signal that asked the program to stop."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
 
     def __call__(self) -> bool:
-        """Whether one has."""
+        """Return whether a signal has arrived."""
         return self.signal is not None
 
     def ask(self, number: int) -> None:
@@ -195,7 +195,7 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """What a shell reports of a program that the signal has ended."""
+        """The exit code that a shell reports for a program ended by the signal."""
         return 128 + (self.signal or 0)
 
 
@@ -274,9 +274,9 @@ def _printable(text: str) -> str:
 
 
 def _open_standard_error() -> None:
-    """Where standard error is closed (`2>&-`), what is said goes nowhere.
+    """Discard messages if standard error is closed (`2>&-`).
 
-    Otherwise its number would be given to the next file that is opened, and the file the messages.
+    Otherwise the next opened file would get the number of standard error, and receive the messages.
     """
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it is for the whole process
@@ -284,7 +284,7 @@ def _open_standard_error() -> None:
 
 
 def _close(stream: TextIO | None) -> None:
-    """What is still buffered goes nowhere, or Python would complain of it when it ends."""
+    """Send buffered output nowhere; otherwise Python complains about it when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(nowhere, stream.fileno())  # type: ignore[union-attr]

@@ -4,4 +4,4 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 """Padding, beginning of a target, end of a sentence, a piece the vocabulary lacks."""
 
 MASK = BOS
-"""What stands for a token that is hidden, in text by itself, which has no target that begins."""
+"""The id of a hidden token in monolingual text, which needs no start token."""

@@ -25,15 +25,16 @@ LENGTH = 500
 
 @dataclass(frozen=True)
 class ScoredText:
-    """What a model thinks of a text, window by window."""
+    """Log-likelihoods of a text under a model, window by window."""
 
     windows: list[tuple[float, int, int]]
-    """Of each its negative log-likelihood in nats, its tokens and its characters: those of the
-    text, also where a token stands for what the tokenizer does not know."""
+    """For each window: its negative log-likelihood in nats, its tokens and its characters. The
+    characters are those of the original text, also where a token stands for an unknown
+    character."""
     unknown: int
     """Tokens in them that stand for what the tokenizer does not know."""
     how: str
-    """What the model saw of what stands before, as part of a signature."""
+    """A phrase of the signature that names the context of each token."""
     tokenizer: Tokenizer
 
 
@@ -65,12 +66,18 @@ class Writer(Pipeline):
         stop: str = "",
         number: int = 0,
     ) -> Iterator[str]:
-        """What follows the prompt, piece by piece as it is written: `length` tokens at most.
+        """Yield the continuation of the prompt, piece by piece, with at most `length` tokens.
 
-        `decode` is how to search, by default as the bundle says; with a beam all comes at once.
-        What is written ends before the first `stop`, if that is not empty. `number` tells samples
-        of one seed apart. Without a prompt a line begins. Once the model has seen as many tokens as
-        in training it goes on from the last half of them, unless it remembers by itself.
+        Without a prompt the model starts a new line. After as many tokens as in training, the model
+        continues from the last half of them, unless it has a memory.
+
+        Args:
+            prompt: Text to continue.
+            length: Largest number of tokens to write.
+            decode: Search settings, by default the bundle's. With a beam, the text comes in one
+                piece.
+            stop: Text before which the continuation ends, if it is not empty.
+            number: Number of the sample; samples of one seed differ by it.
         """
         decode = decode or self.bundle.config.decode
         if length < 1:
@@ -90,17 +97,23 @@ class Writer(Pipeline):
         memory: int | None = None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> ScoredText:
-        """How probable a text is: every token of it but the first, given those before it.
+        """Score every token of a text but the first, given the tokens before it.
 
-        Windows of as many tokens as in training move on by `stride`, by default by their length:
-        each token is scored once, and sees at least `context - stride` before it, where there are
-        as many. A model that remembers reads the text in one go instead, unless a stride is given,
-        with a memory of so many positions (`memory`, by default as in training). `progress` is
-        called with the share that is done. Raises `ConfigError` for a stride that cannot be, or a
-        memory that the model has not.
+        Windows of as many tokens as in training move by `stride`. Each token is scored once and
+        sees at least `context - stride` tokens before it, if there are as many. A model with a
+        memory reads the text in one pass instead, unless a stride is given.
 
-        A character that several tokens spell counts where the first of them is. A token for what is
-        unknown costs no more than to say so, whatever it stands for.
+        A character that several tokens spell counts at its first token. A token for an unknown
+        character costs only the prediction of that token.
+
+        Args:
+            text: Text to score.
+            stride: Tokens between windows, by default the window's length.
+            memory: Positions that a model with a memory remembers, by default as in training.
+            progress: Callback that receives the share that is done, from 0 to 1.
+
+        Raises:
+            ConfigError: If the stride is impossible, or the model has no memory but one is given.
         """
         return self.score_ids(Stream.of(self.tokenizer, text), stride, memory, progress)
 
@@ -229,7 +242,7 @@ class _Shown:
         self.ended = False
 
     def add(self, token: int) -> str:
-        """What can be shown once this token is there."""
+        """Add a token, and return the text that can be shown now."""
         settled = self._running.add([token])
         if settled:
             self._held += settled[self._prompted :]
@@ -243,6 +256,6 @@ class _Shown:
         return shown
 
     def rest(self) -> str:
-        """What was held back."""
+        """Return the text that was held back."""
         text = self._held + self._running.rest()[self._prompted :]
         return text.partition(self._stop)[0] if self._stop else text

@@ -1,6 +1,7 @@
 import errno
 import io
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from crosshead.files import (
     atomic_write,
     atomic_write_all,
     make_directory,
+    real_path,
     write_all,
 )
 
@@ -128,10 +130,11 @@ def test_a_directory_is_made_or_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_device_is_written_to_and_not_replaced() -> None:
-    atomic_write(Path("/dev/null"), b"x")
+    with atomic_file(Path("/dev/null")) as write:
+        write(b"x")
     assert Path("/dev/null").is_char_device()
-    with pytest.raises(UserError, match="No space left"):
-        atomic_write(Path("/dev/full"), b"x")
+    with pytest.raises(UserError, match="No space left"), atomic_file(Path("/dev/full")) as write:
+        write(b"x")
     assert Path("/dev/full").is_char_device()
 
 
@@ -155,3 +158,27 @@ def test_a_file_that_takes_less_at_a_time_is_given_the_rest(tmp_path: Path) -> N
     with Sip(tmp_path / "file", "wb") as file:
         write_all(file, b"ten bytes.")
     assert (tmp_path / "file").read_bytes() == b"ten bytes."
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_what_is_no_file_is_not_written_through(link: bool, tmp_path: Path) -> None:
+    """A named pipe in the place of a file that a run writes would wait for a reader for ever."""
+    place = tmp_path / "log"
+    if link:
+        place.symlink_to("/dev/full")
+    else:
+        os.mkfifo(place)
+    contents = {"log": b"x"}
+    for write in (
+        partial(atomic_write, place, b"x"),
+        partial(atomic_write_all, tmp_path, contents),
+    ):
+        with pytest.raises(UserError, match=r"log: is a named pipe or a device.*remove it"):
+            write()
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_a_link_to_itself_is_a_path(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert real_path(loop / "x").name == "x"

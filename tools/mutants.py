@@ -2,12 +2,14 @@
 
     python tools/mutants.py --log build/mutants.jsonl
 
-A sample of mutants (see `mutations.py`) of the modules below is drawn by a seed. All of them meet
-the tests of their own module first, the survivors those of its neighbours, and what is left those
-of what is built on it. For each mutant a process that has loaded PyTorch already forks one that
-runs the tests on a changed copy of the package; the first test that fails kills the mutant. Each
-result is a line of the log; a second run with the same log goes on where the first one stopped.
-`mutants-equivalent.toml` lists mutants that no test can see; they do not count.
+A seed draws a sample of mutants (see `mutations.py`) of the modules below. Stage 1 runs the
+module's own tests, stage 2 its neighbours', stage 3 tests of dependent modules. Each stage runs
+only the survivors.
+
+A process that has loaded PyTorch forks one process per mutant, which runs the tests on a changed
+copy of the package. The first test that fails kills the mutant. Each result is a line of the log.
+A second run with the same log continues after the last result. `mutants-equivalent.toml` lists
+mutants that no test can detect; they do not count.
 """
 
 import argparse

@@ -143,16 +143,16 @@ def attend(
     observe: Observe | None = None,
     backend: Backend | None = None,
 ) -> Float[Tensor, "B H Q Ev"]:
-    """Let every query gather the values of the keys it may attend to.
+    """Compute attention: a weighted sum of the values of all allowed keys, for every query.
 
-    `mask` is True where a query may attend; a `Mask` is evaluated here, as its `evaluate` does, so
-    that what attends often with the same one had better evaluate it once. `offset` is the number of
-    positions by which the first query stands behind the first key (`Grid`), for masks, and scores
-    that look at distances. A query with no key to attend to gathers zeros, and passes no gradient
-    (a softmax over nothing would be NaN).
-    `dropout` is the share of weights dropped: 0 outside training. Without a `backend` it is `sdpa`
-    for what that computes on a GPU, and else `explicit`, which on CPUs is no slower at the lengths
-    of most sentences.
+    `mask` is True where a query may attend. A `Mask` object is evaluated here; evaluate the mask
+    once if you reuse it. `offset` is the number of positions from the first key to the first query
+    (`Grid`); masks use it, and scores that depend on distances. A query without any allowed key
+    gets zeros and passes no gradient (a softmax over nothing would be NaN).
+
+    `dropout` is the share of weights dropped: 0 outside training. The default `backend` is `sdpa`
+    on a GPU if it can compute this attention, and otherwise `explicit`, which on CPUs is no slower
+    at the lengths of most sentences.
 
     A mask of a sequence over itself may be given in blocks (`masks.Mask.blocked`): then only pairs
     within its reach are scored, in time and memory. The outputs are the same, and so are weights
@@ -222,7 +222,7 @@ def _plus(scores: Float[Tensor, "BN H Q K"], addend: Tensor | None) -> Float[Ten
 def _shares(
     scores: Sequence[Tensor], parts: Sequence[tuple[Fold, Tensor | None]], length: int
 ) -> Sequence[Tensor]:
-    """One softmax over what a query is scored in all blocks that it is in, each one's share."""
+    """Softmax jointly over all blocks that contain the query; return each block's weights."""
     if len(scores) == 1:
         return [_softmax(scores[0])]
     rows = [fold.unfold(each, length) for (fold, _), each in zip(parts, scores, strict=True)]
@@ -242,7 +242,7 @@ def _softmax(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
 
 
 def _is_fusable(score: Score, combine: Combine, observe: Observe | None) -> bool:
-    """Whether PyTorch's kernel computes this."""
+    """Return whether PyTorch's fused kernel can compute this attention."""
     return isinstance(score, ScaledDot) and combine is weighted_sum and observe is None
 
 

@@ -1,10 +1,9 @@
-"""Where a sparse mask can be true, as blocks of queries and keys; and masks evaluated there alone.
+"""Blocks of queries and keys that cover a sparse mask, and masks evaluated in these blocks only.
 
 A layout splits a sequence of `T` positions into `N` blocks of `b` queries, each with the `k` keys
-that it may see. `fold` and `fold_keys` bring the blocks into the batch axis, `B H T E` to
-`(B N) H b E` and `(B N) H k E`, so that what computes attention computes that of blocks as well;
-`unfold` brings `(B N) H b X` back. Positions past the end of the sequence, which fill the last
-blocks, hold zeros.
+that it may see. `fold` and `fold_keys` move the blocks into the batch axis, `B H T E` to `(B N) H b
+E` and `(B N) H k E`. So the code for attention computes blocks as well. `unfold` moves `(B N) H b
+X` back. Positions past the end of the sequence, which fill the last blocks, hold zeros.
 """
 
 import math
@@ -22,12 +21,12 @@ from crosshead.attention.scores import Grid
 
 
 class Fold(ABC):
-    """How sequences are laid into blocks of queries and of keys."""
+    """A way to cut sequences into blocks of queries and of keys."""
 
     @property
     @abstractmethod
     def grid(self) -> Grid:
-        """Where the queries of a block stand relative to its keys: the same in all blocks."""
+        """The position of a block's queries relative to its keys; the same in all blocks."""
 
     @abstractmethod
     def fold(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H b E"]:
@@ -39,7 +38,7 @@ class Fold(ABC):
 
     @abstractmethod
     def unfold(self, x: Shaped[Tensor, "BN H b X"], length: int) -> Shaped[Tensor, "B H T X"]:
-        """What was found for queries, in the order of the sequence."""
+        """Return the queries' results in the order of the sequence."""
 
 
 class Whole(Fold):
@@ -50,19 +49,19 @@ class Whole(Fold):
 
     @property
     def grid(self) -> Grid:
-        """As it was given."""
+        """The grid that was given."""
         return self._grid
 
     def fold(self, x: Shaped[Tensor, "B H Q E"]) -> Shaped[Tensor, "B H Q E"]:
-        """As they are."""
+        """Return the queries unchanged."""
         return x
 
     def fold_keys(self, x: Shaped[Tensor, "B H K E"]) -> Shaped[Tensor, "B H K E"]:
-        """As they are."""
+        """Return the keys or values unchanged."""
         return x
 
     def unfold(self, x: Shaped[Tensor, "B H Q X"], length: int) -> Shaped[Tensor, "B H Q X"]:
-        """As it is."""
+        """Return the results unchanged."""
         return x
 
 
@@ -83,10 +82,10 @@ class Layout(Fold):
 
     @abstractmethod
     def holds(self, query: Tensor, key: Tensor) -> Tensor:
-        """Whether a block holds the pair, for positions that broadcast together."""
+        """Return whether a block holds the pair, for positions that broadcast together."""
 
     def trimmed(self, there: Bool[Tensor, "#B N #H b k"]) -> tuple["Layout", Tensor]:
-        """Without keys at the ends of all blocks that nobody may see, and `there` without them."""
+        """Return a layout without outer keys that no query may see, and `there` without them."""
         return self, there
 
 
@@ -110,16 +109,16 @@ class Blocks(Layout):
         return Grid(self.before, self.step, whole=False)
 
     def fitted(self, length: int) -> "Blocks":
-        """With a block that is no longer than a class."""
+        """Return the blocks with a size that is no longer than a class."""
         members = -(-length // self.step)
         return replace(self, block=min(self.block or members, members))
 
     def keys_each(self, length: int, *, causal: bool = False) -> int:
-        """Those of a block, and of what it sees on both sides, or before it."""
+        """Return the size of a block and of the neighbours that it sees."""
         return self.fitted(length)._size + self.before + (0 if causal else self.after)
 
     def positions(self, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
-        """Block by block, class by class."""
+        """Return the positions block by block, class by class."""
         count = self._count(length)
         first = torch.arange(count, device=device).view(1, -1, 1) * self._size
         remainder = torch.arange(self.step, device=device).view(-1, 1, 1)
@@ -132,14 +131,14 @@ class Blocks(Layout):
         return queries.unsqueeze(-1), keys.unsqueeze(-2)
 
     def holds(self, query: Tensor, key: Tensor) -> Tensor:
-        """In the same class, and within reach of the query's block."""
+        """Return whether both are in the same class, with the key in reach of the query's block."""
         first = query // self.step // self._size * self._size
         member = key // self.step
         near = (member >= first - self.before) & (member < first + self._size + self.after)
         return near & ((query - key) % self.step == 0)
 
     def fold(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H b E"]:
-        """Each query is in one block."""
+        """Return the queries, each in one block."""
         return self._blocks(x, 0, self._size)
 
     def fold_keys(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H k E"]:
@@ -153,7 +152,7 @@ class Blocks(Layout):
         return blocks.flatten(2, 4)[:, :, :length]
 
     def trimmed(self, there: Bool[Tensor, "#B N #H b k"]) -> tuple["Blocks", Tensor]:
-        """The same blocks, that see less on both sides."""
+        """Return blocks without the outer keys that no query may see, and `there` without them."""
         seen = there.flatten(0, -2).any(0).nonzero().flatten().tolist()
         if not seen:
             return self, there
@@ -202,34 +201,34 @@ class Summaries(Layout):
         return Grid(None, whole=False)
 
     def fitted(self, length: int) -> "Summaries":
-        """It fits any length."""
+        """Return this layout, which fits any length."""
         return self
 
     def keys_each(self, length: int, *, causal: bool = False) -> int:
-        """Those of all stretches, the last one whole."""
+        """Return the number of summary keys of all stretches; the last stretch counts as whole."""
         return -(-length // self.period) * self.columns
 
     def positions(self, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
-        """One block, of all queries."""
+        """Return one block with all queries."""
         every = torch.arange(-(-length // self.period) * self.period, device=device)
         keys = every.view(-1, self.period)[:, self.period - self.columns :].flatten()
         return every[:length].view(1, -1, 1), keys.view(1, 1, -1)
 
     def holds(self, query: Tensor, key: Tensor) -> Tensor:
-        """Whether the key is one of those that all see."""
+        """Return whether the key is a summary key, which all queries see."""
         return key % self.period >= self.period - self.columns
 
     def fold(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H b E"]:
-        """All of them."""
+        """Return all queries as one block."""
         return x
 
     def fold_keys(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H k E"]:
-        """The last of every stretch."""
+        """Return the last keys of every stretch."""
         x = F.pad(x, (0, 0, 0, -x.shape[2] % self.period)).unflatten(2, (-1, self.period))
         return x[:, :, :, self.period - self.columns :].flatten(2, 3)
 
     def unfold(self, x: Shaped[Tensor, "BN H b X"], length: int) -> Shaped[Tensor, "B H T X"]:
-        """They are in order."""
+        """Return the results unchanged, as they are in order."""
         return x
 
 
@@ -256,9 +255,9 @@ class BlockedMask:
     reachable: Bool[Tensor, "#B #H T 1"]
 
     def spread(self, weights: Sequence[Tensor]) -> Float[Tensor, "B H T T"]:
-        """The weights `(B N) H b k` of all parts as one matrix: `T` times `T` numbers a head.
+        """Return the weights `(B N) H b k` of all parts as one matrix of `T` times `T` per head.
 
-        Of a query that may attend to nothing they are those of the keys that it is open to.
+        Rows without any allowed key hold placeholder weights; the caller zeroes their output.
         """
         batch = weights[0].shape[0] // self.parts[0].addend.shape[1]
         heads, length = weights[0].shape[1], self.length

@@ -1,4 +1,4 @@
-"""What was already seen: keys and values computed once, or hidden states that are remembered."""
+"""Memory of earlier positions: cached keys and values, or remembered hidden states."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -29,7 +29,7 @@ Project = Callable[[Tensor, int], KeyValues]
 
 @runtime_checkable
 class Past(Protocol):
-    """What a self-attention layer attends to besides the positions it is given."""
+    """Earlier positions that a self-attention layer attends to, besides its input."""
 
     @property
     def length(self) -> int:
@@ -38,7 +38,7 @@ class Past(Protocol):
 
     @property
     def seen(self) -> int:
-        """How many of these, the last ones, can still be attended to."""
+        """The number of earlier positions, the last ones, that can still be attended to."""
         ...
 
     def extend(
@@ -93,7 +93,7 @@ class Memory:
 
     @property
     def seen(self) -> int:
-        """All of them."""
+        """The number of remembered positions, which can all be attended to."""
         return self.length
 
     def extend(
@@ -137,7 +137,7 @@ class Cache:
 
     @property
     def seen(self) -> int:
-        """How many positions those that are given next may attend to."""
+        """The number of earlier positions that the next positions may attend to."""
         return self.length if self.reach is None else min(self.length, self.reach)
 
     def extend(

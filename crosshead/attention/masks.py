@@ -1,9 +1,9 @@
-"""Who may attend to whom: predicates of (batch, head, query, key) that combine with `&`, `|`, `~`.
+"""Attention masks: predicates of (batch, head, query, key) that combine with `&`, `|`, `~`.
 
-True = may attend, everywhere. A predicate is written for index tensors that broadcast: `dense`
-evaluates it for all queries and keys at once, `blocked` in the blocks alone where it can be true,
-and `attend` takes either. None of the patterns below rules the future out by itself: `causal &`
-does. Whoever makes a mask that cannot be gets a `ValueError` at once.
+True means may attend, everywhere. A predicate is written for index tensors that broadcast. `dense`
+evaluates it for all queries and keys at once, `blocked` only in the blocks where it can be true.
+`attend` takes either. None of the patterns below hides the future by itself; combine it with
+`causal &`. An impossible mask raises `ValueError` when it is made.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ class Mask:
         self.batch, self.heads = batch, heads
 
     def __call__(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Whether `query` may attend to `key`, for index tensors that broadcast together."""
+        """Return whether `query` may attend to `key`, for index tensors that broadcast together."""
         return self.predicate(batch, head, query, key)
 
     def __and__(self, other: "Mask") -> "Mask":
@@ -152,7 +152,7 @@ class Mask:
         return _keys_of(self._reach(length), length)
 
     def _in_blocks(self, length: int) -> bool:
-        """Whether a sequence is long enough for blocks to be less work."""
+        """Return whether a sequence is long enough for blocks to save work."""
         return bool(self.reaches) and self._seen(length) * WORTH <= length
 
 
@@ -172,7 +172,8 @@ def _size(of: str, known: int | None, given: int | None) -> int | None:
 
 
 WORTH = 2
-"""How many times fewer keys a query is scored against where blocks are as fast as all pairs."""
+"""Blocks are used if they score a query against at least this many times fewer keys. Below that,
+all pairs are as fast."""
 
 causal = Mask(lambda b, h, q, k: k <= q)
 """No position sees a later one (Vaswani et al. 2017, section 3.2.3)."""

@@ -1,4 +1,4 @@
-"""Where a token stands: vectors added to embeddings, or queries and keys turned by an angle."""
+"""Positions of tokens: vectors added to embeddings, or rotations of queries and keys."""
 
 import math
 from typing import Literal
@@ -11,7 +11,7 @@ Pairing = Literal["interleaved", "halves"]
 """Two numbers that belong together stand side by side, or all the first before all the second."""
 
 Rate = Literal["paper", "tensor2tensor"]
-"""How fast the angles of a vector's pairs of numbers grow with the position: see `angles`."""
+"""Rule for the growth of a pair's angle with the position: see `angles`."""
 
 
 def angles(length: int, d_model: int, rate: Rate = "paper") -> Float[Tensor, "T P"]:
@@ -93,7 +93,11 @@ class SinusoidalPositions(nn.Module):
         return table[start : start + length].to(self.like.dtype)
 
     def _computed(self, length: int, dtype: torch.dtype) -> Float[Tensor, "T D"]:
-        """As far as it is looked up, and further; for training too where inference asks first."""
+        """Return the table for at least `length` positions.
+
+        The table allows gradients through its users even if the first call happens in inference
+        mode.
+        """
         with torch.inference_mode(False):
             return sinusoidal(
                 length, self.d_model, pairing=self.pairing, rate=self.rate, dtype=dtype

@@ -36,7 +36,7 @@ def distances(
 
 
 def along_diagonals(by_distance: Float[Tensor, "B H Q N"]) -> Float[Tensor, "B H Q K"]:
-    """What each query has for every distance, as what it has for every key: a view."""
+    """Return a view that indexes scores by key instead of by distance."""
     queries, number = by_distance.shape[-2:]
     # Rows that are one number shorter begin one number further to the left, each than the last.
     end = queries - 1 + queries * (number - 1)
@@ -45,7 +45,7 @@ def along_diagonals(by_distance: Float[Tensor, "B H Q N"]) -> Float[Tensor, "B H
 
 
 def onto_distances(by_key: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q N"]:
-    """What each query has for every key, as what it has for every distance: 0 where no key is."""
+    """Return scores indexed by distance instead of by key; 0 for distances without a key."""
     queries, keys = by_key.shape[-2:]
     number = queries + keys
     rows = F.pad(by_key, (0, queries - 1)).flatten(-2)
@@ -53,7 +53,7 @@ def onto_distances(by_key: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q N"]
 
 
 class Biased(nn.Module):
-    """Any score, plus what each head adds for the distance."""
+    """A score plus each head's bias for the distance."""
 
     def __init__(self, score: Score, bias: Bias) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class T5Buckets(nn.Module):
         self.table = nn.Parameter(torch.zeros(heads, buckets))
 
     def forward(self, distance: Int[Tensor, " N"]) -> Float[Tensor, "H N"]:
-        """What each head adds at these distances."""
+        """Return each head's bias for these distances."""
         bucket = t5_bucket(distance, self.causal, self.table.shape[1], self.furthest)
         return self.table[:, bucket]
 
@@ -122,7 +122,7 @@ class ALiBi:
     heads: int
 
     def __call__(self, distance: Int[Tensor, " N"]) -> Float[Tensor, "H N"]:
-        """What each head adds at these distances."""
+        """Return each head's bias for these distances."""
         slopes = torch.tensor(alibi_slopes(self.heads), device=distance.device)
         return -slopes[:, None] * distance.abs()
 
@@ -161,10 +161,11 @@ class _Clipped(nn.Module):
     def spread(
         self, by_vector: Float[Tensor, "B H Q V"], keys: int, grid: Grid
     ) -> Float[Tensor, "B H Q N"]:
-        """What each query has for every vector of the table, as what it has for every distance.
+        """Return scores by distance, given each query's score with every vector of the table.
 
-        In three pieces: the distances beyond the furthest, those between, and those beyond it on
-        the other side. A product with the vectors of all distances takes longer.
+        The result has three parts: distances beyond the furthest on one side, distances between,
+        and distances beyond the furthest on the other side. A product with the vectors of all
+        distances takes longer.
         """
         queries = by_vector.shape[-2]
         # In steps of the grid; distances go down.
@@ -222,7 +223,7 @@ class ShawValues(nn.Module):
         value: Float[Tensor, "#B #H K E"],
         grid: Grid = Grid(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q E"]:
-        """What each query gathers."""
+        """Return each query's weighted sum."""
         vectors = self.vectors(
             distances(weights.shape[-2], weights.shape[-1], grid, weights.device)
         )

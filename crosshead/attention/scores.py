@@ -1,11 +1,14 @@
-"""How well a query fits a key: objects that turn `B H Q E` and `B H K E` into scores `B H Q K`.
+"""Score functions: objects that turn `B H Q E` and `B H K E` into scores `B H Q K`.
 
-Those with parameters are modules, with parameters of their own for each head. Of independent
-numbers of unit variance products scaled by 1/sqrt(d_k), `General` and `Location` make, at the
-start, scores of unit variance. A tanh takes some away: it leaves 0.39 in `Additive` and `Concat`,
-and 0.52 in `ProjectedAdditive`, whose sums of two have variance 2. `Dot` has d_k, `Cosine` its
-scale squared over d_k. Additive scores hold `B H Q K A` numbers while products hold `B H Q K`: the
-tanh is taken of every pair.
+Scores with parameters are modules; each head has parameters of its own.
+
+For independent inputs of unit variance, products scaled by 1/sqrt(d_k), `General` and `Location`
+start with scores of unit variance. A tanh lowers the variance: to 0.39 in `Additive` and `Concat`,
+and to 0.52 in `ProjectedAdditive`, whose sums of two have variance 2. The variance of `Dot` is d_k;
+that of `Cosine` is its scale squared over d_k.
+
+Additive scores hold `B H Q K A` numbers, because they take the tanh of every pair. Products hold `B
+H Q K`.
 """
 
 import math
@@ -20,12 +23,12 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Grid:
-    """Where queries stand relative to keys: query i comes `step * (i + offset - j)` after key j.
+    """The distance of queries and keys: query i comes `step * (i + offset - j)` after key j.
 
-    For all of a sequence at once that is `i - j`; behind a past of `P` positions, which are keys
-    already, the offset is `P`. Kernels that attend in blocks have other offsets and steps, and no
-    offset (None) where keys do not follow each other at equal steps. The keys are `whole` where
-    they are all there are: a block's are some, whose indices mean nothing.
+    For a whole sequence the distance is `i - j`. After a past of `P` positions, which are already
+    keys, the offset is `P`. Kernels that attend in blocks have other offsets and steps. The offset
+    is None if the keys do not follow each other at equal steps. `whole` is True if the keys are all
+    keys of the sequence, and False for those of a block.
     """
 
     offset: int | None = 0
@@ -33,9 +36,12 @@ class Grid:
     whole: bool = True
 
     def span(self, queries: int, keys: int) -> tuple[int, int]:
-        """How many steps the last query comes after the first key, and the first after the end.
+        """Return the steps from first key to last query, and from the end to the first query.
 
-        Whoever looks at distances asks here: raises `ValueError` where there are none.
+        Every user of distances calls this method.
+
+        Raises:
+            ValueError: If the positions have no regular distances.
         """
         if self.offset is None:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The command line itself, which the verbs are added to: it says its version."""
+"""The command line without its verbs; each verb adds itself to `app`."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from crosshead.terminal import put
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 data_app = typer.Typer(rich_markup_mode=None)
-app.add_typer(data_app, name="data", help="Get public data sets.")
+app.add_typer(data_app, name="data", help="Download public data sets, or make the dates data set.")
 
 
 def _version(asked: bool) -> None:
@@ -19,12 +19,15 @@ def _version(asked: bool) -> None:
 
 
 @app.callback(
-    epilog="\b\nExit codes: 0 done; 2 a mistake in what was given (one line says which);\n"
-    "129 SIGHUP; 130 Ctrl-C; 141 the reader of a pipe left; 143 SIGTERM."
+    epilog="\b\nExit codes: 0 success; 2 a mistake in the input (one line says which);\n"
+    "129 SIGHUP; 130 Ctrl-C; 141 the reader of a pipe closed it; 143 SIGTERM."
 )
 def crosshead(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Train Transformers on raw text, translate with them, and measure them."""

@@ -1,4 +1,4 @@
-"""The verb that looks inside: `attention`."""
+"""The verb `attention`, which draws attention weights."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,41 +20,42 @@ from crosshead.terminal import put
 def attention(
     bundle: BundleArgument,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="The line to translate, or the text to read.")
+        str, typer.Argument(metavar="TEXT", help="Sentence to translate, or text to read.")
     ],
     out: Annotated[
-        Path, typer.Option(metavar="F", help="Picture to write: F.png, F.pdf or F.svg.")
+        Path,
+        typer.Option(metavar="F", help="Picture to write. Its name ends in .png, .pdf or .svg."),
     ],
     target: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="Translation to look at.", show_default="the model's own"
+            metavar="TEXT", help="Translation to look at (default: the model's own translation)."
         ),
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
             metavar="K",
-            help="Kind of attention: cross, encoder or decoder (self-attention).",
-            show_default="cross, or the only kind of the model",
+            help="Kind of attention: cross, encoder or decoder; the last two are self-attention "
+            "(default: cross, or the model's only kind).",
         ),
     ] = None,
     layer: Annotated[
         int | None,
-        typer.Option(metavar="L", help="Layer, counted from 1.", show_default="all layers"),
+        typer.Option(metavar="L", help="Layer to draw, counted from 1 (default: all layers)."),
     ] = None,
     head: Annotated[
         int | None,
-        typer.Option(metavar="H", help="Head, counted from 1.", show_default="all heads"),
+        typer.Option(metavar="H", help="Head to draw, counted from 1 (default: all heads)."),
     ] = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Draw the attention weights of a model on a text.
 
-    The picture is a grid of all heads of all layers. With --layer and --head it is one head,
-    large, with its values. Rows are the positions that attend, columns the positions that they
-    attend to. In a TEXT that the model does not translate, \\n is a line break and [MASK] a
-    hidden token.
+    The picture is a grid of all heads of all layers. With --layer and --head it shows one large
+    head with its values. Rows are queries (the positions that attend), columns are keys (the
+    positions they attend to). For a model of monolingual text, \\n in TEXT is a line break and
+    [MASK] a hidden token.
     """
     from crosshead.inspection import attention_weights, draw_attention
     from crosshead.inspection.drawing import check_picture

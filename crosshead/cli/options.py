@@ -1,4 +1,4 @@
-"""Options that several verbs have."""
+"""Options that several verbs share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,20 +6,72 @@ from typing import Annotated
 import typer
 
 BundleArgument = Annotated[
-    Path, typer.Argument(metavar="BUNDLE", help="A bundle: a directory, or a file made by `pack`.")
+    Path,
+    typer.Argument(
+        metavar="BUNDLE", help="Trained model: a directory, or a file made by `crosshead pack`."
+    ),
 ]
-SourceOption = Annotated[Path, typer.Option(metavar="F", help="Source sentences (.gz too).")]
-ReferenceOption = Annotated[Path, typer.Option(metavar="F", help="A reference for each line.")]
-MetricsOption = Annotated[str, typer.Option(metavar="LIST", help="Of bleu, chrf, ter, by commas.")]
+SourceOption = Annotated[
+    Path,
+    typer.Option(
+        metavar="F", help="File of source sentences, one per line; a .gz file is unpacked."
+    ),
+]
+ReferenceOption = Annotated[
+    Path, typer.Option(metavar="F", help="File of reference translations, one per source line.")
+]
+MetricsOption = Annotated[
+    str, typer.Option(metavar="LIST", help="Metrics, separated by commas: bleu, chrf, ter.")
+]
 TokenizeOption = Annotated[
-    str | None, typer.Option(metavar="T", help="sacreBLEU's tokenisation: 13a, none, zh, ...")
+    str | None,
+    typer.Option(
+        metavar="T",
+        help="Tokenization that sacreBLEU applies for BLEU, such as 13a, none or zh (default: "
+        "sacreBLEU's). Choose zh for Chinese.",
+    ),
 ]
-BeamOption = Annotated[int | None, typer.Option(metavar="K", help="1 is greedy.")]
-PenaltyOption = Annotated[float | None, typer.Option(metavar="A", help="0 favours short ones.")]
-DeviceOption = Annotated[str, typer.Option(metavar="D", help="auto, cpu, cuda:1, mps, xpu, ...")]
+BeamOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="K",
+        help="Beam size in hypotheses; 1 is greedy search, which is faster (default: the "
+        "bundle's).",
+    ),
+]
+PenaltyOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="A",
+        help="Exponent of the length penalty; larger values favour longer translations, 0 turns "
+        "it off (default: the bundle's).",
+    ),
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        metavar="D",
+        help="Device to compute on, such as cpu, cuda:1, mps or xpu. auto takes the first CUDA "
+        "GPU, or the CPU if there is none.",
+    ),
+]
 ThreadsOption = Annotated[
-    int | None, typer.Option(metavar="T", help="CPU threads; 0: all; PyTorch's choice by default.")
+    int | None,
+    typer.Option(
+        metavar="T",
+        help="Number of CPU threads; 0 takes all cores (default: PyTorch's choice). Lower it to "
+        "leave cores to other programs.",
+    ),
 ]
-PrecisionOption = Annotated[str, typer.Option(metavar="P", help="float32 or bfloat16.")]
-JsonlOption = Annotated[bool, typer.Option("--jsonl", help="One JSON object a line.")]
+PrecisionOption = Annotated[
+    str,
+    typer.Option(
+        metavar="P",
+        help="Number format: float32 or bfloat16. bfloat16 is faster on processors with units for "
+        "it and may change a translation.",
+    ),
+]
+JsonlOption = Annotated[
+    bool, typer.Option("--jsonl", help="Print JSON Lines (one object per line) for programs.")
+]
 Files = list[str] | None

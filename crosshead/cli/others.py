@@ -1,4 +1,4 @@
-"""The verbs that tell what there is, or hand it on: `info`, `pack`, `presets`, `data get`."""
+"""The verbs `info`, `pack`, `presets` and `data get`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,12 +19,16 @@ def info(
         bool,
         typer.Option(
             "--verify",
-            help="Compare every file with its checksum in config.json, and list the files; exit "
-            "code 2 if one differs.",
+            help="Compare every file with its checksum in config.json and list the files. The exit "
+            "code is 2 if a file differs.",
         ),
     ] = False,
 ) -> None:
-    """Show a bundle's model, tokenizer, scores and files; of a run also what may be shared."""
+    """Show a bundle's model, tokenizer, scores and files.
+
+    For a training run the command also lists which files may be shared and which may be
+    deleted.
+    """
     from crosshead import reports
     from crosshead.bundle import outline_bundle
 
@@ -35,24 +39,26 @@ def info(
 
 
 @app.command(
-    epilog="\b\nExample:\n  crosshead pack runs/en-de\n"
+    epilog="\b\nExamples:\n  crosshead pack runs/en-de\n"
     "  crosshead translate en-de.crosshead.zip input.txt"
 )
 def pack(
     bundle: Annotated[
-        Path, typer.Argument(metavar="BUNDLE", help="The directory of a bundle or of a run.")
+        Path, typer.Argument(metavar="BUNDLE", help="Directory of a bundle or of a run.")
     ],
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File to write (default: the directory's name and .crosshead.zip, here).",
+            help="File to write (default: NAME.crosshead.zip in the current directory, with the "
+            "bundle's NAME).",
         ),
     ] = None,
 ) -> None:
-    """Write a bundle as one file to share: model, tokenizer and card, and nothing else of a run.
+    """Write a bundle as one file to share.
 
-    Every command takes the file in the place of the directory. It is an uncompressed zip archive.
+    The file is an uncompressed zip archive with the model, the tokenizer and the model card. It
+    holds nothing else of a run. Every command accepts it instead of the directory.
     """
     from crosshead import packing
 
@@ -61,12 +67,15 @@ def pack(
 
 @data_app.command("get", epilog="\b\nExample:\n  crosshead data get multi30k")
 def data_get(
-    name: Annotated[str, typer.Argument(help="multi30k, tinyshakespeare, ett or dates.")],
+    name: Annotated[str, typer.Argument(help="Data set: multi30k, tinyshakespeare, ett or dates.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where to; data/NAME by default.")
+        Path | None, typer.Option(metavar="DIR", help="Directory to write (default: data/NAME).")
     ] = None,
 ) -> None:
-    """Get a data set: from its public source, with its SHA-256 checked; dates are made here."""
+    """Download a data set and check its SHA-256.
+
+    The data set dates is made on this machine and needs no network.
+    """
     from crosshead.data.download import download
 
     download(name, out or Path("data") / name, lambda line: put(f"{line}\n"))
@@ -74,7 +83,7 @@ def data_get(
 
 @app.command(epilog="\b\nExample:\n  crosshead presets")
 def presets() -> None:
-    """List the presets: shapes, parameters, and sizes on disk."""
+    """List the presets with their layers, parameters and sizes on disk."""
     from crosshead import reports
 
     put(reports.preset_table())

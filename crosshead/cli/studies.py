@@ -1,4 +1,4 @@
-"""The verb that runs claims: `study`."""
+"""The verb `study`, which tests claims about attention."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,23 +20,23 @@ from crosshead.terminal import note, put, table
 def study(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="The name of a study, all, or list."),
+        typer.Argument(metavar="NAME", help="Name of a study, all, or list."),
     ] = "list",
     quick: Annotated[
         bool,
         typer.Option(
             "--quick",
-            help="Run the same code at a size that takes seconds, to try it: its verdict says "
-            "nothing of the claim.",
+            help="Run the same code at a size that takes seconds, to try it. Its verdict says "
+            "nothing about the claim.",
         ),
     ] = False,
     minutes: Annotated[
         float | None,
         typer.Option(
             metavar="M",
-            help="Shorten the run to about this many minutes, all studies together: fewer "
-            "updates, training minutes or timing rounds (default: the full form). The times are "
-            "those of `study list`, so that a slower machine takes longer.",
+            help="Shorten all studies together to about this many minutes: fewer updates, training "
+            "minutes or timing rounds (default: the full form). A machine slower than the one of "
+            "`study list` takes longer.",
         ),
     ] = None,
     out: Annotated[
@@ -53,16 +53,16 @@ def study(
             metavar="S",
             min=0,
             max=2**31 - 1,
-            help="Random seed. The same seed gives the same numbers, but for times.",
+            help="Random seed. The same seed gives the same numbers, except for times.",
         ),
     ] = 1,
     threads: ThreadsOption = None,
 ) -> None:
-    """Run a claim about attention: what is expected, what is measured, and whether it holds.
+    """Test a claim about attention by measurement.
 
-    Each study quotes its claim, states before it runs where its quantities should be, and ends
-    with a verdict computed from where they are; `all` ends with a table of verdicts. `list` (or no
-    name) says what there is and how long it takes.
+    Each study quotes its claim and states the expected values before it runs. It ends with a
+    verdict computed from the measured values. `all` runs every study and ends with a table of
+    verdicts. `list` (or no name) shows the studies and their running times.
     """
     from crosshead.devices import choose_threads
     from crosshead.files import make_directory

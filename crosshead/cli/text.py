@@ -1,4 +1,4 @@
-"""The verbs of models of text by itself."""
+"""The verbs for models of monolingual text: `generate` and `fill`."""
 
 from typing import Annotated
 
@@ -15,8 +15,6 @@ from crosshead.cli.options import (
 )
 from crosshead.terminal import put
 
-_BUNDLE_SAYS = "as the bundle says"
-
 
 @app.command(
     epilog="\b\nExamples:\n"
@@ -26,54 +24,79 @@ _BUNDLE_SAYS = "as the bundle says"
 def generate(
     bundle: BundleArgument,
     prompt: Annotated[
-        str, typer.Option(metavar="TEXT", help="What to go on with; else a line begins.")
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="Text to continue (default: none, the model starts a new line).",
+            show_default=False,
+        ),
     ] = "",
     length: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10**6, help="Tokens to write, at most.")
+        int,
+        typer.Option(
+            metavar="N", min=1, max=10**6, help="Largest number of tokens to write per text."
+        ),
     ] = 500,
-    samples: Annotated[int, typer.Option(metavar="N", min=1, max=10**6, help="So many texts.")] = 1,
+    samples: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, max=10**6, help="Number of texts to write; needs sampling."
+        ),
+    ] = 1,
     temperature: Annotated[
         float | None,
         typer.Option(
-            metavar="T", help="Below 1: more cautious; above: bolder.", show_default=_BUNDLE_SAYS
+            metavar="T",
+            help="Sampling temperature: below 1 is more conservative, above 1 more varied "
+            "(default: the bundle's).",
         ),
     ] = None,
     top_k: Annotated[
         int | None,
         typer.Option(
-            metavar="K", help="Of the K most probable tokens only.", show_default=_BUNDLE_SAYS
+            metavar="K",
+            help="Sample from the K most probable tokens only; 0 is no limit (default: the "
+            "bundle's). Small values avoid improbable tokens.",
         ),
     ] = None,
     top_p: Annotated[
         float | None,
         typer.Option(
             metavar="P",
-            help="Of the fewest that have this probability together.",
-            show_default=_BUNDLE_SAYS,
+            help="Sample from the smallest set of tokens with this total probability, above 0 and "
+            "up to 1 (default: the bundle's). Small values avoid improbable tokens.",
         ),
     ] = None,
     greedy: Annotated[
-        bool, typer.Option("--greedy", help="The most probable token each time.")
+        bool,
+        typer.Option("--greedy", help="Take the most probable token each time, without sampling."),
     ] = False,
     beam: BeamOption = None,
     seed: Annotated[
         int | None,
         typer.Option(
             metavar="S",
-            help="Of what is drawn: the same text each time, unless another is given.",
-            show_default=_BUNDLE_SAYS,
+            help="Random seed of the samples (default: the bundle's). The same seed gives the same "
+            "text; change it for another one.",
         ),
     ] = None,
-    stop: Annotated[str, typer.Option(metavar="TEXT", help="End before this.")] = "",
+    stop: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="Stop before the first occurrence of this text (default: none).",
+            show_default=False,
+        ),
+    ] = "",
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     precision: PrecisionOption = "float32",
 ) -> None:
-    """Go on with a text.
+    """Continue a text with a language model.
 
-    The prompt is printed, and behind it what the model writes, as it writes; with a beam, all at
-    once. By default the search is as the bundle says, which is to draw samples as a rule; options
-    of samples draw them. In --prompt and --stop, \\n is a line break.
+    The command prints the prompt, then each token as the model writes it. With --beam above 1 the
+    continuation appears at the end. Most bundles sample by default. --temperature, --top-k, --top-p
+    and --seed turn sampling on. In --prompt and --stop, \\n is a line break.
     """
     from crosshead import answers
     from crosshead.pipelines import load_as
@@ -93,21 +116,28 @@ def generate(
 )
 def fill(
     bundle: BundleArgument,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="With [MASK] for a hidden token.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="Text with [MASK] for each hidden token.")
+    ],
     top: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, max=10**6, help="Show the N best candidates for each."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=10**6,
+            help="Number of candidates to list for each [MASK] (default: none).",
+        ),
     ] = None,
     jsonl: JsonlOption = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     precision: PrecisionOption = "float32",
 ) -> None:
-    """Find what is hidden in a text.
+    """Fill in the hidden tokens of a text.
 
-    For models that were trained on text with --model encoder. A [MASK] stands for one token: a
-    word, or as the tokenizer cuts them a part of one. Of several the surest is filled first, and
-    the others in its light. In TEXT, \\n is a line break.
+    This needs a model trained with --text and --model encoder. Each [MASK] stands for one token: a
+    word or a part of a word, depending on the tokenizer. The model fills the [MASK] it is most
+    certain of first, then predicts the others again. In TEXT, \\n is a line break.
     """
     from crosshead import answers
     from crosshead.filler import Filler

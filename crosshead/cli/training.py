@@ -22,104 +22,208 @@ from crosshead.terminal import note, put, stop_on_signals
     "  crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30"
 )
 def train(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where run and bundle are written.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for the run and its bundle.")],
     recipe: Annotated[
         str | None,
         typer.Argument(
             metavar="RECIPE",
-            help="A TOML file, or one that ships: multi30k, quickstart, tinyshakespeare, "
-            "tinyshakespeare-long.",
+            help="Recipe: a TOML file, or one that ships: multi30k, quickstart, tinyshakespeare, "
+            "tinyshakespeare-long. Without one, the preset gives all settings.",
         ),
     ] = None,
     source: Annotated[
-        Files, typer.Option(metavar="F", help="Source sentences, one a line; repeatable.")
+        Files,
+        typer.Option(
+            metavar="F", help="File of source sentences, one per line. Repeat it for more files."
+        ),
     ] = None,
     target: Annotated[
-        Files, typer.Option(metavar="F", help="Their translations; one for each --source.")
+        Files,
+        typer.Option(
+            metavar="F",
+            help="File of translations, line by line. Give one for each --source, in order.",
+        ),
     ] = None,
     pairs: Annotated[
-        Files, typer.Option(metavar="F", help="TSV, CSV or JSONL with both sides; repeatable.")
+        Files,
+        typer.Option(
+            metavar="F",
+            help="File with both sides: TSV, CSV or JSON Lines. Repeat it for more files.",
+        ),
     ] = None,
     fields: Annotated[
         str | None,
         typer.Option(
             metavar="A,B",
-            help="Source and target field of --pairs: names (the first line of a TSV or CSV then "
-            "has them), or numbers of columns from 1.",
+            help="Source and target field of --pairs: names from the first line of a TSV or CSV, "
+            "keys of JSON Lines, or numbers of columns from 1 (default: 1,2 in a file of two "
+            "columns).",
         ),
     ] = None,
     source_language: Annotated[
         str | None,
         typer.Option(
             metavar="CODE",
-            help="Language of the sources, such as en, for bundle and card (default: by suffixes "
-            "of files such as .en, and by names in --fields).",
+            help="Language code of the sources, such as en, for the bundle and its card (default: "
+            "from the file suffix or --fields).",
         ),
     ] = None,
     target_language: Annotated[
         str | None,
         typer.Option(
-            metavar="CODE", help="Language of the targets, such as de (default: likewise)."
+            metavar="CODE",
+            help="Language code of the targets, such as de, for the bundle and its card "
+            "(default: from the file suffix or --fields).",
         ),
     ] = None,
     text: Annotated[
-        Files, typer.Option(metavar="F", help="Text by itself, for a language model; repeatable.")
+        Files,
+        typer.Option(
+            metavar="F",
+            help="File of monolingual text, for a language model. Repeat it for more files.",
+        ),
     ] = None,
-    valid_source: Annotated[Files, typer.Option(metavar="F", help="To validate with.")] = None,
-    valid_target: Annotated[Files, typer.Option(metavar="F", help="To validate with.")] = None,
-    valid_pairs: Annotated[Files, typer.Option(metavar="F", help="To validate with.")] = None,
-    valid_text: Annotated[Files, typer.Option(metavar="F", help="To validate with.")] = None,
+    valid_source: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="Source side of the validation set. Without one, some training pairs are "
+            "held out.",
+        ),
+    ] = None,
+    valid_target: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="Target side of the validation set. Give one for each --valid-source.",
+        ),
+    ] = None,
+    valid_pairs: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="Validation set as one file with both sides, in a format of --pairs.",
+        ),
+    ] = None,
+    valid_text: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="Validation set for --text. Without one, the end of the text is held out.",
+        ),
+    ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="A", help="An architecture: transformer, recurrent, language, ..."),
+        typer.Option(
+            metavar="A",
+            help="Architecture: transformer, recurrent or convolutional for pairs; language, "
+            "transformer-xl or encoder for --text (default: transformer, or language for --text).",
+        ),
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="tiny (default), small, base, big.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="P",
+            help="Size of the model and its training settings: tiny, small, base or big (default: "
+            "tiny). `crosshead presets` lists them.",
+        ),
+    ] = None,
     start: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="BUNDLE", help="Fine-tune this bundle: its model, its tokenizer."
+            "--from",
+            metavar="BUNDLE",
+            help="Fine-tune this bundle: start from its weights and keep its tokenizer.",
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in --out from its last checkpoint.")
+    ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the run in --out, once there is a bundle.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Replace the run in --out. The old run stays until the new one has a bundle.",
+        ),
     ] = False,
     max_minutes: Annotated[
         float | None,
         typer.Option(
             metavar="M",
-            help="Let the command take this many minutes, reading and final scoring included "
-            "(default: no limit, or the preset's).",
+            help="Limit the whole command to this many minutes, reading and final scoring included "
+            "(default: the recipe's, or no limit).",
         ),
     ] = None,
     max_updates: Annotated[
-        int | None, typer.Option(metavar="N", help="Stop training after this many updates.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Stop training after this many updates (default: the recipe's or the preset's).",
+        ),
     ] = None,
     max_epochs: Annotated[
-        int | None, typer.Option(metavar="N", help="Stop training after this many epochs.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Stop training after this many passes over the data (default: the recipe's, or no "
+            "limit).",
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="S", help="Of all random choices.")] = None,
-    device: Annotated[str | None, typer.Option(metavar="D", help="auto, cpu, cuda, ...")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S",
+            help="Random seed (default: 1). The same seed, data and thread count give the same "
+            "model.",
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="D",
+            help="Device to train on, such as cpu, cuda:1, mps or xpu (default: auto, the first "
+            "CUDA GPU or else the CPU).",
+        ),
+    ] = None,
     threads: Annotated[
-        int | None, typer.Option(metavar="T", help="CPU threads; 0, the default: all.")
+        int | None,
+        typer.Option(
+            metavar="T",
+            help="Number of CPU threads; 0 takes all cores (default: 0). Lower it to leave cores "
+            "to other programs.",
+        ),
     ] = None,
-    precision: Annotated[str | None, typer.Option(metavar="P", help="auto, float32, ...")] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="P",
+            help="Number format: float32, bfloat16 or float16 (default: auto, bfloat16 if this "
+            "machine is faster with it, otherwise float32).",
+        ),
+    ] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any setting; repeatable."),
+        typer.Option(
+            "--set",
+            metavar="SECTION.KEY=VALUE",
+            help="Set any key of a recipe, such as model.heads=8. Repeat it for more keys.",
+        ),
     ] = None,
 ) -> None:
-    """Train a model on parallel text, or on text by itself (--text).
+    """Train a model on parallel text, or on monolingual text (--text).
 
-    It leaves a bundle in --out. Training ends with the first of --max-minutes, --max-updates and
-    --max-epochs. Ctrl-C, SIGTERM, or nobody left to read the messages: a checkpoint is saved after
-    the update under way, for --resume; a second signal ends at once. Without validation files, some
-    pairs are held out. Settings: preset, then recipe, then flags, then --set; the result is written
-    to DIR/recipe.toml.
+    The trained bundle is written to --out. Training ends when the first of --max-minutes,
+    --max-updates and --max-epochs is reached. Any of them replaces the preset's limit, except for
+    language models, whose learning rate depends on it. Later settings replace earlier ones in this
+    order: preset, recipe, options, --set. The resulting recipe is written to DIR/recipe.toml.
 
-    --resume takes the settings of DIR/recipe.toml in the place of a preset's. Those of how long to
-    train, how to search and where to compute, the learning rate and the names of files may be given
-    anew, others must agree. --preset and --from only begin a run: they are not read again.
+    If you press Ctrl-C or the terminal closes, training finishes the current update, saves a
+    checkpoint and exits. SIGTERM does the same. A second signal ends the program at once. Continue
+    with --resume.
+
+    --resume reads the settings from DIR/recipe.toml instead of a preset. You may change how long to
+    train, how to search, where to compute, the learning rate and the names of files. Other settings
+    must stay the same. --preset and --from are not read again.
     """
     from crosshead import reports
     from crosshead.training.log import choose_display
@@ -186,11 +290,16 @@ def train(
 @app.command(epilog="\b\nExample:\n  crosshead average runs/a runs/b runs/c --out runs/mean")
 def average(
     bundles: Annotated[
-        list[Path], typer.Argument(metavar="BUNDLE", help="Two or more, of one shape.")
+        list[Path],
+        typer.Argument(
+            metavar="BUNDLE", help="Two or more bundles of the same model and tokenizer."
+        ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="A new directory.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="New directory for the averaged bundle.")
+    ],
 ) -> None:
-    """Average the weights of several bundles."""
+    """Average the weights of several bundles into one new bundle."""
     from crosshead.training.average import average_bundles
 
     average_bundles(bundles, out, command=shlex.join(["crosshead", *sys.argv[1:]]))

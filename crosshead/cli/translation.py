@@ -1,4 +1,4 @@
-"""The verbs of models that translate."""
+"""The verbs for models that translate: `translate`, `evaluate`, `compare` and `score`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,26 +33,86 @@ from crosshead.terminal import put
 def translate(
     bundle: BundleArgument,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Text (.gz too); - is standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="File to translate, one sentence per line; a .gz file is unpacked, - is standard "
+            "input.",
+        ),
     ] = "-",
     output: Annotated[
-        Path | None, typer.Option(metavar="F", help="A file, whole or absent; else the output.")
+        Path | None,
+        typer.Option(
+            metavar="F",
+            help="File to write (default: standard output). The file appears only when it is "
+            "complete.",
+        ),
     ] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     n_best: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, max=1000, help="Lines of `number ||| text ||| score`."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=1000,
+            help="Number of translations per line, as `number ||| text ||| score` (default: only "
+            "the best one, as text). The beam must hold as many.",
+        ),
     ] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw instead of searching.")] = False,
-    temperature: Annotated[float | None, typer.Option(metavar="T", help="Of samples.")] = None,
-    top_k: Annotated[int | None, typer.Option(metavar="K", help="Of samples.")] = None,
-    top_p: Annotated[float | None, typer.Option(metavar="P", help="Of samples.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="S", help="Of samples.")] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Lines of `text<TAB>score`.")] = False,
+    sample: Annotated[
+        bool,
+        typer.Option(
+            "--sample",
+            help="Sample translations instead of searching for the most probable one.",
+        ),
+    ] = False,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            metavar="T",
+            help="Sampling temperature: below 1 is more conservative, above 1 more varied "
+            "(default: the bundle's, usually 1; needs --sample).",
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="Sample from the K most probable tokens only; 0 is no limit (default: the "
+            "bundle's, usually 0; needs --sample).",
+        ),
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Sample from the smallest set of tokens with this total probability, above 0 and "
+            "up to 1 (default: the bundle's, usually 1; needs --sample).",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S",
+            help="Random seed of the samples (default: the bundle's, usually 1; needs --sample). "
+            "The same seed gives the same translations.",
+        ),
+    ] = None,
+    scores: Annotated[
+        bool,
+        typer.Option(
+            "--scores", help="Print each translation with its score, as `text<TAB>score`."
+        ),
+    ] = False,
     jsonl: JsonlOption = False,
     batch_tokens: Annotated[
-        int | None, typer.Option(metavar="N", help="Source tokens decoded at once.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Number of source tokens decoded at once, padding counted (default: the bundle's, "
+            "usually 4096). Lower it if memory runs out.",
+        ),
     ] = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
@@ -60,9 +120,10 @@ def translate(
 ) -> None:
     """Translate lines of text.
 
-    One line out for each line in, in order, an empty one for an empty one. A pipe is answered as it
-    comes. By default the search is as the bundle says. The score is the log-probability over the
-    length penalty. A line too long for the model is split at the ends of sentences, with a warning.
+    The command prints one line for each input line, in order, and an empty line for an empty one.
+    Lines from a pipe are translated as they arrive. The bundle holds the default search settings.
+    A score is the log-probability divided by the length penalty. A line that is too long for the
+    model is split at the ends of sentences, with a warning.
     """
     from crosshead import answers
     from crosshead.pipelines import Translator, load_as
@@ -90,32 +151,43 @@ def translate(
 def evaluate(
     bundle: BundleArgument,
     source: Annotated[
-        Path | None, typer.Option(metavar="F", help="Source sentences (.gz).")
+        Path | None,
+        typer.Option(
+            metavar="F",
+            help="File of source sentences, one per line; a .gz file is unpacked. Needs "
+            "--reference.",
+        ),
     ] = None,
     reference: Annotated[
-        Path | None, typer.Option(metavar="F", help="A reference for each line.")
+        Path | None,
+        typer.Option(metavar="F", help="File of reference translations, one per source line."),
     ] = None,
     text: Annotated[
-        Path | None, typer.Option(metavar="F", help="Text, for a model of text by itself.")
+        Path | None,
+        typer.Option(metavar="F", help="File of text to score, for a model of monolingual text."),
     ] = None,
     stride: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Tokens by which the window over --text moves on.",
-            show_default="the window's length",
+            help="Number of tokens by which the window over --text moves (default: the window's "
+            "length). Smaller values give each token more context and take longer.",
         ),
     ] = None,
     memory: Annotated[
         int | None,
         typer.Option(
-            metavar="N", max=10**6, help="Positions that a model with a memory is to remember."
+            metavar="N",
+            max=10**6,
+            help="Number of positions that a model with a memory remembers (default: as in "
+            "training).",
         ),
     ] = None,
     metrics: Annotated[
         str | None,
         typer.Option(
-            metavar="LIST", help="Of bleu, chrf, ter and perplexity, by commas; else bleu,chrf."
+            metavar="LIST",
+            help="Metrics, separated by commas: bleu, chrf, ter, perplexity (default: bleu,chrf).",
         ),
     ] = None,
     tokenize: TokenizeOption = None,
@@ -125,13 +197,16 @@ def evaluate(
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Translate a test set and score it; or score a text.
+    """Translate a test set and score the translations, or score a text.
 
-    A model of text by itself is scored on --text: by perplexity and bits per character, in windows
-    as long as those of training, which move on by --stride; a model with a memory reads it in one
-    go, with the memory of training or --memory. Each metric comes with its bootstrap
-    interval of 95 % and a signature: sacreBLEU's, or of perplexity one that says how it is
-    normalised. By default the search is as the bundle says.
+    Give --source and --reference for a model that translates. Each metric is printed with its 95 %
+    bootstrap interval and a signature: sacreBLEU's, or for perplexity one that names its
+    normalisation. The bundle holds the default search settings.
+
+    Give --text for a model of monolingual text. The command prints perplexity and bits per
+    character, or for a model of hidden tokens masked perplexity and accuracy. The model reads the
+    text in windows as long as those of training, which move by --stride. A model with a memory
+    reads the text in one pass instead, unless --stride is given.
     """
     from crosshead import reports
     from crosshead.data.corpora import read_aligned
@@ -181,7 +256,7 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
 def compare(
     bundles: Annotated[
         list[Path],
-        typer.Argument(metavar="BUNDLE", help="Two or more; the first is the baseline."),
+        typer.Argument(metavar="BUNDLE", help="Two or more bundles; the first is the baseline."),
     ],
     source: SourceOption,
     reference: ReferenceOption,
@@ -195,7 +270,8 @@ def compare(
 ) -> None:
     """Compare bundles on a test set by paired bootstrap.
 
-    p is how likely a difference from the first bundle at least as large is by chance.
+    p is the probability that chance alone gives a difference from the first bundle at least as
+    large as the measured one.
     """
     from crosshead import reports
     from crosshead.data.corpora import read_aligned
@@ -220,17 +296,24 @@ def compare(
 def score(
     bundle: BundleArgument,
     source: SourceOption,
-    target: Annotated[Path, typer.Option(metavar="F", help="A translation for each source line.")],
+    target: Annotated[
+        Path, typer.Option(metavar="F", help="File of translations to score, one per source line.")
+    ],
     jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="One JSON object a line, with every piece's.")
+        bool,
+        typer.Option(
+            "--jsonl",
+            help="Print JSON Lines (one object per line) that also hold each token's "
+            "log-probability.",
+        ),
     ] = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Print log-probabilities of given translations.
+    """Print the log-probability of each given translation.
 
-    One for each line: natural logarithms, the end of the sentence included. White space around a
-    line is left out, as in translation.
+    The command prints one natural logarithm per line. It includes the end of the sentence. White
+    space around a line is ignored, as in translation.
     """
     from crosshead import answers
     from crosshead.data.corpora import read_aligned

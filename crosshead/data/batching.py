@@ -44,8 +44,8 @@ class Batch:
     """Some examples as padded tensors, for teacher forcing."""
 
     inputs: tuple[Int[Tensor, "B _"], ...]
-    """What a model is given. Of pairs: source ids, EOS, padding; and the start token, target ids,
-    padding. Of text by itself: its ids alone."""
+    """Inputs of the model. For pairs: source ids, EOS, padding; and the start token, target ids,
+    padding. For monolingual text: its ids alone."""
 
     target_output: Int[Tensor, "B T"]
     """At each position the token that follows the last input's; EOS, then padding, behind pairs."""
@@ -57,24 +57,24 @@ class Batch:
 
     @property
     def target_input(self) -> Int[Tensor, "B T"]:
-        """What stands before each of the outputs."""
+        """The target shifted right: the input before each output token."""
         return self.inputs[-1]
 
     @property
     def target_tokens(self) -> int:
-        """How many target positions are not padding: those the loss is taken over."""
+        """The number of target positions without padding; the loss is taken over these."""
         return int((self.target_output != PAD).sum())
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on a device."""
+        """Return the batch on a device."""
         return Batch(tuple(each.to(device) for each in self.inputs), self.target_output.to(device))
 
 
 class Epoch(Protocol):
-    """What an epoch is trained on: rows, that go together in batches, each made when it is due."""
+    """The training rows of one epoch, grouped into batches, each made when it is needed."""
 
     row: str
-    """What a row is called."""
+    """Noun for a row, in messages."""
     bound: str
     """The setting that bounds the length of a row."""
 
@@ -92,7 +92,7 @@ class Epoch(Protocol):
         ...
 
     def tokens(self, row: int) -> str:
-        """How many tokens a row has, in words."""
+        """Return the number of tokens of a row, as text."""
         ...
 
 
@@ -106,7 +106,7 @@ class Pairs:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Those of `example_lengths`."""
+        """The result of `example_lengths`."""
         return example_lengths(self.examples)
 
     def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:

@@ -1,8 +1,9 @@
-"""Where tokenized corpora are kept, who uses them, and when they go.
+"""The cache of tokenized corpora: its place, its locks, and the removal of unused corpora.
 
-Each stands in a folder, `KEY`, or `KEY.part` while it is written, with a file `KEY.lock` beside it.
-Whoever writes or removes either folder holds the lock on that file, which is empty and stays for
-good: were it removed, the next would make another and be alone too, beside who holds the first.
+Each corpus has a folder, `KEY`, or `KEY.part` while it is written, and a file `KEY.lock` beside it.
+A process that writes or removes either folder holds the lock on that file. The lock file is empty
+and is never removed. If it were removed, the next process would make another file and lock that
+one, beside the holder of the first.
 """
 
 import contextlib
@@ -28,9 +29,10 @@ Check = Callable[[], None]
 
 
 def cache_directory() -> Path:
-    """Where tokenized corpora are kept: `$CROSSHEAD_CACHE`, or `crosshead` in the user's cache.
+    """Return the cache: `$CROSSHEAD_CACHE`, or `crosshead` in the user's cache.
 
-    Raises `UserError` where the user has no home, as in a container.
+    Raises:
+        UserError: If the user has no home directory, as in a container.
     """
     if own := os.environ.get("CROSSHEAD_CACHE"):
         return Path(own)
@@ -66,9 +68,9 @@ def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
 def lock(file: BinaryIO, *, exclusive: bool) -> bool:
     """Hold the system's lock on a file while it is open or mapped.
 
-    False where others hold one that excludes an `exclusive` one; for a shared one this waits, since
-    nobody holds the other kind on a corpus for long. Systems and file systems without locks hold
-    none.
+    Return False if another process holds the lock and `exclusive` is True. A shared lock waits
+    instead, because no process holds an exclusive lock on a corpus for long. On systems and file
+    systems without locks this does nothing.
     """
     try:
         import fcntl
@@ -121,7 +123,7 @@ def _is_corpus(place: Path) -> bool:
 
 
 def _is_old(place: Path) -> bool:
-    """Whether it is long ago that a corpus was opened, or that a file was made in it."""
+    """Return whether the corpus was last opened, or a file last made in it, long ago."""
     return time.time() - place.stat().st_mtime > UNUSED * 86_400
 
 

@@ -61,7 +61,7 @@ _Language = Annotated[str, AfterValidator(_language)]
 
 
 class DataConfig(Config):
-    """Which text is trained on: the section `[data]` of a recipe."""
+    """Files and filters of the text to train on: the section `[data]` of a recipe."""
 
     source: _Names = Field(default_factory=list)
     """Files of source sentences, one a line; a single name may stand without brackets."""
@@ -74,23 +74,23 @@ class DataConfig(Config):
     `.csv`, and otherwise TSV. Quotes around cells, as spreadsheets write them, are left out."""
 
     fields: _Names = Field(default_factory=list)
-    """Which two fields of `pairs` are source and target: names (in TSV and CSV, those of the first
+    """The source field and the target field of `pairs`: names (in TSV and CSV, those of the first
     line) or, in TSV and CSV, numbers of columns from 1. A file of two columns needs none."""
 
     valid_source: _Names = Field(default_factory=list)
-    """As `source`, for validation."""
+    """Files of source sentences for validation, in the form of `source`."""
 
     valid_target: _Names = Field(default_factory=list)
-    """As `target`, for validation."""
+    """Files of translations for validation, in the form of `target`."""
 
     valid_pairs: _Names = Field(default_factory=list)
-    """As `pairs`, for validation."""
+    """Files of pairs for validation, in the form of `pairs`."""
 
     text: _Names = Field(default_factory=list)
     """Files of text by itself, for language models; they follow each other as one text."""
 
     valid_text: _Names = Field(default_factory=list)
-    """As `text`, for validation."""
+    """Files of monolingual text for validation, in the form of `text`."""
 
     valid_share: float = Field(default=0.1, gt=0, lt=1)
     """Without `valid_text` so much of the text, its end, is held out of training."""
@@ -112,8 +112,8 @@ class DataConfig(Config):
     """Leave pairs out of training that repeat an earlier one, but for white space around it."""
 
     weights: list[_Weight] = Field(default_factory=list)
-    """How often an epoch goes through each corpus (each file of `source`, then each of `pairs`):
-    2 gives each pair twice, 0.5 a half of them, drawn anew in each epoch. Unset: once."""
+    """Passes through each corpus in an epoch (each file of `source`, then each of `pairs`): 2 gives
+    each pair twice, 0.5 half of the pairs, drawn anew in each epoch. Unset: one pass."""
 
     source_language: _Language | None = None
     target_language: _Language | None = None
@@ -125,7 +125,7 @@ class DataConfig(Config):
         return [name for key in FILES for name in getattr(self, key)]
 
     def renamed(self, names: Sequence[str]) -> Self:
-        """The same with other names for all its `files`, in the same order."""
+        """Return the configuration with other names for all its `files`, in the same order."""
         rest = iter(names)
         return self.model_copy(
             update={key: [next(rest) for _ in getattr(self, key)] for key in FILES}
@@ -178,7 +178,7 @@ class Part:
 
     @cached_property
     def layout(self) -> Layout:
-        """How the cells of a file with both sides are written: it is read through for this."""
+        """The layout of the cells in a file with both sides; reading it reads the whole file."""
         path = Path(self.files[0])
         return Layout() if self._is_lines else layout_of(path, self._lines)
 
@@ -220,7 +220,7 @@ class Part:
 
     @property
     def _is_lines(self) -> bool:
-        """Whether every pair is a line: of two files, or of JSON Lines."""
+        """True if every line is a pair: two files, or JSON Lines."""
         return len(self.files) == 2 or is_jsonl(Path(self.files[0]))
 
 
@@ -230,7 +230,7 @@ class Corpora:
 
     parts: Sequence[Part]
     counts: Sequence[int]
-    """How many pairs each part has."""
+    """The number of pairs of each part."""
 
     @cached_property
     def starts(self) -> np.ndarray:
@@ -246,7 +246,7 @@ class Corpora:
             yield from part.chunks()
 
     def origin(self, row: int) -> Origin:
-        """Where pair `row` is read."""
+        """Return the file and line of pair `row`."""
         number = int(np.searchsorted(self.starts, row, side="right")) - 1
         part = self.parts[number]
         return Origin(part.files[0], part.line(row - int(self.starts[number])))
@@ -340,7 +340,7 @@ def _parts(
 
 
 def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
-    """What `read_aligned` reads, at most `CHUNK` lines of each at a time."""
+    """Yield the lines that `read_aligned` reads, at most `CHUNK` of each side at a time."""
     left, right = iter_lines(source), iter_lines(target)
     before = 0
     while True:

@@ -1,4 +1,4 @@
-"""What a file that is not UTF-8 probably is, and the command that converts it."""
+"""Detection of encodings other than UTF-8, and the command that converts a file."""
 
 import re
 import shlex

@@ -20,7 +20,7 @@ Example = tuple[Sequence[int], Sequence[int]]
 """Source ids and target ids, without begin and end."""
 
 _MIXED, _SAMPLED, _MEASURED = 1, 2, 3
-"""What tells random draws apart that share (seed, epoch)."""
+"""Keys that separate random draws with the same (seed, epoch)."""
 
 _PAIRS_MEASURED = 1000
 _DEVIATIONS = 1.5
@@ -62,7 +62,7 @@ class Side:
     """The ids of one side of all pairs, one after the other."""
 
     ids: np.ndarray
-    """Of a type of integer that holds the vocabulary."""
+    """An integer type large enough for the vocabulary."""
 
     ends: np.ndarray
     """For each pair the number of ids up to its last (int64)."""
@@ -77,7 +77,7 @@ class Side:
 
     @property
     def lengths(self) -> np.ndarray:
-        """How many ids each has (int32)."""
+        """The number of ids of each entry (int32)."""
         return np.diff(self.ends, prepend=0).astype(np.int32)
 
 
@@ -90,7 +90,7 @@ class Examples(Measured):
 
     @classmethod
     def of(cls, examples: Iterable[Example]) -> "Examples":
-        """Those of a list, in memory."""
+        """Return examples of a list, held in memory."""
         pairs = list(examples)
         return cls(*(_flat([pair[side] for pair in pairs]) for side in (0, 1)))
 
@@ -160,12 +160,12 @@ def mixture(counts: Sequence[int], weights: Sequence[float], seed: int, epoch: i
 
 @dataclass(frozen=True)
 class Growth:
-    """How many more tokens sampled segmentations have than the usual ones, by side."""
+    """Growth of sampled segmentations over usual ones in tokens, by side."""
 
     mean: np.ndarray
-    """For each token of the usual one."""
+    """Mean growth per token of the usual segmentation."""
     variance: np.ndarray
-    """The same."""
+    """Variance of the growth per token of the usual segmentation."""
 
     def room(self, lengths: np.ndarray, longest: int) -> np.ndarray:
         """The most tokens that sampled segmentations may have, for usual ones of `lengths`.
@@ -216,7 +216,7 @@ class Sampled(Measured):
 def measure_growth(
     examples: Measured, tokenizers: tuple[Tokenizer, Tokenizer], seed: int
 ) -> Growth:
-    """How much longer sampled segmentations are, of a thousand pairs spread over all."""
+    """Measure how much longer sampled segmentations are, on a thousand pairs spread over all."""
     rng = np.random.default_rng([seed, 0, _MEASURED])
     rows = np.unique(np.linspace(0, len(examples) - 1, _PAIRS_MEASURED).astype(np.int64))
     counts = np.array(

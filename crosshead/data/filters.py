@@ -1,4 +1,4 @@
-"""What is left out of training, and why. Nothing is left out of translation or evaluation."""
+"""Filters of training pairs, with reasons. Translation and evaluation leave nothing out."""
 
 import hashlib
 from array import array
@@ -59,7 +59,7 @@ class Encoded(NamedTuple):
     """Tokenized pairs as flat arrays: those that are trained on, and which were left out."""
 
     source_ids: np.ndarray
-    """Those of all pairs that are kept, one after the other."""
+    """The source ids of all pairs that are kept, concatenated."""
     source_ends: np.ndarray
     """For each pair that is kept, the number of source ids up to its last."""
     target_ids: np.ndarray
@@ -90,7 +90,7 @@ class Kept:
 
     @property
     def left_out(self) -> list[LeftOut]:
-        """What was left out, in the order of the text."""
+        """The pairs that were left out, in the order of the text."""
         encoded = self.encoded
         reasons = [REASONS[each] for each in encoded.left_reasons]
         return [
@@ -99,7 +99,7 @@ class Kept:
         ]
 
     def counts(self) -> dict[str, int]:
-        """How many pairs were left out for each reason, in the order of `REASONS`."""
+        """Return the number of pairs left out for each reason, in the order of `REASONS`."""
         counts = np.bincount(self.encoded.left_reasons, minlength=len(REASONS))
         return dict(zip(REASONS, counts.tolist(), strict=True))
 
@@ -245,7 +245,7 @@ def _encode(lines: Sequence[str], config: DataConfig, tokenizer: Tokenizer) -> l
 def _reason(
     pair: tuple[str, str], source: Sequence[int], target: Sequence[int], config: DataConfig
 ) -> str | None:
-    """Why a pair, without the white space around it, is left out, or None; duplicates apart."""
+    """Return why a stripped pair is left out, or None; duplicates are checked elsewhere."""
     if not all(pair):
         return "empty side"
     shorter, longer = sorted((len(source), len(target)))

@@ -14,7 +14,7 @@ _Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What of a text is validated on, and what leaves training with it."""
+    """The held-out set of a text, and the rows that leave training with it."""
 
     valid: ParallelText
     rows: np.ndarray
@@ -76,7 +76,7 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
 
 
 def held_out(valid: list[tuple[_Pair, Origin]], rows: list[int], repeats: list[int]) -> HeldOut:
-    """What is held out, of the pairs and where they stand."""
+    """Return the held-out set, given the pairs and their origins."""
     return HeldOut(
         ParallelText(
             [pair[0] for pair, _ in valid],

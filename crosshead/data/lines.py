@@ -21,7 +21,7 @@ LONGEST_LINE = 1 << 24
 """Bytes of the longest line that is read. A device or a sparse file may never end one."""
 
 LONGEST_TEXT = 1 << 30
-"""The same where a file is one text, whose lines mean nothing."""
+"""Bytes of the longest file that is read as one text, whose line breaks have no meaning."""
 
 _BLOCK = 1 << 20
 

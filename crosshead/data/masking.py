@@ -16,11 +16,11 @@ from crosshead.data.stream import Windows
 from crosshead.vocabulary import MASK, PAD, UNK
 
 SHARE = 0.15
-"""Of tokens that are to be found: at least one of a window."""
+"""The share of tokens to predict; each window has at least one."""
 
 HIDDEN, REPLACED = 0.8, 0.1
-"""Of those the shares that the mask hides, and that a token drawn from all but the special ones
-stands in the place of: it may be the same."""
+"""Shares of the tokens to predict: the mask hides `HIDDEN` of them, and a random ordinary token,
+possibly the same one, replaces `REPLACED` of them."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class MaskedWindows:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Those of the windows."""
+        """The lengths of the windows."""
         return self.windows.lengths
 
     def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
-        """That of the windows."""
+        """Return the plan of the windows."""
         return self.windows.plan(max_tokens, seed, epoch)
 
     def in_order(self, max_tokens: int) -> Plan:
@@ -68,5 +68,5 @@ class MaskedWindows:
         return Batch((torch.from_numpy(tokens),), torch.from_numpy(wanted))
 
     def tokens(self, row: int) -> str:
-        """How many ids a window has."""
+        """Return the number of ids of a window, as text."""
         return self.windows.tokens(row)

@@ -24,7 +24,7 @@ MOST_REDIRECTS = 5
 
 _CHUNK = 1 << 16
 _SCHEMES = ("http", "https")
-"""What a redirect may lead to: the same, or what comes later."""
+"""Schemes in order of safety. A redirect may lead to the same scheme or a later one."""
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 
@@ -35,7 +35,7 @@ class RemoteFile:
 
     name: str
     url: str
-    """Where it is; what an address in `.gz` sends is gunzipped."""
+    """The address of the file. The content of an address in `.gz` is gunzipped."""
     size: int
     """The bytes of its content, gunzipped."""
     sha256: str
@@ -43,7 +43,7 @@ class RemoteFile:
 
     @property
     def packed(self) -> bool:
-        """Whether it is sent as gzip."""
+        """True if the file is sent as gzip."""
         return self.url.endswith(".gz")
 
     @property
@@ -115,7 +115,7 @@ def _refused(url: str, why: str) -> DataError:
 
 
 def _sent(file: RemoteFile) -> Iterator[bytes]:
-    """What the file's source sends, as far as it may send."""
+    """Yield the bytes that the file's source sends, up to its largest size."""
     count = 0
     try:
         with _answer(file.url) as answer:

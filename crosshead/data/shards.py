@@ -123,10 +123,13 @@ def store(
 ) -> Stored:
     """Tokenize a corpus into `place`, in `workers` processes, and open it.
 
-    What an earlier call has left there is gone on with, and what is damaged is made again. One
-    process at a time does this; the others wait for it, and find it done. `check` is called several
-    times a second: what it raises ends this, and the shards that are done stay. Raises `DataError`
-    where no pair is left and `UserError` where files cannot be read or written or a process dies.
+    The call resumes partial output of an earlier call and replaces damaged files. One process at a
+    time does this; the others wait, and then open its result. `check` is called several times a
+    second. An exception from `check` ends the call, and finished shards stay.
+
+    Raises:
+        DataError: If no pair is left.
+        UserError: If files cannot be read or written, or a process dies.
     """
     make_directory(place.parent)
     with alone(place, say, check):
@@ -153,7 +156,7 @@ def store(
 
 
 def _unsaid(line: str) -> None:
-    """A line that was said before, or says what is no news."""
+    """Print nothing: a callback for messages that are repeated or not needed."""
 
 
 class _Damaged(UserError):
@@ -296,7 +299,7 @@ def _seal(path: Path, data: bytes) -> None:
 
 
 def _unsealed(path: Path) -> bytes:
-    """What `_seal` wrote; `OSError` where it is missing, `ValueError` where damaged."""
+    """Return the data that `_seal` wrote; raise `OSError` if missing, `ValueError` if damaged."""
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest().encode() != _seal_of(path).read_bytes():
         raise ValueError("has not its checksum")
@@ -337,7 +340,7 @@ def _in_processes(
 
 
 def _result(future: Future[Encoded], check: Check) -> Encoded:
-    """What a task gives, unless `check` raises before."""
+    """Return the result of a task, unless `check` raises first."""
     check()
     while not wait([future], PATIENCE).done:
         check()
@@ -362,7 +365,7 @@ def _encode_in_process(directory: Path, config: DataConfig, task: Task) -> Encod
 
 @cache
 def _tokenizers(directory: Path) -> tuple[Tokenizer, Tokenizer]:
-    """Those of a directory, loaded once in each process."""
+    """Return the tokenizers of a directory, loaded once per process."""
     return load_tokenizers(directory, joint=False)
 
 

@@ -21,7 +21,7 @@ _LINES = 10_000
 """So many lines are tokenized at a time."""
 
 _UNFINISHED = ("\ufffd", ESCAPE)
-"""What text ends with where its last character may be spelled by the ids that follow as well."""
+"""Endings of a decoded text whose last character may still depend on the ids that follow."""
 
 
 def check_text(text: object) -> None:
@@ -92,7 +92,7 @@ class RunningText:
         self._settled = 0  # characters of their text
 
     def add(self, ids: Sequence[int]) -> str:
-        """What is settled once these ids follow: no other id changes it."""
+        """Add ids, and return the text that no later id can change."""
         *lines, last = _split(ids)
         found = []
         for line in lines:
@@ -108,7 +108,7 @@ class RunningText:
         return "".join(found)
 
     def rest(self) -> str:
-        """What follows the settled text, as far as the ids say."""
+        """Return the text after the settled part, decoded from the ids so far."""
         return self._tokenizer.decode(self._ids)[self._settled :]
 
 
@@ -118,7 +118,8 @@ class Stream:
 
     ids: np.ndarray
     characters: int
-    """Of the text behind the first id, line feeds counted, and what is unknown as it stands."""
+    """Number of characters after the first id. Line feeds count, and unknown text counts at its
+    original length."""
     unknown: Sequence[int] = ()
     """The characters of the text that each `UNK` stands for."""
 
@@ -127,7 +128,7 @@ class Stream:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> "Stream":
-        """That of a text."""
+        """Return the stream of a text."""
         ids, unknown = encode_text(tokenizer, text), []
         if (ids == UNK).any():
             unknown = [len(each) for line in text.split("\n") for each in tokenizer.unknown(line)]
@@ -198,7 +199,7 @@ class Windows:
         return Batch((tokens,), following)
 
     def tokens(self, row: int) -> str:
-        """How many ids a window predicts."""
+        """Return the number of ids that a window predicts, as text."""
         begin, end = self._bounds(np.array(row))
         return f"{int(end - begin):,}"
 

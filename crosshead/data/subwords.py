@@ -54,7 +54,7 @@ _LONGEST_CACHED_WORD = 64
 
 
 class SubwordTokenizer(SpelledInBytes):
-    """What BPE and unigram share: the pieces of a SentencePiece model and the way back to text."""
+    """The common base of BPE and unigram: a SentencePiece model's pieces, and decoding to text."""
 
     kind: str
 
@@ -215,7 +215,7 @@ class BpeTokenizer(SubwordTokenizer):
         return [self._sample_line(escape(line), rng) for line in lines]
 
     def with_sampling(self, sampling: float) -> Self:
-        """The same tokenizer with another strength of sampling."""
+        """Return this tokenizer with another strength of sampling."""
         other = copy.copy(self)
         other.sampling = sampling
         return other
@@ -248,7 +248,7 @@ class BpeTokenizer(SubwordTokenizer):
         return ids
 
     def _words(self, text: str) -> Iterator[str]:
-        """What is segmented on its own: special pieces, and words with the space before them."""
+        """Yield the units that are segmented alone: special pieces, words with a leading space."""
         if not text:
             return
         text = SPACE + text.replace(" ", SPACE)

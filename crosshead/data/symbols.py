@@ -35,7 +35,7 @@ class GapError(DataError):
 
 
 class ListedTokenizer(ABC):
-    """What words and characters share: a list of pieces, the rest of the world being `UNK`."""
+    """The common base of words and characters: a list of pieces; everything else is `UNK`."""
 
     kind: str
     sampling = 0.0
@@ -166,10 +166,10 @@ class CharacterTokenizer(ListedTokenizer):
 
 
 class SpelledInBytes:
-    """What bytes and subwords share: there is no text that they do not know."""
+    """The common base of bytes and subwords: they can spell every text."""
 
     def unknown(self, text: str) -> list[str]:
-        """None of the symbols of a line."""
+        """Return an empty list: every symbol of a line is known."""
         return []
 
 

@@ -9,12 +9,15 @@ from typing import Any
 from crosshead.data.delimited import SAMPLE, Layout, is_csv, looks_like_header
 from crosshead.errors import DataError
 
+_MOST_DIGITS = 6
+"""Digits of the number of a column; more are a name."""
+
 Pair = tuple[str, str]
 """Source and target."""
 
 
 def is_jsonl(path: Path) -> bool:
-    """Whether a file is JSON Lines, by its name."""
+    """Return whether a file is JSON Lines, judged by its name."""
     return path.name.removesuffix(".gz").endswith(".jsonl")
 
 
@@ -133,7 +136,9 @@ def _two_columns(where: str, cells: Sequence[str], layout: Layout) -> Pair:
 
 
 def _are_numbers(fields: Sequence[str]) -> bool:
-    return all(field.isdecimal() and int(field) > 0 for field in fields)
+    return all(
+        field.isdecimal() and len(field) <= _MOST_DIGITS and int(field) > 0 for field in fields
+    )
 
 
 def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> tuple[int, int]:

@@ -14,7 +14,7 @@ CHUNK = 10_000
 
 
 class Origin(NamedTuple):
-    """Where a pair was read: the file of its source side and the line, counted from 1."""
+    """The origin of a pair: the file of its source side and the line, counted from 1."""
 
     file: str
     line: int
@@ -34,7 +34,7 @@ class Text(Readable, Protocol):
     """Pairs of which is known where each stands."""
 
     def origin(self, row: int) -> Origin:
-        """Where pair `row` was read."""
+        """Return the origin of pair `row`."""
         ...
 
 
@@ -56,7 +56,7 @@ class ParallelText:
             yield self.source[rows], self.target[rows]
 
     def origin(self, row: int) -> Origin:
-        """Where pair `row` was read."""
+        """Return the origin of pair `row`."""
         return self.origins[row]
 
 
@@ -69,7 +69,7 @@ def numbered(text: Readable) -> Iterator[tuple[int, Sides]]:
 
 
 def within(rows: np.ndarray, first: int, end: int) -> list[int]:
-    """Those of some rising rows that are from `first` to below `end`."""
+    """Return the rows from `first` to below `end`; `rows` are sorted."""
     begin, stop = np.searchsorted(rows, [first, end])
     found: list[int] = rows[begin:stop].tolist()
     return found

@@ -46,14 +46,14 @@ MOST_PIECES = 8000
 """The largest vocabulary of those that nobody stated."""
 
 JOINT, SIDES = "tokenizer", ("source", "target")
-"""What a directory calls one tokenizer for both sides, and one for each."""
+"""File names in a directory: of a joint tokenizer, and of separate ones for each side."""
 
 TOKENIZER_FILES = [f"{stem}.{end}" for stem in (JOINT, *SIDES) for end in ("json", "model")]
 """The names of all files that tokenizers can have in a directory."""
 
 
 class TokenizerConfig(Config):
-    """How text becomes ids: the section `[tokenizer]` of a recipe."""
+    """Settings of the tokenizer: the section `[tokenizer]` of a recipe."""
 
     kind: Literal["bpe", "unigram", "words", "characters", "bytes"] = "bpe"
     """The units: subwords by BPE or a unigram model, words, characters, or bytes."""
@@ -115,7 +115,7 @@ class Tokenizer(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """How many ids there are."""
+        """The number of ids."""
         ...
 
     @property

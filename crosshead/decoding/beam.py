@@ -31,7 +31,7 @@ from crosshead.decoding.candidates import (
 from crosshead.decoding.protocol import Decodable, State
 
 Stop = Literal["full", "exact"]
-"""When the search of a sentence ends before its maximum length: see `beam_search`."""
+"""The rule that ends the search of a sentence before its maximum length: see `beam_search`."""
 
 
 @dataclass(frozen=True)
@@ -290,5 +290,5 @@ def _drop(
 
 
 def _is_identity(rows: Int[Tensor, " M"], count: int) -> bool:
-    """Whether `rows` keeps all of `count` rows where they are."""
+    """Return whether `rows` keeps all `count` rows in place."""
     return len(rows) == count and torch.equal(rows, torch.arange(count, device=rows.device))

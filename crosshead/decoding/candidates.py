@@ -1,8 +1,8 @@
-"""What every search shares: special tokens, hypotheses, and the way from logits to candidates.
+"""Common parts of all searches: special tokens, hypotheses, and candidates from logits.
 
-A row of logits is thousands wide and a search wants a handful of them: `NextTokens` makes them a
-few rows at a time, and `top_values` looks for the largest in two stages, so that no sort ever sees
-the whole row.
+A row of logits has thousands of entries, but a search needs only a few of them. `NextTokens`
+computes a few rows at a time. `top_values` finds the largest values in two stages, so that no sort
+ever covers the whole row.
 
 Axes: `B` sentences, `N` rows that are being decoded, `D` width of the model, `V` vocabulary, `C`
 candidates of a row.
@@ -78,7 +78,7 @@ def length_penalty(length: int, alpha: float) -> float:
 def first_tokens(
     source: Int[Tensor, "B S"], specials: Specials, prefix: Int[Tensor, "B P"] | None
 ) -> Int[Tensor, "B P"]:
-    """What is fed before anything is searched for: the prefix, or else the start token."""
+    """Return the tokens that are fed before the search: the prefix, or else the start token."""
     if prefix is not None:
         return prefix
     return torch.full((len(source), 1), specials.start, device=source.device)
@@ -136,7 +136,7 @@ class NextTokens:
     def choose(
         self, features: Float[Tensor, "N D"], chooser: Chooser
     ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"]]:
-        """What `chooser` picks, `C` tokens a row: their log-probabilities and their ids."""
+        """Return log-probabilities and ids of the `C` tokens a row that `chooser` picks."""
         count = len(features)
         size = BLOCK if features.device.type == "cpu" else count
         found = [

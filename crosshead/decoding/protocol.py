@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 class DecodingState(Protocol):
-    """What a model remembers of the rows it is decoding."""
+    """The state of a model for the rows that it is decoding."""
 
     def select(self, rows: Int[Tensor, " M"]) -> Self:
         """A state whose row i continues row `rows[i]` of this one.

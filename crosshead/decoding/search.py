@@ -32,7 +32,7 @@ __all__ = ["DecodeConfig", "Hypothesis", "Specials", "greedy_search", "sample", 
 
 
 class DecodeConfig(Config):
-    """How a trained model is searched: section `[decode]` of a recipe.
+    """Settings of the search with a trained model: section `[decode]` of a recipe.
 
     The defaults are those of Vaswani et al. 2017, section 6.1.
     """
@@ -42,15 +42,16 @@ class DecodeConfig(Config):
     length_penalty: float = Field(default=0.6, ge=0, le=10)
     """Alpha of score = log P / ((5 + |Y|) / 6)^alpha; 0 compares plain log-probabilities."""
     stop: Stop = "full"
-    """When beam search ends a sentence: "full" when as many hypotheses have finished as the beam
-    holds and no unfinished one scores better as it stands; "exact" when none can score better any
-    more, which costs more steps. Without a length penalty the two are the same."""
+    """The rule that ends beam search of a sentence. "full": as many hypotheses have finished as the
+    beam holds, and no unfinished one scores better at its present length. "exact": no unfinished
+    one can score better any more, which costs more steps. Without a length penalty the two are the
+    same."""
     max_extra: int = Field(default=50, ge=0, le=1000)
     """The longest output is this many tokens longer than the source, eos counted."""
     sample: bool = False
     """Draw from the model's distribution instead of looking for its maximum (with beam = 1)."""
     temperature: float = Field(default=1.0, ge=1e-6, le=1000)
-    """What the logits are divided by before sampling: below 1 is more cautious, above 1 bolder."""
+    """Divisor of the logits before sampling: below 1 is more conservative, above 1 more varied."""
     top_k: int = Field(default=0, ge=0, le=MOST)
     """Sample from this many most probable tokens only; 0 is no limit."""
     top_p: float = Field(default=1.0, gt=0, le=1)
@@ -224,7 +225,7 @@ def _drawing(uniforms: Float[Tensor, "R T"], specials: Specials, config: DecodeC
 def _picked(
     pick: Pick, rows: Tensor, position: int, log_probs: Tensor, block: slice
 ) -> tuple[Tensor, Tensor]:
-    """What is picked for a block of the rows."""
+    """Return the result of `pick` for a block of the rows."""
     return pick(log_probs, rows[block], position)
 
 

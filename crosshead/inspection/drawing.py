@@ -128,11 +128,11 @@ class _Grid(NamedTuple):
     rows: int
     columns: int
     inches: float
-    """Of a piece."""
+    """Size of a piece's cell."""
     width: float
     height: float
     named: bool
-    """Whether labels fit beside the cells."""
+    """True if labels fit beside the cells."""
 
 
 def _measured(found: AttentionWeights, chosen: list[tuple[int, int]]) -> _Grid:

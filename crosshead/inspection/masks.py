@@ -18,12 +18,15 @@ MAY, MAY_NOT = "■", "·"
 def draw_mask(
     mask: Mask | Bool[Tensor, "Q K"], queries: int, keys: int, path: Path | str | None = None
 ) -> str:
-    """Who may attend to whom, in the first sentence and head: a line a query, a character a key.
+    """Return a mask as text, for the first sentence and head: a line a query, a character a key.
 
-    Position 0 is the first line, and the first character; the last line says what they mean. With
-    a `path` (PNG, SVG or PDF) it is drawn as a picture too. Raises what `draw_attention`
-    raises, for sides of more than `MOST_DRAWN` positions as for more pieces, and `ValueError` for a
-    matrix that is not one of booleans of these sides.
+    Position 0 is the first line, and the first character. The last line explains the characters.
+    With a `path` (PNG, SVG or PDF) the mask is drawn as a picture too.
+
+    Raises:
+        UserError: As `draw_attention` does; sides of more than `MOST_DRAWN` positions count as too
+            many pieces.
+        ValueError: If a matrix is not boolean or has other sides.
     """
     if isinstance(mask, Tensor):
         if mask.dtype != torch.bool or mask.shape != (queries, keys):

@@ -77,7 +77,7 @@ def attention_weights(
 
 
 class _Read(NamedTuple):
-    """What a model reads, and the pieces that its attention stands between."""
+    """The inputs of a model, and the pieces along the axes of its attention."""
 
     inputs: tuple[Tensor, ...]
     queries: list[str]

@@ -18,7 +18,7 @@ class PostNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def before(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """What the sublayer sees of the stream: the stream itself."""
+        """Return the sublayer's input: the residual stream itself."""
         return x
 
     def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
@@ -38,7 +38,7 @@ class PreNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def before(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """What the sublayer sees of the stream: it is normalised for it."""
+        """Return the sublayer's input: the normalised residual stream."""
         return self.norm(x)
 
     def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:

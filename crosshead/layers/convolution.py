@@ -42,7 +42,7 @@ class WeightNormLinear(nn.Module):
         return self.direction * (self.length / lengths)[:, None]
 
     def forward(self, x: Float[Tensor, "*batch I"]) -> Float[Tensor, "*batch O"]:
-        """The same linear map of every vector."""
+        """Apply the linear map to every vector."""
         return F.linear(x, self.weight(), self.bias)
 
 

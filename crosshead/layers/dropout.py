@@ -7,7 +7,7 @@ from crosshead.attention.dropout import check_share, dropout
 
 
 class Dropout(nn.Module):
-    """In training, `attention.dropout.dropout`: a share `p` of the elements is set to zero.
+    """A module that sets a share `p` of the elements to zero in training.
 
     `p` is 0 or from 1/256 to 255/256 (`ValueError`).
     """

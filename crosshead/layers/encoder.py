@@ -57,7 +57,7 @@ class Encoder(nn.Module):
         mask: EvaluatedMask | None,
         pasts: Sequence[Past] | None = None,
     ) -> Float[Tensor, "B S D"]:
-        """What the positions mean, each in the light of the others; `pasts` has one a layer."""
+        """Return the encoder's hidden states; `pasts` has one entry per layer."""
         for layer, past in zip(self.layers, pasts or [NO_PAST] * len(self.layers), strict=True):
             x = layer(x, mask, past)
         return self.norm(x)

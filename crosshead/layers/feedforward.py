@@ -43,5 +43,5 @@ class FeedForward(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """The same two-layer network at every position."""
+        """Apply the same two-layer network at every position."""
         return self.outer(self.dropout(self.activation(self.inner(x))))

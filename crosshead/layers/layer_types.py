@@ -27,7 +27,7 @@ class SelfAttention(nn.Module):
         self.mask = mask
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """What each position finds in those that it may attend to."""
+        """Compute self-attention at every position."""
         return self.attention(x, self.attention.project(x), self.mask)
 
 
@@ -68,7 +68,7 @@ class Convolution(nn.Module):
         self.linear = nn.Linear(kernel * d_model, d_model)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """What each position's window makes of it."""
+        """Apply the convolution to the window of every position."""
         return self.linear(windows(F.pad(x, self.around), self.kernel, self.dilation))
 
 
@@ -88,7 +88,7 @@ class SeparableConvolution(nn.Module):
         self.pointwise = nn.Linear(d_model, d_model)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """What each position's window makes of it."""
+        """Apply the separable convolution to the window of every position."""
         x, length = F.pad(x, self.around), x.shape[1]
         mixed = x[:, :length] * self.filters[0]
         for j in range(1, self.filters.shape[0]):

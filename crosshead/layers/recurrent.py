@@ -28,19 +28,19 @@ from crosshead.layers.dropout import Dropout
 Cell = Literal["lstm", "gru"]
 
 Hidden = tuple[Float[Tensor, "L N D"], ...]
-"""What layers remember: of an LSTM their outputs and their cells, of a GRU outputs."""
+"""The states of all layers: outputs and cells for an LSTM, outputs for a GRU."""
 
 _CELLS: dict[Cell, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 
 
 class Encoded(NamedTuple):
-    """What a stack made of a sequence."""
+    """The result of encoding a sequence with a stack of recurrent layers."""
 
     memory: Float[Tensor, "B S D"]
-    """What the last layer says at every position; zeros where there is padding."""
+    """The last layer's hidden states; zeros at padding."""
     final: Hidden
-    """What every layer remembers of the whole: forwards after the last position, and beside it
-    backwards after the first."""
+    """The final states of every layer: forwards after the last position, and beside it backwards
+    after the first."""
 
 
 class RecurrentEncoder(nn.Module):
@@ -92,7 +92,7 @@ class RecurrentStack(nn.Module):
     def forward(
         self, x: Float[Tensor, "N T _"], hidden: Hidden
     ) -> tuple[Float[Tensor, "N T D"], Hidden]:
-        """What the last layer says at every position, and what all layers then remember."""
+        """Return the last layer's hidden states, and all layers' states after the last position."""
         states = []
         for number, layer in enumerate(self.layers):
             if number:
@@ -136,7 +136,11 @@ def _all_steps(
 def _one_step(
     layer: nn.LSTM | nn.GRU, x: Tensor, before: tuple[Tensor, ...]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The same of a single position: in loops a layer costs up to twice as much as its cell."""
+    """Run the layer on one position.
+
+    The cell functions compute the same result. In loops a layer costs up to twice as much as its
+    cell.
+    """
     w_x, w_h, b_x, b_h = layer.parameters()
     if isinstance(layer, nn.LSTM):
         h, c = torch.lstm_cell(x[:, 0], before, w_x, w_h, b_x, b_h)

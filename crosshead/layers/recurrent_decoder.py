@@ -21,27 +21,27 @@ from crosshead.layers.source_attention import SourceAttention
 
 
 class Written(NamedTuple):
-    """What a decoder remembers of its rows."""
+    """The state of a recurrent decoder for its rows."""
 
     hidden: Hidden
     carried: Float[Tensor, "N D"] | None = None
     """A vector that the next step reads beside its token."""
 
     def select(self, rows: Int[Tensor, " M"]) -> "Written":
-        """Some of the rows."""
+        """Return the state of these rows."""
         carried = None if self.carried is None else self.carried[rows]
         return Written(tuple(part[:, rows] for part in self.hidden), carried)
 
 
 class RecurrentDecoder(nn.Module, ABC):
-    """From what was read and the embeddings of what is written, to what follows."""
+    """A decoder: from the encoded source and target embeddings to hidden states."""
 
     @abstractmethod
     def begin(self, encoded: Encoded) -> Written:
-        """What is remembered before the first token, one row a sentence."""
+        """Return the state before the first token, one row per sentence."""
 
     def look(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
-        """What rows see of their sentence at every step: nothing, without attention."""
+        """Return the keys and values of each sentence; none without attention."""
         return ()
 
     @abstractmethod
@@ -72,9 +72,10 @@ class Maxout(nn.Module):
 
 
 class FinalState(RecurrentDecoder):
-    """Each layer begins with what its layer of the encoder ended with (Sutskever et al. 2014).
+    """A decoder whose layers begin with the encoder's final states (Sutskever et al. 2014).
 
-    That is all that it sees of the source, and the outputs are the features (section 2).
+    These states are all that the decoder sees of the source. Its outputs are the hidden states that
+    are projected to logits (section 2).
     """
 
     def __init__(self, stack: RecurrentStack, dropout: float) -> None:
@@ -98,7 +99,7 @@ class FinalState(RecurrentDecoder):
 
 
 class Summary(RecurrentDecoder):
-    """One vector c stands for the source, and every step reads it (Cho et al. 2014, section A.1).
+    """A decoder that reads one source vector c at every step (Cho et al. 2014, section A.1).
 
     c = tanh(V h) of what the encoder's last layer ends with, of a bidirectional one both directions
     (forwards at the last position, backwards at the first; Cho's reads forwards), and layers begin
@@ -158,10 +159,11 @@ class Bahdanau(RecurrentDecoder):
         self.readout = Maxout(3, d_model)
 
     def begin(self, encoded: Encoded) -> Written:
-        """Of the state that has read from the last token to the first, where one has.
+        """Initialise the decoder from the backward encoder's final state.
 
-        The other way round where the source was given in reverse; of an encoder that reads one way,
-        the state that its reading ends with.
+        The backward encoder reads the source from the last token to the first (Bahdanau et al.
+        2015, appendix A.2.2), or the other way round if the source was given in reverse. An encoder
+        of one direction gives its own final state.
         """
         return Written(self.first(encoded.final[0][-1][:, -self.d_final :]))
 
@@ -176,7 +178,7 @@ class Bahdanau(RecurrentDecoder):
         seen: Sequence[KeyValues],
         mask: Bool[Tensor, "B 1 1 S"],
     ) -> tuple[Float[Tensor, "N T D"], Written]:
-        """Position after position: what looks is what the one before has led to."""
+        """Run position after position; the query is the previous decoder state."""
         hidden, outputs, contexts = written.hidden, [], []
         for token in x.split(1, dim=1):
             context = self.cross_attention(hidden[0][-1].unsqueeze(1), seen[0], mask)
@@ -272,7 +274,7 @@ class FirstState(nn.Module):
         self.projections = nn.ModuleList(glorot(d_input, d_model) for _ in stack.layers)
 
     def forward(self, x: Float[Tensor, "N _"]) -> Hidden:
-        """What the layers remember at first."""
+        """Return the initial states of the layers."""
         states = torch.stack([torch.tanh(projection(x)) for projection in self.projections])
         return (states,) * self.kinds
 

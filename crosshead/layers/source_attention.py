@@ -1,4 +1,4 @@
-"""How a recurrent decoder looks at its source: one head, whose keys are projected once a sentence.
+"""Attention of a recurrent decoder over its source: one head; keys are projected once a sentence.
 
 Axes: `B` sentences, `N` rows being decoded, `T` target positions, `S` source positions, `D` width.
 """
@@ -40,9 +40,9 @@ class LocalWindow(nn.Module):
         mask: Bool[Tensor, "B 1 1 S"],
         observe: Observe | None = None,
     ) -> tuple[Bool[Tensor, "B 1 Q S"], Combine]:
-        """Where each query may look, and how its weights meet the values there.
+        """Return the mask of the local window, and the way its weights combine with the values.
 
-        `observe` is shown a(s): what meets the values, of which no more than 1 comes together.
+        `observe` receives a(s): the weights after the Gaussian, whose sum is at most 1.
         """
         length = mask.sum(dim=-1, keepdim=True)
         predicted = self.outer(torch.tanh(self.inner(query))).unsqueeze(1)

@@ -1,4 +1,4 @@
-"""What every model has in common: a configuration, features of what is written, logits of the next.
+"""The interface of all models: a configuration, hidden states, and logits of the next token.
 
 Training, search and bundles know models by these classes alone.
 """
@@ -19,7 +19,7 @@ from crosshead.vocabulary import BOS
 
 
 class Shape(NamedTuple):
-    """What is computed at once: so many rows of so many source and target positions."""
+    """The shape of one computation: numbers of rows, source positions and target positions."""
 
     rows: int
     source: int
@@ -27,16 +27,16 @@ class Shape(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """How many numbers are held: in vectors, and in blocks of rows by positions by positions."""
+    """Counts of stored numbers: in vectors, and in blocks of rows by positions by positions."""
 
     vectors: int
     weights: int
     block: int
-    """Of the weights those in one piece: a layer's attention."""
+    """The part of `weights` in one tensor: a layer's attention."""
 
 
 Task = Literal["translation", "language", "masked"]
-"""What a model is for: a target given a source, text by itself, or what is hidden in a text."""
+"""The task of a model: translation, writing monolingual text, or filling in hidden tokens."""
 
 AttentionKind = Literal["cross", "encoder", "decoder"]
 """Kinds of attention: to the source, and the self-attention of an encoder or of a decoder."""
@@ -92,7 +92,7 @@ class ModelConfig(Config, ABC):
 
     @property
     def bound(self) -> str:
-        """What there are only so many of where positions have an end, for messages."""
+        """The limited resource behind `most_source`, named for messages."""
         return "learned positions of model.max_length"
 
     def refuse_idle(self, key: str, option: str, user: str, former: int) -> None:
@@ -113,10 +113,13 @@ class ModelConfig(Config, ABC):
 
     @abstractmethod
     def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
-        """How many numbers are held at the peak of an update, counted from the code.
+        """Return the count of numbers held at the peak of an update, derived from the code.
 
-        `weights` says whether attention keeps its weights, as `explicit` does and the kernels of a
-        GPU do not; `recompute` that each layer keeps its inputs alone.
+        Args:
+            shape: Shape of the part of a batch that is computed at once.
+            weights: Whether attention keeps its weights, as `explicit` does and a GPU's kernels do
+                not.
+            recompute: Whether each layer keeps its inputs alone.
         """
 
 
@@ -129,11 +132,11 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def features(self, *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
-        """What the last layer says at every position that a token is predicted at.
+        """Return the last hidden states, one per predicted position.
 
-        Its inputs are a source `B S` and a shifted target `B T`, or, of a model of text by itself,
-        tokens `B T` alone. The projection of the features is `forward`; a loss that never holds all
-        logits begins here.
+        The inputs are a source `B S` and a shifted target `B T`, or tokens `B T` alone for a model
+        of monolingual text. `forward` projects these hidden states to logits. A loss that never
+        holds all logits starts here.
         """
 
     def forward(self, *inputs: Int[Tensor, "B _"]) -> Float[Tensor, "B _ V"]:
@@ -180,7 +183,7 @@ class SequenceModel(Model):
 
 
 def decodable(model: Model) -> SequenceModel:
-    """A model as one that says what follows; raises `TypeError` for one that does not."""
+    """Return the model as autoregressive, or raise `TypeError`."""
     if not isinstance(model, SequenceModel):
         raise TypeError(f"{type(model).__name__} does not say what follows: it cannot be searched")
     return model
@@ -195,7 +198,7 @@ class RememberingModel(SequenceModel):
 
     @abstractmethod
     def read(self, state: Any, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N T D"], Any]:
-        """What the last layer says at every one of the next tokens of each row, and the state then.
+        """Read the next tokens of each row; return their last hidden states and the new state.
 
-        No gradient passes, and `state` is used up, as by `step`.
+        No gradient passes. `state` is used up, as by `step`.
         """

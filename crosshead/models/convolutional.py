@@ -49,7 +49,7 @@ ROOT_HALF = 0.5**0.5
 """By which a sum of two of equal variance is multiplied, to be of that variance too."""
 
 EMBEDDING_STD = 0.1
-"""Of embeddings at the start (section 3.5)."""
+"""Standard deviation of the initial embeddings (section 3.5)."""
 
 
 class ConvolutionalConfig(ModelConfig):
@@ -273,7 +273,7 @@ class Convolutional(SequenceModel):
     def features(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """What the last layer says at every position of a shifted target."""
+        """Return the decoder's last hidden states, one per target position."""
         state = self._at_the_start(self.encode(source))
         return self._decode(state, target)[0]
 
@@ -307,7 +307,7 @@ class Convolutional(SequenceModel):
     def _decode(
         self, state: ConvolutionalState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N T D"], ConvolutionalState]:
-        """What the last layer says at every one of the next tokens, and the state after them."""
+        """Return the last hidden states of the next tokens, and the state after them."""
         embedded = self.target_embeddings(tokens, state.length)
         x, tails = self.target_map(embedded), []
         for layer, before in zip(self.decoder, state.tails, strict=True):

@@ -38,7 +38,7 @@ class TransformerEncoder(TextStack):
         )
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """What the last layer says at every position of a padded text, hidden ones among them."""
+        """Return the last hidden states of a padded text, hidden tokens included."""
         batch, length = tokens.shape
         mask = self_mask(self.config, present(tokens != PAD))
         seen = mask.evaluate(length, length, batch=batch, device=tokens.device)

@@ -27,9 +27,9 @@ class LanguageModel(TextStack, SequenceModel):
     """A stack of layers that reads what it has written."""
 
     def after(self, pasts: Sequence[Past], tokens: Int[Tensor, "N T"]) -> Float[Tensor, "N T D"]:
-        """What the last layer says at every one of `tokens`, which come after `pasts`, one a layer.
+        """Return the last hidden states of `tokens`, which follow `pasts` (one per layer).
 
-        No token sees a later one, so that padding at the end of a row changes nothing before it.
+        No token sees a later one, so padding at the end of a row changes nothing before it.
         """
         mask = causal_mask(self.config, tokens.shape[1], pasts[0].seen, tokens.device)
         return self.stack(self.embeddings(tokens, start=pasts[0].length), mask, pasts)
@@ -41,7 +41,7 @@ class LanguageModel(TextStack, SequenceModel):
 
 @dataclass
 class LanguageState:
-    """What was written in `N` rows, as keys and values of each layer."""
+    """The text written in `N` rows, as keys and values of each layer."""
 
     caches: list[Cache]
 
@@ -69,7 +69,7 @@ class TransformerLanguageModel(LanguageModel):
         )
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """What the last layer says at every position, of the tokens up to there."""
+        """Return the last hidden states; each position sees the tokens up to itself."""
         return self.after([NoPast()] * self.config.layers, tokens)
 
     def start(self, source: Int[Tensor, "B 0"]) -> LanguageState:

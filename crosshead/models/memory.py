@@ -1,4 +1,4 @@
-"""What decoding sees of the sources: each sentence's once, shared by all rows that continue it."""
+"""Encoded sources during decoding: each sentence once, shared by all rows that continue it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

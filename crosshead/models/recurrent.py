@@ -47,10 +47,11 @@ Kind = Literal[
 
 
 RADIUS, PLACES = 10, 1024
-"""Of luong-local and of luong-location where a configuration does not say: bundles rely on them."""
+"""Default radius of luong-local and default number of positions of luong-location. Stored bundles
+rely on these values."""
 
 FORMER_PLACES = 256
-"""What bundles say that were written when this was the default."""
+"""The earlier default of `PLACES`, which bundles of that time contain."""
 
 
 class RecurrentConfig(ModelConfig):
@@ -101,7 +102,7 @@ class RecurrentConfig(ModelConfig):
 
     @property
     def hands_over_layers(self) -> bool:
-        """Whether layers of the decoder begin with the final states of those of the encoder."""
+        """True if the decoder's layers begin with the final states of the encoder's layers."""
         return self.attention.startswith("luong") or (self.attention, self.cell) == ("none", "lstm")
 
     @property
@@ -111,7 +112,7 @@ class RecurrentConfig(ModelConfig):
 
     @property
     def bound(self) -> str:
-        """What there are only so many of, for messages."""
+        """The limited resource behind `most_source`, named for messages."""
         return "source positions that luong-location knows (model.max_length)"
 
     def shape(self) -> str:
@@ -187,10 +188,13 @@ class Recurrent(SequenceModel):
         self.projection.weight = draw(target_vocabulary) if config.tie == "none" else target_weight
 
     def encode(self, source: Int[Tensor, "B S"]) -> tuple[Encoded, Bool[Tensor, "B 1 1 S"]]:
-        """What was read of a padded source, and the mask that keeps its padding out.
+        """Encode a padded source; return the result and its padding mask.
 
-        The memory stands in the order of the source, in whichever it was read. An empty source is
+        The memory is in the order of the source, whatever the reading order was. An empty source is
         read as one token of padding.
+
+        Raises:
+            UserError: If the source has more tokens than luong-location has positions.
         """
         most = self.config.most_source
         if most is not None and source.shape[1] > most:
@@ -211,9 +215,9 @@ class Recurrent(SequenceModel):
     def features(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """What the decoder says at every position of a shifted target.
+        """Return the decoder's hidden states, one per position of a shifted target.
 
-        The projection of these is `forward`; a loss that never holds all logits begins here.
+        `forward` projects them to logits. A loss that never holds all logits starts here.
         """
         state = self.start(source)
         return self._written(state, target)[0]
@@ -244,7 +248,7 @@ class Recurrent(SequenceModel):
 
 
 def _backwards(lengths: Int[Tensor, " B"], positions: int) -> Int[Tensor, "B S"]:
-    """Where each position of a reversed sentence comes from; padding stays where it is."""
+    """Return the index of each position in the reversed sentence; padding stays in place."""
     here = torch.arange(positions, device=lengths.device).expand(lengths.shape[0], -1)
     there = lengths.unsqueeze(1) - 1 - here
     return torch.where(there >= 0, there, here)

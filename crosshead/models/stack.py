@@ -1,4 +1,4 @@
-"""What stacks of attention layers are configured by, and the parts that they are built of."""
+"""Configuration of stacks of attention layers, and the parts they are built of."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Self
@@ -31,11 +31,11 @@ Positions = Literal[
     "sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "learned",
     "rotary", "shaw", "t5", "alibi", "none",
 ]  # fmt: skip
-"""How a stack of attention layers may know where its tokens stand."""
+"""Position information of a stack of attention layers."""
 
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish"]
-"""Of the feed-forward network; "gelu-tanh" is an approximation of "gelu"."""
+"""Activation of the feed-forward network; "gelu-tanh" is an approximation of "gelu"."""
 
 LEARNED = 1024
 """Learned positions where a configuration does not say: bundles rely on it."""
@@ -113,12 +113,12 @@ class StackConfig(ModelConfig):
 
     @property
     def key_width(self) -> int:
-        """Of a head's queries and keys."""
+        """Width of a head's queries and keys."""
         return self.d_key or self.d_model // self.heads
 
     @property
     def value_width(self) -> int:
-        """Of a head's values."""
+        """Width of a head's values."""
         return self.d_value or self.d_model // self.heads
 
     @model_validator(mode="after")
@@ -152,25 +152,25 @@ class StackConfig(ModelConfig):
         return (self.max_length or LEARNED) if self.positions == "learned" else None
 
     def kept_of_a_pair(self) -> int:
-        """How many numbers attention keeps of a query and a key for the way back.
+        """The count of numbers that attention keeps for the backward pass per query and key.
 
-        The weight, twice more where some are dropped, and what a score with a hidden layer has in
-        it.
+        It keeps the weight, two more numbers if weights are dropped, and the hidden layer of an
+        additive score.
         """
         hidden = self.key_width if self.score in ("additive", "concat") else 0
         return (3 if self.attention_dropout else 1) + hidden
 
     def inner_vectors(self) -> int:
-        """How many of width `d_ff` the feed-forward network keeps for the way back."""
+        """The count of `d_ff` vectors that the feed-forward network keeps for the backward pass."""
         return 1 + (self.activation != "relu") + 2 * (self.activation_dropout > 0)
 
 
 def branch_gain(layers: int) -> float:
-    """By which the last matrix of every residual branch is scaled, in a stack of so many layers.
+    """Return the initial scale of the last matrix of every residual branch.
 
-    1/sqrt(2 L), as in Radford et al. 2019, section 2.3. At full size the branches drown the stream
-    of a small post-norm encoder: all positions of a sentence come out alike, and cross-attention,
-    which then has nothing to choose from, may never learn to.
+    The scale is 1/sqrt(2 L), as in Radford et al. 2019, section 2.3. At full size the branches
+    outweigh the residual stream of a small post-norm encoder. All positions of a sentence then get
+    nearly the same hidden state, and cross-attention may never learn to tell them apart.
     """
     return float((2 * layers) ** -0.5)
 
@@ -212,7 +212,7 @@ def final_norm(config: StackConfig) -> nn.Module:
 
 
 def added_positions(config: StackConfig) -> SinusoidalPositions | LearnedPositions | None:
-    """What is added to the embeddings of tokens; None where attention knows positions by itself."""
+    """Return the positions added to token embeddings; None if attention itself knows positions."""
     build = _ADDED.get(config.positions)
     return None if build is None else build(config)
 
@@ -228,7 +228,7 @@ _ADDED: dict[str, Callable[[StackConfig], SinusoidalPositions | LearnedPositions
 
 
 class Parts(NamedTuple):
-    """What attention is made of besides its projections."""
+    """The parts of attention besides its projections."""
 
     score: Score
     combine: Combine = weighted_sum
@@ -289,7 +289,7 @@ def attention_of(config: StackConfig, gain: float, parts: Parts) -> MultiHeadAtt
 
 
 def self_mask(config: StackConfig, among: Mask) -> Mask:
-    """Whom a position attends to in self-attention: of those it may, the ones in its pattern."""
+    """Return the self-attention mask: the pairs of `among` that the pattern allows."""
     pattern = _pattern(config)
     return among if pattern is None else among & pattern
 
@@ -303,10 +303,11 @@ def _pattern(config: StackConfig) -> Mask | None:
 def causal_mask(
     config: StackConfig, new: int, before: int, device: torch.device
 ) -> EvaluatedMask | None:
-    """The self-attention of `new` positions behind `before` others, where none sees a later one.
+    """Return the causal self-attention mask of `new` positions after `before` earlier ones.
 
-    None where they may attend to all there are: a single one, without a pattern or whose window
-    they are. Those before may lack the first ones, of which no more than `reach_back` are seen.
+    The result is None if every cached position is visible: for a single new position without a
+    pattern, or with a window that covers all. The cache may lack the first positions, as only the
+    last `reach_back` of them are visible.
     """
     all_near = config.pattern == "window" and before <= (config.radius or 0)
     if new == 1 and (config.pattern == "full" or all_near):
@@ -316,9 +317,9 @@ def causal_mask(
 
 
 def reach_back(config: StackConfig) -> int | None:
-    """How far back a position sees in self-attention; None where there is no end to it.
+    """Return how far back a position sees in self-attention; None if there is no limit.
 
-    A pattern that has one is of distances alone, whatever the positions: see `Cache`.
+    A pattern with a limit depends on distances alone, for all kinds of positions: see `Cache`.
     """
     if config.radius is None:
         return None
@@ -342,4 +343,4 @@ _PATTERNS: dict[str, tuple[tuple[str, ...], Callable[..., Mask] | None]] = {
     "strided": (("stride",), strided),
     "fixed": (("stride", "columns"), fixed),
 }
-"""What each pattern is described by, and the mask."""
+"""The settings of each pattern, and its mask."""

@@ -44,7 +44,7 @@ class TextStackConfig(StackConfig):
         )
 
     def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
-        """As those of a Transformer's encoder."""
+        """Return the count of numbers held, computed as for a Transformer's encoder."""
         width, tokens = self.d_model, shape.rows * shape.target
         layer = (8 + 2 * (self.dropout > 0)) * width + self.inner_vectors() * self.d_ff
         ends = (1 + (self.dropout > 0) + (self.norm == "pre")) * width
@@ -59,9 +59,9 @@ class TextStackConfig(StackConfig):
 
 
 class TextStack(Model):
-    """One stack of layers; `attention` builds what each of them attends with.
+    """A stack of layers; `attention` builds the self-attention of each layer.
 
-    Weights begin as those of `Transformer`.
+    Weights are initialised as in `Transformer`.
     """
 
     config: TextStackConfig

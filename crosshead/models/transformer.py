@@ -157,9 +157,9 @@ class Transformer(SequenceModel):
     def features(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """What the last layer says at every position of a shifted target (section 3.1).
+        """Return the decoder's last hidden states, one per target position (section 3.1).
 
-        The projection of these is `forward`; a loss that never holds all logits begins here.
+        `forward` projects them to logits. A loss that never holds all logits starts here.
         """
         memory, memory_mask = self.encode(source)
         return self.decoder(
@@ -209,7 +209,7 @@ class Transformer(SequenceModel):
         return (*self.encoder.layers, *self.decoder.layers)
 
     def called_alone(self) -> Iterable[nn.Module]:
-        """What projects the memory before the layers of the decoder compute."""
+        """Return the projections of the memory, which run before the decoder's layers."""
         return [layer.cross_attention.key_value for layer in self.decoder.layers]
 
 

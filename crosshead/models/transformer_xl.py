@@ -80,7 +80,7 @@ class TransformerXLConfig(TextStackConfig):
 
 @dataclass
 class TransformerXLState:
-    """What was written in `N` rows, as far as it is remembered."""
+    """The text written in `N` rows, as far as it is remembered."""
 
     caches: list[Cache]
     memory: int
@@ -121,10 +121,10 @@ class TransformerXL(LanguageModel, RememberingModel):
         super().__init__(config, vocabulary, attention)
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """What the last layer says at every position, segment after segment.
+        """Return the last hidden states, computed segment after segment.
 
-        The first segment has nothing to remember, so that a batch of several segments a row is
-        trained without a state from one update to the next.
+        The first segment has an empty memory. So a batch with several segments a row is trained
+        without a state between updates.
         """
         pasts, found = [Memory() for _ in range(self.config.layers)], []
         for segment in tokens.split(self.config.segment, dim=1):
@@ -144,10 +144,10 @@ class TransformerXL(LanguageModel, RememberingModel):
     def read(
         self, state: TransformerXLState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N T D"], TransformerXLState]:
-        """What the last layer says at every one of the next tokens of each row, and the state then.
+        """Read the next tokens of each row; return their last hidden states and the new state.
 
-        Text that is read in pieces of any lengths is cut into the same segments as by `features`.
-        No gradient passes, and `state` is used up, as by `step`.
+        Pieces of any length are cut into the same segments as by `features`. No gradient passes.
+        `state` is used up, as by `step`.
         """
         found = []
         while tokens.shape[1]:

@@ -66,7 +66,7 @@ BINS = (8, 11, 15, 1000)
 
 
 class Words(NamedTuple):
-    """How much of the made-up language is learned: lengths, updates, and sentences of a length."""
+    """Amounts of the word task: width, lengths, updates, and sentences of each length."""
 
     d_model: int
     lengths: tuple[int, int]
@@ -100,7 +100,8 @@ BANDS = (
     Band(
         ADDED.format("Bahdanau's attention"), 2, math.inf,
         "7.6 to 8.9 in Bahdanau et al. 2015, Table 1, on longer sentences. Two seeds of one model "
-        "lay up to 1.6 BLEU apart in earlier runs: 2 is the least that is told from nothing.",
+        "lay up to 1.6 BLEU apart in earlier runs: a difference below 2 BLEU cannot be told from "
+        "noise.",
     ),
     Band(
         ADDED.format("Luong's attention"), 2, math.inf,
@@ -189,14 +190,14 @@ class Learning(NamedTuple):
 
 
 class Spelled(NamedTuple):
-    """What models made of words: by name, for each seed, shares by length."""
+    """Results of the word task: by name, for each seed, shares by length."""
 
     lengths: Sequence[int]
     weights: Mapping[str, int]
     words: dict[str, list[list[float]]]
-    """Of words that stand where they belong."""
+    """Shares of words at their correct position."""
     whole: dict[str, list[list[float]]]
-    """Of sentences without a mistake."""
+    """Shares of sentences without a mistake."""
     kept: Sequence[Path] = ()
 
 
@@ -243,7 +244,7 @@ def spelling(run: Learning, kept: Path) -> dict[str, list[float]]:
 
 
 class Scored(NamedTuple):
-    """What models made of captions: by name, for each seed, BLEU of all and of each group."""
+    """BLEU of caption translations: by name, for each seed, of all captions and of each group."""
 
     title: str
     weights: Mapping[str, int]

@@ -33,8 +33,8 @@ from crosshead.training.settings import check_resumed, stored_recipe
 T = TypeVar("T")
 
 RUNS = Path("runs") / "studies"
-"""Where runs on captions are kept: a study that was interrupted goes on there, and what one study
-has trained another need not."""
+"""The directory of runs on captions. An interrupted study continues there, and studies share
+trained models."""
 
 MINUTES = 10
 """The minutes of training of each run in the full form, with one thread."""
@@ -68,9 +68,9 @@ class Corpus:
     train: Mapping[str, Any]
 
     def recipe(self, model: AnyConfig, seed: int) -> Recipe:
-        """The same run but for the model, the seed, and the peak of the learning rate.
+        """Return the shared recipe with this model, seed, and peak of the learning rate.
 
-        That is the one of the architecture's preset `tiny`, which is for such text.
+        The peak comes from the architecture's preset `tiny`, which is made for such text.
         """
         sides = {"source": SOURCE, "target": TARGET}
         files = {side: [str(self.text / f"{TRAIN}.{end}")] for side, end in sides.items()}
@@ -103,8 +103,9 @@ _TRAIN = {
     "keep_last": 1,
     "average": 0,
 }
-"""The same for all: small batches, since ten minutes are few updates, and one precision, since
-`auto` is what it measures in that moment. Validation counts as training time, so it is rare."""
+"""Training settings shared by all models. Batches are small, because ten minutes are few updates.
+The precision is fixed, because `auto` depends on a measurement. Validation counts as training time,
+so it is rare."""
 
 
 def multi30k_text(say: Say) -> Path | None:
@@ -165,9 +166,10 @@ def made_up(directory: Path, seed: int) -> Corpus:
 
 
 def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
-    """That of the preset `tiny`, with the dropout of the paper's base: ten minutes are ten epochs.
+    """Return the preset `tiny` with the dropout of the paper's base.
 
-    Or a smaller one, to try the code on.
+    The dropout is lower because ten minutes are about ten epochs. With `quick`, the model is
+    smaller, to try the code.
     """
     width, layers = (64, 1) if quick else (128, 4)
     return TransformerConfig.model_validate(
@@ -179,7 +181,7 @@ def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
 
 
 def run_name(model: AnyConfig, seed: int) -> str:
-    """What the run of a model from a seed is called: the same by the same code alone."""
+    """Return the directory name of a run, which depends on the model, the seed and the code."""
     told = hashlib.sha256(f"{THIS_CODE} {model.model_dump_json()}".encode()).hexdigest()[:8]
     return f"{model.architecture}-{told}-{seed}"
 
@@ -215,7 +217,7 @@ def greedily(translator: Translator, source: list[str]) -> list[str]:
 
 
 def outputs(corpus: Corpus, name: str, recipe: Recipe) -> list[str]:
-    """What the model of this run makes of the test set, kept in its directory."""
+    """Return the run's translations of the test set, which are kept in its directory."""
     kept = corpus.runs / name / TRANSLATIONS
     translator = trained(corpus, name, recipe)
     if not kept.is_file():

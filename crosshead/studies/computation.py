@@ -1,4 +1,4 @@
-"""What a computation's graph says: what is in sequence, how far gradients reach, what is kept."""
+"""Measurements on a computation's graph: sequential steps, reach of gradients, memory kept."""
 
 import math
 import time
@@ -51,7 +51,7 @@ def layers_until_reached(outputs: Iterator[Tensor], x: Tensor) -> int:
 
 
 class Costs(NamedTuple):
-    """What a layer takes, forwards and backwards."""
+    """The costs of a layer's forward and backward pass."""
 
     seconds: float
     kept: int

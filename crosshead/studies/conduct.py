@@ -47,7 +47,7 @@ class Record:
     date: str
     seconds: float
     found_again: str
-    """Which runs were not trained now, in a clause; empty where all were."""
+    """A clause that names the runs not trained now; empty if all were."""
 
     @property
     def command(self) -> str:
@@ -70,7 +70,7 @@ class Record:
 
     @property
     def circumstances(self) -> dict[str, str]:
-        """With what, when and where it was run."""
+        """The command, the time and the machine of the run, by name."""
         return {
             "command": self.command,
             "form": self.effort.form,
@@ -100,7 +100,10 @@ def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
 
 
 def found_again(kept: Sequence[Path], since: datetime) -> str:
-    """How many of the runs in these files are older, of when and which versions; "" for none."""
+    """Return a note on runs in these files that are older than `since`; "" if there are none.
+
+    The note gives their number, dates and versions.
+    """
     ended = {
         path: datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in kept if path.is_file()
     }
@@ -151,7 +154,7 @@ def listed(studies: Iterable[Study]) -> Table:
 
 
 def summary(records: Sequence[Record]) -> Table:
-    """What came out of several studies, a line each."""
+    """Return a table of several studies' verdicts, one line each."""
     rows = [["study", "verdict", "as expected", "seconds"]]
     for record in records:
         verdict, seconds = record.verdict, f"{record.seconds:,.1f}"

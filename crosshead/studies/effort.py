@@ -55,7 +55,10 @@ class Effort:
             return ""
         if self.quick:
             return "quick form: it shows that the code runs; its verdict says nothing of the claim"
-        return f"{self.form}: less is measured, and what is not learned may be in the full form"
+        return (
+            f"{self.form}: fewer updates and sizes; a task not learned here may be learned in the "
+            "full form"
+        )
 
     def amount(self, quick: int, full: int) -> int:
         """Return an amount between that of the quick and that of the full form, by the share."""

@@ -15,7 +15,8 @@ PLAIN, BAHDANAU, LUONG = "LSTM without attention", "LSTM, Bahdanau", "LSTM, Luon
 CONVOLUTIONAL, TRANSFORMER = "ConvS2S", "Transformer"
 
 POSITIONS = 260
-"""Of ConvS2S: for sentences of 256 tokens, the longest that are trained on, and their ends."""
+"""Positions of ConvS2S: enough for sentences of 256 tokens, the longest in training, and their
+ends."""
 
 WITHIN = 0.02
 """By what share of its size a model may differ from another that counts as equally large."""

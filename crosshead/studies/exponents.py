@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 Z = 1.959964
-"""Of the normal distribution, 95 % is within so many standard deviations."""
+"""Half width of the central 95 % of a normal distribution, in standard deviations."""
 
 
 class Exponent(NamedTuple):

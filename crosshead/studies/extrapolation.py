@@ -159,7 +159,7 @@ def longest_read(model: TransformerLanguageModel, length: int) -> int:
 
 @torch.no_grad()
 def right(model: TransformerLanguageModel, batch: Batch, longest: int) -> Tensor:
-    """Whether each label `B T` is found: 1 or 0, and NaN where there is none or nothing is read."""
+    """Score each label `B T`: 1 if predicted, else 0; NaN where there is no label or no input."""
     found = torch.full(batch.target_output.shape, torch.nan)
     tokens = batch.inputs[0][:, :longest]
     labels = batch.target_output[:, :longest]

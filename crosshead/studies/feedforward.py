@@ -1,4 +1,4 @@
-"""What the feed-forward network is for: attention averages, and a sum is no function of two."""
+"""A test of the feed-forward network: attention averages; a sum is no function of two inputs."""
 
 from functools import partial
 from typing import Any
@@ -36,10 +36,8 @@ from crosshead.studies.times import TIMES
 WIDTH = 64
 
 ARMS = ((2, 1, False), (17, 1, False), (17, 4, False), (17, 4, True))
-"""What is compared, with feed-forward and without: modulus, heads, and whether there are norms.
-
-The two in the middle have no band: they tell apart what heads and norms do.
-"""
+"""The compared models, each with and without feed-forward: modulus, heads, and whether there are
+norms. The two in the middle have no band; they separate the effects of heads and norms."""
 
 Arm = tuple[int, int, bool, bool]
 """Modulus, heads, whether there are norms, and whether there is a feed-forward network."""

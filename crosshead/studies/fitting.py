@@ -25,7 +25,7 @@ FIRST = UNK + 1
 """The first id that is not a special one."""
 
 EPS = 1e-5
-"""Of layer normalisation."""
+"""Epsilon of layer normalisation."""
 
 Draw = Callable[[Generator], Batch]
 """A batch of a task."""
@@ -49,7 +49,7 @@ class Reader(nn.Module):
         nn.init.zeros_(self.projection.bias)
 
     def features(self, tokens: Tensor) -> Tensor:
-        """What the body says at every position: tokens `B T` to `B T D`."""
+        """Return the hidden states of the body: tokens `B T` to `B T D`."""
         found: Tensor = self.body(self.embeddings(tokens))
         return found
 

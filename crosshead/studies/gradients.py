@@ -1,4 +1,4 @@
-"""How far gradients reach: through a recurrence, past it through attention, and without one."""
+"""Reach of gradients: through a recurrence, past it through attention, and without one."""
 
 from collections.abc import Callable
 from functools import partial
@@ -179,7 +179,7 @@ def gradient_by_distance(model: Reader, tokens: Tensor) -> np.ndarray:
 
 
 def factor(norms: np.ndarray) -> float:
-    """By which the gradient changes a position: a line through its logarithm, from `NEAREST` on."""
+    """Return the gradient's change per position: a line fit of its logarithm from `NEAREST`."""
     distances = np.arange(NEAREST, len(norms))
     return float(np.exp(np.polyfit(distances, np.log(norms[NEAREST:]), 1)[0]))
 

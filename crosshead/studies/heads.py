@@ -188,7 +188,7 @@ def attentions(model: Model) -> dict[str, tuple[AttentionKind, int]]:
 
 
 def kind(module: str) -> str:
-    """Which attention of the paper a module is."""
+    """Return the kind of attention of a module, in the paper's words."""
     if module.endswith("cross_attention"):
         return CROSSED
     return ENCODER if module.startswith("encoder") else DECODER

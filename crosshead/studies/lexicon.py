@@ -75,9 +75,9 @@ def learn(
 
 @torch.inference_mode()
 def right(model: SequenceModel, source: Tensor) -> Tensor:
-    """Which words of the translation of sentences `B T`, by greedy search, stand where they belong.
+    """Return which words of greedy translations of sentences `B T` are at their correct position.
 
-    `B T` as well: what is missing is wrong, and what is too much is not looked at.
+    The result is `B T` as well. A missing word counts as wrong; words past the end are ignored.
     """
     model.eval()
     rows, length = source.shape

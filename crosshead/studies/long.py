@@ -66,7 +66,8 @@ PATTERNS: dict[str, Callable[[int], Shape]] = {
     STRIDED: lambda length: Shape("strided", 1, round(math.sqrt(length))),
     XL: lambda length: Shape("xl", 1, 128, 128),
 }
-"""What is measured at a length: the stride is its root, as in Child et al. 2019."""
+"""The models measured at a length. The stride is the root of the length, as in Child et al.
+2019."""
 
 WHOLE, SHORT, FEW, ENOUGH = (
     "Transformer-XL, memory of all", "Transformer-XL, short memory",
@@ -81,7 +82,7 @@ COPIERS: dict[str, Callable[[int], Shape]] = {
     FEW: lambda filler: Shape("window", 2, filler // 32),
     ENOUGH: lambda filler: Shape("window", 2, filler // 2 + INDICES),
 }
-"""What copies across so much filler."""
+"""The models that copy across a filler of this length."""
 
 TIME = "{}: power of the length by which time grows"
 MEMORY = "{}: power of the length by which memory grows"
@@ -161,14 +162,14 @@ def build(shape: Shape) -> Model:
 
 
 class Taken(NamedTuple):
-    """What a forward and a backward pass took."""
+    """Time and memory of a forward and a backward pass."""
 
     seconds: float
     bytes: int
 
 
 def taken(pattern: str, length: int, rounds: int, threads: int) -> Taken:
-    """What this process takes for a sequence: the least time, and by how much its peak grows."""
+    """Measure a sequence in this process: the least time, and the growth of peak memory."""
     torch.set_num_threads(threads)
     model = build(PATTERNS[pattern](length))
 
@@ -184,10 +185,13 @@ def taken(pattern: str, length: int, rounds: int, threads: int) -> Taken:
 
 
 def alone(cases: Sequence[tuple[str, int]], rounds: int) -> list[Taken]:
-    """What each pattern takes at a length, each in a process of its own.
+    """Measure each pattern at its length, each in a process of its own.
 
-    These are forked from one that has imported what they need and has computed nothing, so that no
-    thread is lost and no memory is held. Raises `CalledProcessError` where one ends by itself.
+    The processes are forked from one that has imported the modules and has computed nothing. So no
+    thread is lost and no memory is held.
+
+    Raises:
+        CalledProcessError: If a process dies.
     """
     call = f"answer({list(cases)!r}, {rounds}, {torch.get_num_threads()})"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Why dot products are divided by sqrt(d_k): what they do to the softmax, and to training."""
+"""Effects of dividing dot products by sqrt(d_k): on the softmax, and on training."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ SCORES: dict[str, Callable[[int], Score]] = {
     "scaled": lambda d_key: ScaledDot(),
     "additive": lambda d_key: Additive(1, d_key, d_key, d_key),
 }
-"""What is compared: each is built for a d_k."""
+"""The compared score functions; each is built for a d_k."""
 
 KEYS = 64
 STATISTICS = (4, 16, 64, 256, 1024)
@@ -88,12 +88,12 @@ BANDS = (
 
 
 class Learning(NamedTuple):
-    """How a layer learned."""
+    """The course of a layer's learning."""
 
     updates: float
-    """Until enough was right; infinity where it never was."""
+    """Updates until the accuracy was high enough; infinity if it never was."""
     accuracy: float
-    """At the end."""
+    """Accuracy at the end."""
 
     def __str__(self) -> str:
         if self.updates == math.inf:
@@ -102,10 +102,10 @@ class Learning(NamedTuple):
 
 
 class Softness(NamedTuple):
-    """What a softmax over `KEYS` random keys is like: means over queries, but for `typical`."""
+    """Measures of a softmax over `KEYS` random keys: means over queries, except for `typical`."""
 
     entropy: float
-    """In nats."""
+    """Entropy of the weights, in nats."""
     gradient: float
     """The Frobenius norm of the Jacobian of weights by scores."""
     typical: float
@@ -163,7 +163,7 @@ def variance_ratio(d_key: int) -> float:
 
 @torch.no_grad()
 def softness(score: Score, d_key: int, queries: int) -> Softness:
-    """What attention's softmax makes of random queries and keys."""
+    """Measure the softmax of attention on random queries and keys."""
     kept: list[Tensor] = []
     for _ in range(queries // 64):
         query = torch.randn(64, 1, 1, d_key)
@@ -187,10 +187,10 @@ def backwards(generator: Generator, rows: int = 32) -> Batch:
 def learning(
     build: Callable[[int], Score], d_key: int, most: int, seeds: Sequence[int]
 ) -> list[Learning]:
-    """How a layer of one head learns to read backwards, for some seeds.
+    """Train a layer of one head to read backwards, once per seed.
 
-    Its width is d_k: Glorot's projections of normalised vectors then begin with queries and keys of
-    unit variance, as the footnote has them.
+    Its width is d_k: Glorot's projections of normalised vectors then start with queries and keys of
+    unit variance, as in the paper's footnote.
     """
     found = []
     for seed in seeds:

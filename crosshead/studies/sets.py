@@ -132,7 +132,7 @@ def layers(number_of: int, mask: Any = None) -> Stack:
 
 @torch.no_grad()
 def equivariance_error(function: Callable[[Tensor], Tensor] | nn.Module) -> float:
-    """By how much f(P x) differs from P f(x) at most, over the root mean square of f(x)."""
+    """Return the largest difference of f(P x) and P f(x), over the root mean square of f(x)."""
     x, order = torch.randn(8, LENGTH, WIDTH), torch.randperm(LENGTH)
     expected = function(x)[:, order]
     difference = function(x[:, order]) - expected

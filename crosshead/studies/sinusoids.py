@@ -37,9 +37,13 @@ BANDS = (
 
 
 def fitted_errors(table: Tensor, offset: int) -> Tensor:
-    """What the best linear map from row p to row p + offset leaves at every second position.
+    """Return the residuals of the best linear map from row p to row p + offset.
 
-    It is fitted, by least squares, on the others; rows are `T D`.
+    The map is fitted by least squares on every second position and measured on the others.
+
+    Args:
+        table: Position vectors, "T D".
+        offset: Distance between the rows, in positions.
     """
     here, there = table[:-offset].double(), table[offset:].double()
     found = torch.linalg.lstsq(here[::2], there[::2], driver="gelsd").solution

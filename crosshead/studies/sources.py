@@ -14,4 +14,4 @@ def digest(package: Path) -> str:
 
 
 THIS_CODE = digest(Path(__file__).parent.parent)
-"""That of this package, as it was when it was loaded, whatever is changed while it runs."""
+"""The digest of this package, taken when it was loaded; later changes of the files do not count."""

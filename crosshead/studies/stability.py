@@ -85,7 +85,7 @@ BANDS = (
     Band(
         RANGE, 1, len(RATES),
         "What is hard to train has fewer rates that train it; one step of this grid, a factor of "
-        "three, is the least that it tells.",
+        "three, is the smallest difference this grid can show.",
     ),
 )  # fmt: skip
 
@@ -139,10 +139,10 @@ class Text(NamedTuple):
     """A text as ids in a file."""
 
     entropy: float
-    """Of the frequencies of its tokens, in nats."""
+    """Entropy of the token frequencies, in nats."""
     vocabulary: int
     digest: str
-    """Of the ids: runs on another text are other runs."""
+    """Digest of the ids: runs on another text are other runs."""
 
 
 Runs = Mapping[tuple[str, float], Sequence[Outcome]]

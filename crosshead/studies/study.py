@@ -17,10 +17,10 @@ Run = Callable[[Effort, int, Say], "Result"]
 
 @dataclass(frozen=True)
 class Band:
-    """Where a measured quantity is expected to be, both ends included, and why.
+    """The expected range of a measured quantity, both ends included, and its reason.
 
-    Stated before the study is run, from theory or from what the source says. It stays where it is
-    afterwards: a band that turns out wrong is a finding.
+    The range is stated before the study runs, from theory or from the source. It is not changed
+    afterwards: a wrong band is a finding.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Band:
     why: str
 
     def holds(self, value: float) -> bool:
-        """Whether `value` is inside; NaN never is."""
+        """Return whether `value` is inside; NaN never is."""
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What a study found."""
+    """The measurements of a study."""
 
     measured: Mapping[str, Value]
     """By the names of the bands and of what is reported."""

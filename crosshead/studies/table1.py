@@ -89,12 +89,12 @@ for, with its constants. A centred kernel reaches (k - 1) / 2 positions to each 
 
 
 def _variables(layer: str) -> str:
-    """What the operations of a layer depend on."""
+    """Return the variables that a layer's number of operations depends on."""
     return {FULL: "nd", RECURRENT: "nd", NEAR: "ndr"}.get(layer, "ndk")
 
 
 def _power_name(layer: str, term: str) -> str:
-    """Of the band: with the term as the table has it."""
+    """Return the name of the band, with the term as the table has it."""
     powers = zip(_variables(layer), TERMS[layer, term], strict=True)
     factors = [f"{each}^{power}" if power > 1 else each for each, power in powers if power]
     return POWERS.format(layer, term, " ".join(factors))
@@ -163,7 +163,7 @@ def _seen(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, dict[st
 
 
 def depthwise(layer: nn.Module, x: Tensor) -> Tensor:
-    """What a separable layer's filters make of `B T D`, as one convolution that is counted."""
+    """Apply a separable layer's filters to `B T D` as one convolution, which can be counted."""
     filters = layer.get_parameter("filters")
     kernel, channels = filters.shape
     found = F.conv1d(x.transpose(1, 2), filters.T[:, None], padding=kernel // 2, groups=channels)
@@ -281,7 +281,7 @@ def _depthwise_difference(size: Size) -> float:
 
 
 def _sequence(n: int) -> tuple[dict[str, float], Table]:
-    """What a position adds to the longest chain, between `n` positions and twice as many."""
+    """Measure the growth of the longest chain per position, from `n` to `2 n` positions."""
     added, rows = {}, [["layer", f"n = {n}", f"n = {2 * n}"]]
     for layer, build in LAYERS.items():
         sizes = Size(n, 8, 5), Size(2 * n, 8, 5)
@@ -293,7 +293,7 @@ def _sequence(n: int) -> tuple[dict[str, float], Table]:
 
 
 def _paths(quick: bool) -> tuple[dict[str, float], list[list[str]]]:
-    """How often a path was not as long as expected, and what was found."""
+    """Compare path lengths with the expected ones; return the mismatches and a table."""
     lengths = (9, 16) if quick else (9, 16, 27, 64, 81)
     measured: dict[str, float] = {}
     rows = [["layer", "n", "k or r", "found", "expected"]]

@@ -25,7 +25,7 @@ from crosshead.card import (
     without_place,
 )
 from crosshead.errors import BundleError, UserError
-from crosshead.files import StrPath
+from crosshead.files import StrPath, real_path
 from crosshead.training.checkpoint import average_weights
 from crosshead.training.directory import check_utf8, is_unused, remove_unfinished
 from crosshead.training.held import held_directory
@@ -56,7 +56,9 @@ def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "")
     averaged = dataclasses.replace(first, config=first.config.model_copy(update=changed))
     with held_directory(out) as held:
         remove_unfinished(held)
-        save_bundle(out, averaged, _card(out.resolve().name, averaged.config, directories, command))
+        save_bundle(
+            out, averaged, _card(real_path(out).name, averaged.config, directories, command)
+        )
     return averaged
 
 

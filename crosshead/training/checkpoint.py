@@ -43,7 +43,7 @@ from crosshead.weights import tensors_sha256
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _SHA256 = "sha256"
 _NOT_TENSORS = (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, OverflowError)
-"""What safetensors and PyTorch raise where bytes are not the tensors they claim to be."""
+"""Errors of safetensors and PyTorch for bytes that are not the tensors they claim to be."""
 
 
 class DamagedCheckpoint(BundleError):
@@ -56,7 +56,7 @@ class DamagedCheckpoint(BundleError):
 
 @dataclass
 class Progress:
-    """Where a run stands."""
+    """The progress of a run."""
 
     update: int = 0
     epoch: int = 0
@@ -71,18 +71,19 @@ class Progress:
     parts: int = 1
     """The parts that a batch is computed in: more than the recipe says after memory ran out."""
     side_by_side: bool = True
-    """Whether parts may be computed side by side: not after memory ran out."""
+    """True if parts may be computed side by side; False after memory ran out."""
     skipped: int = 0
     """Updates left out because a gradient was not finite."""
     best_update: int = 0
     best_score: list[float] | None = None
-    """What was maximised, and what decides between equals."""
+    """The maximised score, then the score that decides between equals."""
     since_best: int = 0
     """Validations since the best one, after the warm-up."""
     validated: int = 0
-    """The update of the last validation; -1 where it is the weights that were given that wait."""
+    """The update of the last validation; -1 if the initial weights of a fine-tuned run have not
+    been validated yet."""
     validation_seconds: float = 0.0
-    """How long the longest validation took."""
+    """Duration of the longest validation, in seconds."""
     interim: int = 0
     """The update of the checkpoint that the next one replaces; 0 where there is none."""
     log_bytes: int = 0
@@ -92,16 +93,16 @@ class Progress:
     pairs: int = 0
     """Pairs that are trained on."""
     text_sha256: str = ""
-    """Of what is trained and validated on, as ids."""
+    """Digest of the training and validation data, as ids."""
     commands: list[str] = field(default_factory=list)
-    """What was typed: the command that began the run, and those that resumed it."""
+    """The command that began the run, and the commands that resumed it, as typed."""
     names: list[str] = field(default_factory=list)
     """The files of the text, as they were named when the run began, or when others were given."""
     threads: int = 0
-    """That each process computed with; 0 where nobody wrote it down."""
+    """Threads of each process; 0 in older checkpoints, which do not record it."""
     processes: int = 1
     accumulate: int = 0
-    """What the recipe said of parts when they were last counted by it; 0 as for threads."""
+    """The recipe's number of parts when parts were last set from the recipe; 0 as for `threads`."""
     skipped_in_a_row: int = 0
     """Updates without finite gradients since the last one with."""
     recipe: str = ""
@@ -280,7 +281,7 @@ def _place(directory: Path, update: int) -> Path:
 
 
 def _beside(place: Path) -> Path:
-    """Where a checkpoint stands while it is none: before it is finished, or to be removed."""
+    """Return the temporary path of a checkpoint that is unfinished or about to be removed."""
     return place.with_name(f".{place.name}.tmp")
 
 
@@ -314,7 +315,7 @@ def _remove(place: Path) -> None:
 
 
 def _gives_way(place: Path) -> bool:
-    """Whether a checkpoint is one that the next was to replace."""
+    """Return whether a checkpoint is an interim one, which the next checkpoint replaces."""
     try:
         progress, _ = _read_state(place)
     except DamagedCheckpoint:
@@ -330,7 +331,7 @@ def _state(progress: dict[str, Any], sums: dict[str, str]) -> bytes:
 
 
 def _read_state(place: Path) -> tuple[Progress, dict[str, str]]:
-    """Where the run stood, and the checksums of the other files; raises `DamagedCheckpoint`."""
+    """Read the progress and the other files' checksums; raise `DamagedCheckpoint` if damaged."""
     path = place / STATE
     data = _read(path)
     try:

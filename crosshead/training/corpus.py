@@ -1,4 +1,4 @@
-"""What a run is trained and validated on, whatever it is: all that training knows of its data."""
+"""The data of a run, for all tasks: the interface between training and its data."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -23,22 +23,22 @@ class Corpus(ABC):
     """The data of a run, tokenized: what is trained on and what is validated on."""
 
     tokenizer: TokenizerConfig
-    """What the tokenizers are, with the size of vocabulary that was chosen."""
+    """Settings of the tokenizers, with the chosen vocabulary size."""
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
-    """Of text by itself both are the same."""
+    """The tokenizer of each side; monolingual text has the same one for both."""
     files: list[CardFile]
     """The files that were read."""
 
     unit = "pair"
-    """What `size` counts."""
+    """Noun for what `size` counts."""
     bound = "data.max_length"
     """The setting that bounds the length of a row."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How much there is to train on."""
+        """The amount of training data."""
 
     @property
     @abstractmethod
@@ -52,7 +52,7 @@ class Corpus(ABC):
 
     @abstractmethod
     def epochs(self, recipe: Recipe) -> Callable[[int], Epoch]:
-        """What an epoch is trained on, a function of (seed, epoch)."""
+        """Return the training rows of an epoch, as a function of (seed, epoch)."""
 
     @abstractmethod
     def sha256(self) -> str:
@@ -60,23 +60,23 @@ class Corpus(ABC):
 
     @abstractmethod
     def origin(self, row: int) -> str:
-        """Where a row comes from, for messages."""
+        """Return the origin of a row, for messages."""
 
     @abstractmethod
     def tokens(self, row: int) -> str:
-        """How many tokens a row has, in words."""
+        """Return the number of tokens of a row, as text."""
 
     @abstractmethod
     def opening(self, data: DataConfig) -> list[str]:
-        """What there is to train and to validate on, in a line; warnings below it."""
+        """Return a line about the training and validation data, followed by warnings."""
 
     @abstractmethod
     def validation(self, data: DataConfig) -> str:
-        """Where the validation set comes from, in a clause; `data` names its files."""
+        """Return a clause on the origin of the validation set; `data` names its files."""
 
     @abstractmethod
     def left_out(self) -> dict[str, int]:
-        """How many rows were left out of training, by reason."""
+        """Return the number of rows left out of training, by reason."""
 
     @abstractmethod
     def write_files(self, out: Path, names: Mapping[str, str]) -> None:

@@ -34,7 +34,7 @@ from crosshead.bundle import (
 )
 from crosshead.data.tokenizers import TOKENIZER_FILES
 from crosshead.errors import UserError
-from crosshead.files import make_directory
+from crosshead.files import make_directory, real_path
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.held import Held
 from crosshead.training.log import LOG
@@ -71,12 +71,12 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
         for removed in (out, kept_beside(out)):
-            if path.resolve() == removed.resolve():
+            if real_path(path) == real_path(removed):
                 raise UserError(
                     f"{path}: --force would replace the run that --from starts from; give another "
                     "--out"
                 )
-            if path.resolve().is_relative_to(removed.resolve()):
+            if real_path(path).is_relative_to(real_path(removed)):
                 raise UserError(
                     f"{path}: --force would remove it with the run in {removed}; move it first"
                 )
@@ -182,8 +182,8 @@ def run_directory(held: Held, *, resume: bool) -> Iterator[None]:
 
 
 def failed_batch(out: Path) -> Path:
-    """Where the batch is kept that ended the run in `out`, which may leave nothing else."""
-    real = out.resolve()
+    """Return the file for the batch that ended the run in `out`, which may leave nothing else."""
+    real = real_path(out)
     return real.with_name(f"{real.name}.failed-batch.jsonl")
 
 
@@ -219,7 +219,7 @@ def _set_aside(out: Path) -> None:
 
 
 def _worth(place: Path) -> tuple[bool, bool]:
-    """How far a run has come, to compare: whether it has a bundle, and whether a checkpoint."""
+    """Return the progress of a run for comparison: whether it has a bundle, and a checkpoint."""
     return (place / CONFIG).is_file(), bool(list_checkpoints(place / CHECKPOINTS))
 
 
@@ -257,7 +257,7 @@ def _remove(entry: Path) -> None:
 
 
 def _others(out: Path) -> list[Path]:
-    """What stands in the directory and is nothing that runs write."""
+    """Return the files in the directory that no run writes."""
     found = [entry for entry in sorted(out.iterdir()) if not _is_of_a_run(entry)]
     if (out / CHECKPOINTS).is_dir():
         inside = sorted((out / CHECKPOINTS).iterdir())

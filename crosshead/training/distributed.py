@@ -32,12 +32,12 @@ _LONGEST_WORD = 256
 """Bytes that the first process says at once."""
 
 _PATIENCE = timedelta(days=1)
-"""How long processes wait for each other. The first one alone tokenizes the text and validates, for
-hours where there is much of it. One that dies is noticed without this: its connections break, and
-torchrun ends the others."""
+"""Longest time that processes wait for each other. The first process alone tokenizes the text and
+validates, which takes hours for much text. A process that dies is noticed sooner: its connections
+break, and torchrun ends the others."""
 
 _GONE = ("gloo", "Connection closed", "Connection reset", "Broken pipe")
-"""What stands in the plain errors by which gloo says that there is nobody to talk to."""
+"""Words in gloo's plain errors that mean that the other process is gone."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class World:
     rank: int = 0
     size: int = 1
     local_rank: int = 0
-    """Which of those on this machine."""
+    """The rank among the processes of this machine."""
     local_size: int = 1
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the one that decides, validates and writes."""
+        """True in the main process, which decides, validates and writes."""
         return self.rank == 0
 
     def device(self, name: str) -> torch.device:
@@ -85,11 +85,11 @@ class World:
         return values
 
     def some(self, says: bool) -> bool:
-        """Whether one of all processes says so."""
+        """Return whether at least one of all processes says so."""
         return bool(self.total(torch.tensor(int(says))))
 
     def agreed(self, word: str) -> str:
-        """What the first process says, in a clause."""
+        """Return the main process's word in all processes."""
         if self.size == 1:
             return word
         padded = word.encode()[:_LONGEST_WORD].ljust(_LONGEST_WORD, b"\0")
@@ -99,7 +99,7 @@ class World:
 
 
 ALONE = World()
-"""The one process of most runs."""
+"""The world of a run with one process."""
 
 
 @contextlib.contextmanager
@@ -152,7 +152,7 @@ def _let_go(error: BaseException | None) -> None:
 
 
 def _is_loss(error: RuntimeError) -> bool:
-    """Whether an error says that another process is gone, rather than that this one has failed."""
+    """Return whether an error means that another process is gone, not that this one failed."""
     return isinstance(error, dist.DistError) or any(words in str(error) for words in _GONE)
 
 
@@ -179,7 +179,7 @@ def shard(model: Model) -> None:
 
 
 def _is_shared(tensor: Tensor) -> "TypeGuard[DTensor]":
-    """Whether this is a `DTensor`, which has shares where it is placed."""
+    """Return whether this is a `DTensor`, whose shares lie on several processes."""
     return hasattr(tensor, "placements")
 
 

@@ -1,4 +1,4 @@
-"""What this machine is and does best: device, threads, precision, and how fast it multiplies."""
+"""Properties of this machine: device, threads, best precision, speed of matrix products."""
 
 import time
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf1
 """Instruction sets that decide how fast a CPU multiplies matrices."""
 
 CPUINFO = Path("/proc/cpuinfo")
-"""Where Linux says what its processors can do; other systems have no such file."""
+"""Linux's description of its processors; other systems have no such file."""
 
 
 LEAST_PART = 2048
@@ -32,13 +32,13 @@ class MatrixRates:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and how a run computes."""
+    """Device, threads and number format of a run."""
 
     device: torch.device
     threads: int
     dtype: torch.dtype
     why: str
-    """Why in this precision, in a clause."""
+    """The reason for this precision, in a clause."""
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Machine:
         return str(self.dtype).removeprefix("torch.")
 
     def parts_abreast(self, config: TrainConfig, processes: int = 1) -> int:
-        """How many parts of a batch are computed at a time, in as many threads."""
+        """Return the number of parts of a batch that are computed at a time, one per thread."""
         if self.device.type != "cpu" or processes > 1:
             return 1
         return max(1, min(self.threads, config.batch_tokens // (config.accumulate * LEAST_PART)))
@@ -78,7 +78,7 @@ def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1
 
 
 def instruction_sets() -> list[str]:
-    """Those of `UNITS` that this CPU has, as far as the system tells."""
+    """Return the members of `UNITS` that this CPU has, if the system tells them."""
     try:
         text = CPUINFO.read_text()
     except OSError:

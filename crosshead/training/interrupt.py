@@ -1,4 +1,4 @@
-"""Ctrl-C in Python, in a notebook for example: a run stops after its update, and is kept."""
+"""Ctrl-C in Python, such as in a notebook: the run finishes its update and saves a checkpoint."""
 
 import contextlib
 import signal
@@ -8,10 +8,10 @@ from types import FrameType
 
 
 class Interrupt:
-    """Whether somebody has pressed Ctrl-C, or `should_stop` asks a run to stop for another reason.
+    """A stop condition: true after a Ctrl-C, or when `should_stop` returns True.
 
     Args:
-        should_stop: Asked besides.
+        should_stop: A second stop condition: the run also stops when this returns True.
     """
 
     def __init__(self, should_stop: Callable[[], bool]) -> None:
@@ -23,7 +23,7 @@ class Interrupt:
         return self.was_pressed or self._should_stop()
 
     def press(self, number: int, frame: FrameType | None) -> None:
-        """Note a Ctrl-C; raise `KeyboardInterrupt` at the second."""
+        """Record a Ctrl-C; raise `KeyboardInterrupt` at the second."""
         if self.was_pressed:
             raise KeyboardInterrupt
         self.was_pressed = True
@@ -31,13 +31,13 @@ class Interrupt:
 
 @contextlib.contextmanager
 def stop_on_interrupt(should_stop: Callable[[], bool]) -> Iterator[Interrupt]:
-    """Let Ctrl-C ask for the end within the block, where Python would raise `KeyboardInterrupt`.
+    """Stop the run on Ctrl-C instead of raising KeyboardInterrupt.
 
-    Where somebody handles SIGINT already, as the command line does, that stays so. Python calls
-    such handlers in its main thread alone: elsewhere nothing changes.
+    An existing SIGINT handler is kept, such as that of the command line. Python runs signal
+    handlers in its main thread only, so the block changes nothing in another thread.
 
     Args:
-        should_stop: Asked besides.
+        should_stop: A second stop condition: the run also stops when this returns True.
 
     Yields:
         What says whether to stop.

@@ -93,7 +93,7 @@ class Judge(ABC, Generic[C]):
 
     @abstractmethod
     def how(self) -> str:
-        """How what was scored came about, in a few words."""
+        """A few words on the search or the reading behind the scores."""
 
     @abstractmethod
     def validate(self, weights: dict[str, Tensor]) -> Validation:
@@ -105,7 +105,9 @@ class Judge(ABC, Generic[C]):
 
     @property
     def validations_to_score(self) -> float:
-        """The number of validations that `findings` takes about as long as."""
+        """Estimated duration of the end of the run (last validation and scoring), in units of one
+        validation.
+        """
         return 1.0
 
     def _losses(self, batches: Iterable[Batch]) -> tuple[float, float]:
@@ -126,7 +128,7 @@ class Judge(ABC, Generic[C]):
 
 
 class _OfText(Judge[TextCorpus]):
-    """What the judges of text by itself share."""
+    """The common base of the judges of monolingual text."""
 
     def _frequency_faults(self, nll: float) -> list[str]:
         corpus = self.corpus
@@ -138,7 +140,7 @@ class TranslationJudge(Judge[ParallelCorpus]):
     """Judges by the loss of the references, and by what is translated."""
 
     def how(self) -> str:
-        """How translations are searched."""
+        """A few words on the search for translations."""
         return search_name(self.recipe.decode)
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:
@@ -184,7 +186,7 @@ class TextJudge(_OfText):
     """Judges by the loss of the validation text, in windows as those of training."""
 
     def how(self) -> str:
-        """How much a model sees of what stands before."""
+        """A few words on the context of each token."""
         if isinstance(self.bundle.model, RememberingModel):
             return "read on, with its memory"
         return f"windows of {self.corpus.context:,} tokens"
@@ -219,7 +221,7 @@ class TextJudge(_OfText):
         )
 
     def _continued(self, writer: Writer) -> list[Sample]:
-        """What the model writes behind the beginning of the validation text."""
+        """Return continuations of the beginning of the validation text."""
         ids = self.corpus.valid.ids[1 : 1 + 2 * SAMPLE_TOKENS].tolist()
         given, wanted = (
             decode_text(self.corpus.target_tokenizer, part)
@@ -232,7 +234,7 @@ class MaskedJudge(_OfText):
     """Judges by the loss of what is hidden in the validation text."""
 
     def how(self) -> str:
-        """How much a model sees around what is hidden."""
+        """A few words on the context of each hidden token."""
         return f"windows of {self.corpus.context:,} tokens"
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:

@@ -38,7 +38,7 @@ def with_languages(recipe: Recipe) -> tuple[Recipe, list[str]]:
 
 
 def _codes(data: DataConfig) -> Iterator[list[str | None]]:
-    """What the names of each side tell: a language, or None."""
+    """Yield for each side the languages that its names tell; None for a name without one."""
     fields: Sequence[str] = data.fields if data.pairs else []
     for side, files in enumerate((data.source, data.target)):
         yield [*map(suffix_language, files), *map(language_code, fields[side : side + 1])]

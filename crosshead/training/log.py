@@ -1,4 +1,4 @@
-"""What a run says while it lasts: log.jsonl, TensorBoard events, a progress bar or plain lines."""
+"""The log of a run: log.jsonl, TensorBoard events, a progress bar or plain lines."""
 
 import contextlib
 import io
@@ -70,7 +70,7 @@ class RunLog:
         return self._file.readall()
 
     def close(self) -> None:
-        """Nothing is written after this."""
+        """Close the files; nothing is written afterwards."""
         self._file.close()
         if self._events is not None:
             self._events.close()
@@ -130,14 +130,14 @@ def _tensorboard(directory: Path) -> Any:
 
 
 class Display(Protocol):
-    """What the person in front of a run sees of it."""
+    """The display for the person who watches a run."""
 
     def say(self, line: str) -> None:
         """A line that stays."""
         ...
 
     def advance(self, fraction: float, line: str) -> None:
-        """How much of the run is done, and its figures."""
+        """Show the share of the run that is done, and its figures."""
         ...
 
     def due(self) -> bool:
@@ -161,11 +161,11 @@ class Messages(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """How the text is written."""
+        """The encoding of the text."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether the stream is a terminal."""
         return self._stream is not None and self._stream.isatty()
 
     def fileno(self) -> int:
@@ -215,7 +215,7 @@ class Lines:
         return time.monotonic() - self._shown >= self._pause
 
     def close(self) -> None:
-        """Nothing to put away."""
+        """Do nothing: there is nothing to close."""
 
 
 class Bar:
@@ -233,7 +233,7 @@ class Bar:
         self._shown = -math.inf
 
     def say(self, line: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def advance(self, fraction: float, line: str) -> None:
@@ -252,20 +252,20 @@ class Bar:
 
 
 class Silent:
-    """Nothing at all: for tests and for use as a library."""
+    """A display that shows nothing: for tests and for use as a library."""
 
     def say(self, line: str) -> None:
-        """Not said."""
+        """Ignore the line."""
 
     def advance(self, fraction: float, line: str) -> None:
-        """Not shown."""
+        """Ignore the progress."""
 
     def due(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def close(self) -> None:
-        """Nothing to put away."""
+        """Do nothing: there is nothing to close."""
 
 
 def choose_display(lost: Callable[[], None]) -> Display:

@@ -18,7 +18,7 @@ CHUNK = 512
 
 @dataclass(frozen=True)
 class LossSums:
-    """What a batch adds to an epoch."""
+    """The sums that a batch adds to an epoch."""
 
     loss: Float[Tensor, ""]
     """The sum over tokens of the label-smoothed loss, in nats; differentiable."""
@@ -50,7 +50,7 @@ def fused_cross_entropy(
 
 
 class _Gradients(NamedTuple):
-    """Of the sum of losses, by features `N D`, weight `V D` and bias `V`, where there is one."""
+    """Gradients of the summed loss by features `N D`, weight `V D` and bias `V` (may be None)."""
 
     features: Tensor
     weight: Tensor

@@ -1,4 +1,4 @@
-"""What a run takes of memory, what there is of it, and a way to take less."""
+"""Memory of a run: its need, the memory available, and a way to need less."""
 
 import sys
 from collections.abc import Iterator
@@ -31,16 +31,16 @@ MAPPED = 32 << 20
 M_MMAP_THRESHOLD); of smaller ones the heap comes to hold about twice what is in use."""
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-"""Where Linux says what memory there is, what a process holds and what it may take."""
+"""Linux's files on the machine's memory, a process's use and its limits."""
 
 
 class Room(NamedTuple):
-    """What a process may take of memory beside what it holds."""
+    """The memory that a process may take beyond what it holds."""
 
     left: int
-    """In bytes."""
+    """Memory left, in bytes."""
     of: str
-    """What bounds it, in a clause."""
+    """The limit, named for messages."""
 
 
 def recompute_activations(model: Model) -> None:
@@ -142,7 +142,7 @@ def refuse_what_cannot_fit(recipe: Recipe, corpus: Corpus, machine: Machine, wor
 def _at_longest(
     recipe: Recipe, lengths: np.ndarray, machine: Machine, world: World
 ) -> Iterator[tuple[int, int]]:
-    """What the longest rows take, by each of their sides and all of them, and which they are."""
+    """Yield bytes and row of the longest rows: by source, by target, and by both together."""
     train = recipe.train
     for size in (*lengths.T, lengths.sum(axis=1)):
         row = int(size.argmax())
@@ -155,7 +155,7 @@ def _at_longest(
 
 
 def shape_of(rows: int, lengths: np.ndarray) -> Shape:
-    """So many rows of such lengths: of source and target, or of text by itself."""
+    """Return the shape of `rows` rows with these lengths: of source and target, or of a text."""
     return Shape(rows, sum(map(int, lengths[:-1])), int(lengths[-1]))
 
 
@@ -173,11 +173,16 @@ def peak_memory(device: torch.device) -> int:
 
 
 def memory_room(device: torch.device, processes: int) -> Room | None:
-    """What this process may still take, where so many share a machine; None where nobody says.
+    """Return the memory that this process may still take; None if the system does not say.
 
-    On a CPU the least of what is left of its address space (RLIMIT_AS), of its control group's
-    memory and of the machine's, without swap: an update that waits for a disk takes minutes. What
-    others hold is not taken off: it may be gone by the time.
+    On a CPU it is the smallest remainder of three limits: the address space (RLIMIT_AS), the
+    control group's memory and the machine's memory. Swap does not count: an update that waits for a
+    disk takes minutes. Memory that other processes hold is not subtracted, as they may have
+    released it by then.
+
+    Args:
+        device: Device of the run.
+        processes: Number of processes that share the machine.
     """
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)

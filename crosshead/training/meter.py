@@ -57,7 +57,7 @@ class Window:
 
 
 class Meter:
-    """What a run measures of itself: sums over updates, and time since the last restart."""
+    """Measurements of a run: sums over updates, and time since the last restart."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

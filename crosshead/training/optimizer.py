@@ -82,7 +82,7 @@ class Optimizer:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(iter(self.masters.values())).device
 
     def size(self) -> int:
@@ -121,7 +121,7 @@ class Optimizer:
         return self.weights(), self.state()
 
     def scaling(self) -> dict[str, Tensor]:
-        """What the state says besides Adam's: the scale of losses, in float16."""
+        """Return the optimiser's state besides Adam's: the loss scale, in float16."""
         if self.scale == 1.0:
             return {}
         return {_SCALING: torch.tensor([self.scale, float(self._finite_in_a_row)])}

@@ -64,7 +64,7 @@ class ParallelCorpus(Corpus):
     valid: ParallelText
     valid_examples: list[Example]
     held_out: bool
-    """Whether what is validated on was split off what is trained on."""
+    """True if the validation pairs were held out of the training data."""
 
     @property
     def size(self) -> int:
@@ -119,7 +119,7 @@ class ParallelCorpus(Corpus):
         return lines
 
     def validation(self, data: DataConfig) -> str:
-        """Where the validation set comes from, in a clause; `data` names its files."""
+        """Return a clause on the origin of the validation set; `data` names its files."""
         found = counted(len(self.valid), "pair")
         if self.held_out:
             return f"{found} held out of the training files ({HELD_OUT})"
@@ -127,7 +127,7 @@ class ParallelCorpus(Corpus):
         return f"{found} of {', '.join(names)}"
 
     def left_out(self) -> dict[str, int]:
-        """How many pairs were left out of training, by reason."""
+        """Return the number of pairs left out of training, by reason."""
         return self.kept.counts()
 
     def write_files(self, out: Path, names: Mapping[str, str]) -> None:
@@ -176,7 +176,7 @@ class _Reading:
     data: DataConfig
     parts: Sequence[Part]
     seed: int | None
-    """Of what is held out, or None where nothing is."""
+    """Seed that draws the held-out set; None if nothing is held out."""
 
     @cached_property
     def text(self) -> Corpora:

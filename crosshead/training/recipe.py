@@ -21,7 +21,7 @@ from crosshead.training.presets import PRESETS, Sections
 
 
 class TrainConfig(Config):
-    """How a model is trained: the section `[train]` of a recipe."""
+    """Settings of training: the section `[train]` of a recipe."""
 
     batch_tokens: int = Field(4096, ge=1, le=MOST)
     """The budget of a batch: sentences times the longer of source and target, padding counted."""
@@ -63,7 +63,7 @@ class TrainConfig(Config):
     """Gradients longer than this are shortened to it; 0 leaves them alone."""
 
     seed: int = Field(1, ge=0, le=LARGEST)
-    """Of all random choices of the run."""
+    """Random seed of the run."""
 
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """`bfloat16` computes with 16-bit weights beside float32 masters; `auto` takes it where this
@@ -82,7 +82,7 @@ class TrainConfig(Config):
     """Updates between checkpoints; 0 writes one at every validation."""
 
     keep_last: int = Field(5, ge=1, le=MOST)
-    """How many checkpoints are kept, the newest ones, beside the best."""
+    """Number of checkpoints that are kept: the newest ones. The best one is kept besides."""
 
     average: int = Field(5, ge=0, le=MOST)
     """The weights of so many last checkpoints are averaged at the end (section 6.1); the average is
@@ -93,7 +93,7 @@ class TrainConfig(Config):
     warm-up; 0 never stops early."""
 
     metric: Literal["bleu", "loss"] = "bleu"
-    """What validation compares: BLEU of greedy translations, or the loss."""
+    """Score that validation compares: BLEU of greedy translations, or the loss."""
 
     log_every: int = Field(100, ge=1, le=MOST)
     """Updates between lines of the log."""
@@ -137,7 +137,7 @@ class Recipe(Config):
         return self
 
     def _check_text(self, info: ValidationInfo) -> None:
-        """What has to fit together where text by itself is trained on."""
+        """Check the settings for training on monolingual text."""
         for key in PAIRED:
             if getattr(self.data, key):
                 raise ValueError(
@@ -172,7 +172,7 @@ class Recipe(Config):
             raise ValueError("tokenizer.sampling is for translation; leave it out")
 
     def _check_pairs(self, info: ValidationInfo) -> None:
-        """What has to fit together where pairs are trained on."""
+        """Check the settings for training on pairs."""
         for key in ("text", "valid_text"):
             if getattr(self.data, key):
                 raise ValueError(
@@ -238,9 +238,9 @@ def stated(
     *,
     where: str = "",
 ) -> Sections:
-    """What is stated, of `recipe`, `flags` and `assignments` the later above the earlier.
+    """Return the stated settings: `recipe`, then `flags`, then `assignments`; later ones win.
 
-    As by `compose`, which completes it.
+    The arguments are those of `compose`, which adds the defaults.
     """
     sections: Sections = {name: {} for name in Recipe.model_fields}
     _overlay(sections, recipe or {}, where)
@@ -254,7 +254,7 @@ def stated(
 def _completed(
     preset: str, below: Sections, sections: Sections, typed: Mapping[str, str] | None = None
 ) -> Sections:
-    """What was stated, above what stands lowest: `below`, and the preset of the architecture."""
+    """Return the stated settings, completed by `below` and the preset of the architecture."""
     train = sections["train"]
     default = "language" if sections["data"].get("text") else "transformer"
     beneath = below.get("model", {}).get("architecture", default)
@@ -373,7 +373,7 @@ def _toml(value: Any) -> str:
 
 
 def search_name(decode: DecodeConfig) -> str:
-    """How translations were searched, in a few words."""
+    """Return a few words on the search for translations."""
     if decode.sample:
         return "sampled"
     if decode.beam == 1:

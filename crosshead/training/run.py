@@ -15,7 +15,7 @@ from crosshead.bundle import CHECKPOINTS, BundleScore, kept_beside, save_bundle
 from crosshead.card import model_card
 from crosshead.data.batching import Epoch
 from crosshead.errors import UserError
-from crosshead.files import StrPath, atomic_write
+from crosshead.files import StrPath, atomic_write, real_path
 from crosshead.training.budget import Around
 from crosshead.training.checkpoint import (
     Progress,
@@ -54,7 +54,7 @@ __all__ = ["LEFT_OUT", "Summary", "train"]
 
 @dataclass(frozen=True)
 class Summary:
-    """How a run ended."""
+    """The end of a run: its reason, scores and findings."""
 
     out: Path
     reason: str
@@ -65,17 +65,17 @@ class Summary:
     weights: str
     scores: list[BundleScore]
     search: str = ""
-    """How what was scored came about."""
+    """A few words on the search or the reading behind the scores."""
     task: str = "translation"
-    """What the model is for."""
+    """The task of the model."""
     greedy: float | None = None
     """BLEU of greedy translations, as validation during training measures it."""
     findings: Findings | None = None
-    """What was found out about the model at the end."""
+    """Findings about the model at the end."""
     verdict: str = ""
-    """That the model is of no use yet, why, and what to do."""
+    """The reason why the model is of no use yet, and what to do; empty for a usable model."""
     rank: int = 0
-    """Which of several processes this was; the first, 0, has more to say than the others."""
+    """The rank of this process. Rank 0 is the main process and prints more than the others."""
 
 
 def train(
@@ -149,7 +149,7 @@ def _train(
     command_began: float,
 ) -> Summary:
     """Do what `train` does, until somebody asks to stop."""
-    check_utf8("--out", out.resolve().name)
+    check_utf8("--out", real_path(out).name)
     check_utf8("the command", command)
     inputs = [Path(name) for name in recipe.data.files()] + ([start] if start else [])
     with joined() as world:
@@ -234,7 +234,7 @@ def _follow(
 
 
 def _around(setup: Setup, judge: Judge[Any], command_began: float) -> Around:
-    """What the command takes time for beside updates: reading the text, and the end."""
+    """Return the time that the command needs beside updates: reading the text, and the end."""
     averaging = 1.0 if setup.recipe.train.average > 1 else 0.0
     after = 1.0 + averaging + judge.validations_to_score
     return Around(time.perf_counter() - command_began, after)

@@ -23,7 +23,7 @@ def paper_rate(update: int, d_model: int, warmup: int) -> float:
 
 
 def inverse_sqrt_rate(update: int, peak: float, warmup: int) -> float:
-    """The same shape with its peak stated: linear to `peak` at `warmup`, then by 1/sqrt(update)."""
+    """Return the rate with a stated peak: linear to `peak` at `warmup`, then by 1/sqrt(update)."""
     return peak * min((warmup / update) ** 0.5, update / warmup)
 
 

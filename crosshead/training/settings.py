@@ -30,17 +30,17 @@ CHANGEABLE = {
         "source_language", "target_language",
     },
 }  # fmt: skip
-"""What may be other than it was when a run is resumed, beside all of `[decode]`: of the files of
-the text their names, not their number. What is in them is checked when they are read."""
+"""Settings that may change when a run is resumed, as may all of `[decode]`. The names of text files
+may change, but not their number. Their contents are checked when they are read."""
 
 OPEN: Sections = {
     "tokenizer": {"vocab_size": None},
     "train": {"warmup": None, "valid_every": 0, "precision": "auto"},
 }
-"""How a recipe leaves to the run what the run then chooses for good."""
+"""Values that leave a setting open in a recipe. The run then chooses it for good."""
 
 OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout", "sampling"}
-"""What `[model]` and `[tokenizer]` say that a bundle is not bound to."""
+"""Keys of `[model]` and `[tokenizer]` that a bundle does not fix."""
 
 RELATIVE_TO, HERE = "relative_to", "this file"
 """The key in front of a stored recipe whose files are named relative to its own directory."""
@@ -250,14 +250,14 @@ def _named_from_here(tables: dict[str, Any], folder: Path, where: str) -> dict[s
 
 
 def _as_many(left: Any, right: Any) -> bool:
-    """Whether two values are lists of one length, or none."""
+    """Return whether the values are lists of the same length, or `left` is no list."""
     return not isinstance(left, list) or len(left) == len(right)
 
 
 def sections_of(config: BundleConfig, tokenizer: Tokenizer) -> Sections:
-    """What a recipe would say of a bundle: its model, its (source) tokenizer, its languages.
+    """Return the recipe settings of a bundle: model, (source) tokenizer and languages.
 
-    Of a model of text by itself also how much of it was read at once.
+    For monolingual text they include the context length.
     """
     context = {} if config.model.task == "translation" else {"context": config.longest_source}
     return {

@@ -209,7 +209,7 @@ def _names(typed: list[str], began: Recipe, now: Recipe, given: Recipe) -> list[
 
 
 def _other_rate(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
-    """As `_go_on`, of the learning rate, `update` being the next."""
+    """Return the changes of the learning rate; `update` is the next one."""
     now, changes = recipe.train, []
     if began.learning_rate != now.learning_rate:
         changes.append(

@@ -66,7 +66,7 @@ def learn_tokenizer(
 def _with_size(
     config: TokenizerConfig, size_of_text: Callable[[], int], learn: Callable[[TokenizerConfig], T]
 ) -> tuple[TokenizerConfig, T]:
-    """What is learned with the size that is stated, or else with the nearest to the text's own."""
+    """Learn with the stated size, or else with the possible size nearest to the text's own."""
     if config.vocab_size is not None:
         return config, learn(config)
     size = size_of_text() if config.kind in ("bpe", "unigram") else MOST_PIECES
@@ -95,7 +95,7 @@ def vocabulary_size(text: Readable, *, joint: bool) -> int:
 
 
 def _pieces(words: float) -> int:
-    """For so many words, within bounds."""
+    """Return the vocabulary size for this number of words, within bounds."""
     return int(min(max(round(words / _WORDS_A_PIECE, -2), _FEWEST_PIECES), MOST_PIECES))
 
 
@@ -142,5 +142,5 @@ def _sample(text: Readable, side: int) -> Iterator[str]:
 
 
 def _step(lines: int) -> int:
-    """One in so many lines is learned from."""
+    """Return n such that learning reads every n-th line."""
     return max(1, -(-lines // MOST_PAIRS))

@@ -1,4 +1,4 @@
-"""What a run says of itself: at its start, in the model card, and of the memory it takes."""
+"""Descriptions of a run: its opening lines, the model card, and its need of memory."""
 
 import dataclasses
 import os
@@ -10,6 +10,7 @@ import torch
 from crosshead import __version__
 from crosshead.bundle import BundleScore
 from crosshead.card import CardFacts, without_place
+from crosshead.files import real_path
 from crosshead.models.base import Shape
 from crosshead.training.checkpoint import Progress
 from crosshead.training.corpus import Corpus
@@ -23,7 +24,7 @@ from crosshead.training.recipe import Recipe, to_toml
 def opening_lines(
     recipe: Recipe, corpus: Corpus, machine: Machine, parameters: int, world: World
 ) -> list[str]:
-    """What will run where, how large it is, what it costs in memory; a warning for little text."""
+    """Return the opening lines: device, model size and memory; a warning for little text."""
     train = recipe.train
     vocabulary = f"{corpus.source_tokenizer.vocab_size:,}"
     if not recipe.tokenizer.joint:
@@ -46,7 +47,7 @@ def opening_lines(
 
 
 def _largest_part(recipe: Recipe, corpus: Corpus, processes: int) -> Shape:
-    """As many of the longest rows as are computed at once."""
+    """Return the shape of the largest part of a batch: as many longest rows as fit."""
     lengths, train = corpus.lengths, recipe.train
     longest = lengths.max(axis=0)
     rows = min(len(lengths), max(1, train.batch_tokens // int(longest.max())))
@@ -64,12 +65,12 @@ def card_facts(
     scores: list[BundleScore],
     how: str,
 ) -> CardFacts:
-    """What the model card says; files have the names that were typed, without absolute paths."""
+    """Return the facts of the model card; files keep their typed names, without absolute paths."""
     shown = [without_place(name) for name in progress.names]
     typed = recipe.data.renamed(shown)
     names = dict(zip(recipe.data.files(), shown, strict=True))
     return CardFacts(
-        name=out.resolve().name,
+        name=real_path(out).name,
         commands=[command for command in progress.commands if command],
         recipe=to_toml(recipe.model_copy(update={"data": typed})),
         files=[dataclasses.replace(file, path=names[file.path]) for file in corpus.files],

@@ -1,4 +1,4 @@
-"""What a model is trained to do: how its data is read, and how it is judged."""
+"""Tasks of training: how each task reads its data and judges its model."""
 
 from collections.abc import Callable
 from functools import partial

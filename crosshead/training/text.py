@@ -34,7 +34,7 @@ class TextCorpus(Corpus):
     valid: Stream
     context: int
     held_out: bool
-    """Whether what is validated on is the end of what was given to train on."""
+    """True if the validation text is the end of the given training text."""
 
     unit, bound = "token", "data.context"
 
@@ -50,7 +50,7 @@ class TextCorpus(Corpus):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Those of the windows, from the beginning on."""
+        """The lengths of the windows, from the beginning on."""
         return Windows(self.stream.ids, self.context).lengths
 
     def epochs(self, recipe: Recipe) -> Callable[[int], Epoch]:
@@ -68,7 +68,7 @@ class TextCorpus(Corpus):
         return self.files[0].path
 
     def tokens(self, row: int) -> str:
-        """Those of a window."""
+        """Return the number of tokens of a window, as text."""
         return f"{self.lengths[row, 0]:,}"
 
     def opening(self, data: DataConfig) -> list[str]:
@@ -86,21 +86,21 @@ class TextCorpus(Corpus):
         return lines
 
     def validation(self, data: DataConfig) -> str:
-        """Where the validation set comes from, in a clause; `data` names its files."""
+        """Return a clause on the origin of the validation set; `data` names its files."""
         found = f"{counted(len(self.valid), 'token')}, {self.valid.characters:,} characters,"
         if self.held_out:
             return f"the last {found} of the text"
         return f"{found} of {', '.join(data.valid_text)}"
 
     def left_out(self) -> dict[str, int]:
-        """Nothing is."""
+        """Return an empty dictionary: a text has no pairs to leave out."""
         return {}
 
     def write_files(self, out: Path, names: Mapping[str, str]) -> None:
-        """Nothing was left out, and what was held out is the end of a file that is there."""
+        """Write nothing: no row is left out; the held-out text is the end of the given file."""
 
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
-        """Some windows as text, one below the other."""
+        """Return some windows as text, one below the other."""
         batch = epoch.collate(rows)
         lengths = epoch.lengths[rows, 0].tolist()
         texts = [

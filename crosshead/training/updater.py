@@ -33,13 +33,13 @@ from crosshead.vocabulary import PAD
 
 
 class Outcome(NamedTuple):
-    """What an update was made of: sums over the target tokens of its batch, in nats."""
+    """The result of an update: sums over the target tokens of its batch, in nats."""
 
     loss: float
     nll: float
     tokens: int
     norm: float | None
-    """Of the gradients; None where they were not finite and not applied."""
+    """Norm of the gradients; None if they were not finite and not applied."""
 
 
 class RowTooLarge(MemoryError):
@@ -168,7 +168,7 @@ class Updater:
         return parts
 
     def _may_take_less(self, rows: int) -> bool:
-        """Whether a batch of so many rows can be computed in less memory."""
+        """Return whether a batch of this many rows can be computed in less memory."""
         return bool(self._twins) or self._number_of_parts() < rows
 
     def _take_less(self) -> None:
@@ -189,7 +189,7 @@ class Updater:
         )
 
     def _number_of_parts(self) -> int:
-        """In which a batch is split, over all threads and processes."""
+        """Return the number of parts of a batch, over all threads and processes."""
         return self.progress.parts * len(self._models) * self.world.size
 
 
@@ -220,12 +220,12 @@ class _BatchLoss(nn.Module):
 
 
 class Predicts(Protocol):
-    """What a loss needs of a model."""
+    """The parts of a model that a loss needs."""
 
     projection: nn.Linear
 
     def features(self, *inputs: Any, **named: Any) -> Tensor:
-        """What the projection makes the logits of every position of."""
+        """Return the hidden states that the projection turns into logits."""
         ...
 
 

@@ -13,6 +13,7 @@ from tests.data.written import config, refusal, write
         ("x.tsv", "a\tb\tc\n", [], "x.tsv:1: expected 2 columns between tabs, found 3; say which"),
         ("x.tsv", "a\tb\nc\n", ["1", "2"], "x.tsv:2: expected at least 2 columns"),
         ("x.tsv", "en\tfr\nc\td\n", ["en", "de"], "x.tsv:1: no column 'de'"),
+        ("x.tsv", "en\tfr\nc\td\n", ["1", "9" * 5000], "x.tsv:1: no column '1'"),
         ("x.tsv", "en\tde\na\tb\nc\n", ["en", "de"], "x.tsv:3: expected at least 2 columns"),
         ("x.tsv", "en\tde\n", ["en", "de"], "x.tsv: empty"),
         ("x.tsv", "", [], "x.tsv: empty"),
