@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reliability.tools import BUNDLE, counts, environment
+from tests.reliability.tools import SEALED, counts, environment
 
 SCRIPT = """
 import sys
@@ -44,7 +44,7 @@ def test_translation_is_interrupted_at_any_moment(
     count: int, record: Callable[[str], None]
 ) -> None:
     """Early ones above all. Standard input stays open: nothing ends before it is interrupted."""
-    command = ["translate", str(BUNDLE), "--threads", "1"]
+    command = ["translate", str(SEALED), "--threads", "1"]
     span = 3.0
     for number in range(count):
         moment = 0.01 + span * (number / count) ** 2
@@ -68,7 +68,7 @@ def test_what_ends_by_itself_is_interrupted_at_any_moment(
 @pytest.mark.parametrize("start", [["-m", "crosshead"], ["-c", SCRIPT]])
 def test_both_ways_of_starting_it(start: list[str], tmp_path: Path) -> None:
     """An unfinished output file is removed."""
-    command = [sys.executable, *start, "translate", str(BUNDLE), "--output", str(tmp_path / "out")]
+    command = [sys.executable, *start, "translate", str(SEALED), "--output", str(tmp_path / "out")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=environment(), text=True, **pipes) as process:
         assert process.stderr

@@ -19,7 +19,7 @@ from crosshead.training.optimizer import Optimizer
 from crosshead.training.recipe import TrainConfig
 
 ROOT = Path(__file__).parent.parent.parent
-BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1-sealed"
+BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
 SEALED = ROOT / "tests" / "fixtures" / "bundle-format-1-sealed"
 PROGRAM = [sys.executable, "-m", "crosshead"]
 SEED = 1
