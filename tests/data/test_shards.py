@@ -1,5 +1,6 @@
 import contextlib
 import errno
+import gc
 import multiprocessing
 import os
 import resource
@@ -466,6 +467,7 @@ def test_a_new_corpus_makes_those_go_that_nobody_has_opened_for_a_month(
     month_ago = time.time() - 31 * 86_400
     for each in (used, unused):
         os.utime(each, (month_ago, month_ago))
+    gc.collect()  # what was stored is mapped until Python has collected it
     said.clear()
     stored(config, place, said)
     assert said[-1] == f"removed 1 corpus from {place.parent}: not opened for 30 days"
