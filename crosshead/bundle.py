@@ -82,6 +82,7 @@ __all__ = [
     "build_model",
     "build_without_memory",
     "bundle_files",
+    "card_was_changed",
     "check_weights",
     "kept_beside",
     "load_bundle",
@@ -233,15 +234,29 @@ def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = [
         (CONFIG, None if seal.of_config else "holds no checksum of itself")
     ]
-    for name in seal.files:
-        try:
-            seal.check_sizes([name])
-            seal.check(name)
-        except DamagedBundle as error:
-            found.append((name, error.found))
-        else:
-            found.append((name, None))
-    return found
+    return found + [(name, _difference(seal, name)) for name in seal.files]
+
+
+def card_was_changed(path: Path) -> bool:
+    """Return whether the model card is another than the bundle was written with.
+
+    Loading does not ask: a card is prose that its owner may edit.
+
+    Raises:
+        BundleError: If `config.json` is not that of a bundle.
+    """
+    _, seal = _configured(path)
+    return CARD in seal.files and _difference(seal, CARD) is not None
+
+
+def _difference(seal: Seal, name: str) -> str | None:
+    """Return what is wrong with a file, or None."""
+    try:
+        seal.check_sizes([name])
+        seal.check(name)
+    except DamagedBundle as error:
+        return error.found
+    return None
 
 
 def bundle_files(path: Path) -> list[str]:

@@ -11,11 +11,13 @@ from typing import Any
 
 from crosshead.answers import answering, search_settings
 from crosshead.bundle import (
+    CARD,
     CHECKPOINTS,
     RECIPE,
     Bundle,
     build_without_memory,
     bundle_files,
+    card_was_changed,
     verify_bundle,
 )
 from crosshead.config import nearest
@@ -194,6 +196,8 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         [each.metric, f"{each.value:.2f} on {each.test_set} ({each.signature})"]
         for each in config.scores
     ]
+    if card_was_changed(directory):
+        rows.append(["card", f"{CARD} was changed since the bundle was written"])
     return [*rows, *_run_facts(directory)]
 
 

@@ -7,7 +7,7 @@ import typer
 
 from crosshead.cli.app import app, data_app
 from crosshead.cli.options import BundleArgument
-from crosshead.terminal import put, table
+from crosshead.terminal import note, put, table
 
 
 @app.command(
@@ -61,8 +61,12 @@ def pack(
     holds nothing else of a run. Every command accepts it instead of the directory.
     """
     from crosshead import packing
+    from crosshead.bundle import CARD, card_was_changed
 
-    put(f"{packing.pack(bundle, out)}\n")
+    packed = packing.pack(bundle, out)
+    if card_was_changed(bundle):
+        note(f"{bundle / CARD} was changed since the bundle was written; it is packed as it is")
+    put(f"{packed}\n")
 
 
 @data_app.command("get", epilog="\b\nExample:\n  crosshead data get multi30k")
