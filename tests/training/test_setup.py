@@ -357,7 +357,7 @@ def test_best_weights_that_are_lost_at_the_end_are_missed(
         return reason
 
     monkeypatch.setattr(run_module, "fit", fit_and_lose)
-    with pytest.raises(BundleError, match=r"best\.safetensors: cannot be read"):
+    with pytest.raises(BundleError, match=r"best\.safetensors: missing; copy it back"):
         train(recipe_for(text), out)
     assert not (out / "config.json").exists()
 
