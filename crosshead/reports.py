@@ -266,6 +266,8 @@ def _text_facts(bundle: Bundle) -> list[list[str]]:
 
 def end_of_run(summary: Summary) -> str:
     """What there is to say of a run that has ended, or was stopped."""
+    if summary.bundle_kept:  # nothing is new
+        return table([["bundle", f"{summary.out}"], ["ended", summary.reason]])
     return how_to_resume(summary) if summary.interrupted else run_report(summary)
 
 
