@@ -43,7 +43,7 @@ from crosshead.training.rescue import save_displaced, write_beginning
 from crosshead.training.setup import ENDED, Ended, Setup, begun, followed, resumed
 from crosshead.training.summary import card_facts, opening_lines
 from crosshead.training.tasks import TASKS
-from crosshead.training.usable import Findings, budget_faults, verdict
+from crosshead.training.usable import Findings, verdict, warmup_signs
 
 __all__ = ["LEFT_OUT", "Summary", "train"]
 
@@ -377,7 +377,10 @@ def _finish(setup: Setup, held: Held, judge: Judge[Any], lead: Lead, reason: str
     _draw(out, display)
     progress.bundled = True
     save_state(lead.directory, progress)
-    faults = [*budget_faults(recipe.train, progress), *findings.faults]
+    within, note = warmup_signs(recipe.train, progress, findings)
+    if note:
+        display.say(note)
+    faults = [*within, *findings.faults]
     return Summary(
         out,
         reason,
