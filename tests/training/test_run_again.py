@@ -1,6 +1,7 @@
 """Runs that are resumed after their end: left alone, mended or trained on."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from crosshead.bundle import load_bundle, verify_bundle
 from crosshead.errors import DamagedBundle
 from crosshead.reports import end_of_run
+from crosshead.training import checkpoint
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.judge import TranslationJudge
 from crosshead.training.loop import Validation
@@ -64,20 +66,20 @@ def nothing_said(lines: list[str]) -> str:
     return line
 
 
-@pytest.mark.parametrize("budget", ["max_updates=18", "max_updates=9", "max_minutes=0.0001"])
 def test_a_finished_run_whose_bundle_is_whole_is_left_alone(
-    budget: str, text: Path, tmp_path: Path
+    finished: Path, text: Path, tmp_path: Path
 ) -> None:
     """Also where a smaller budget is given: the stored recipe stays."""
     out = tmp_path / "run"
-    train(recipe_for(text), out)
+    shutil.copytree(finished, out)
     before = tree(out)
-    summary, lines = resumed(recipe_for(text, budget), out)
-    assert lines[-1] == nothing_said(lines)
-    assert "stands at update 18, and max_updates 18 is reached" in lines[-1]
-    assert tree(out) == before
-    said = end_of_run(summary)
-    assert "no update was made" in said and len(said.splitlines()) == 2
+    for budget in ("max_updates=18", "max_updates=9", "max_minutes=0.0001"):
+        summary, lines = resumed(recipe_for(text, budget), out)
+        assert lines[-1] == nothing_said(lines)
+        assert "stands at update 18, and max_updates 18 is reached" in lines[-1]
+        assert tree(out) == before
+        said = end_of_run(summary)
+        assert "no update was made" in said and len(said.splitlines()) == 2
 
 
 def test_a_run_that_its_minutes_have_ended_has_nothing_to_train(text: Path, tmp_path: Path) -> None:
@@ -188,3 +190,21 @@ def test_a_bundle_of_an_earlier_update_is_written_again(text: Path, tmp_path: Pa
     summary, lines = resumed(recipe, out)
     assert "an earlier update" in nothing_said(lines)
     assert summary.scores and "updates | 24 |" in (out / "README.md").read_text()
+
+
+def test_a_finished_run_of_an_older_crosshead_gets_the_same_bundle(
+    text: Path, tmp_path: Path
+) -> None:
+    """Its state does not say that there is a bundle, so the bundle is written once more."""
+    out = tmp_path / "run"
+    train(recipe_for(text), out)
+    before = digest(out / "model.safetensors")
+    path = list_checkpoints(out / "checkpoints")[-1] / "state.json"
+    values = json.loads(path.read_text())
+    for key in ("best_average", "best_alone", "minutes_spent", "bundled", "tuned"):
+        del values["progress"][key]
+    path.write_bytes(checkpoint._state(values["progress"], values["sha256"]))
+    resumed(recipe_for(text), out)
+    assert digest(out / "model.safetensors") == before
+    _, lines = resumed(recipe_for(text), out)
+    assert "stays as it is" in lines[-1]
