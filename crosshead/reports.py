@@ -271,6 +271,8 @@ def _text_facts(bundle: Bundle) -> list[list[str]]:
 
 def end_of_run(summary: Summary) -> str:
     """Return the message about a run that has ended or was stopped."""
+    if summary.bundle_kept:  # nothing is new
+        return table([["bundle", f"{summary.out}"], ["ended", summary.reason]])
     return interruption_report(summary) if summary.interrupted else run_report(summary)
 
 

@@ -42,12 +42,12 @@ def budget_spent(config: TrainConfig, progress: Progress, around: Around, since:
     if config.max_minutes is not None and progress.update:
         left = 60 * config.max_minutes - around.before - progress.seconds - since
         after = seconds_after(progress, around)
-        if left <= 0:
+        if left <= 0 or config.max_minutes <= progress.minutes_spent:
             return f"max_minutes {config.max_minutes:g} is reached"
         if left <= after:
             return (
-                f"max_minutes {config.max_minutes:g} is reached: {after:.0f} seconds of it are "
-                "left for validation and scoring at the end"
+                f"max_minutes {config.max_minutes:g} is reached: validation and scoring at the "
+                f"end need about {after:.0f} seconds"
             )
     if config.patience and progress.since_best >= config.patience:  # counted after the warm-up
         return f"{counted(config.patience, 'validation')} brought nothing better"

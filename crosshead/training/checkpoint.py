@@ -74,6 +74,10 @@ class Progress:
     best_update: int = 0
     best_score: list[float] | None = None
     """The maximised score, then the score that decides between equals."""
+    best_average: list[int] = field(default_factory=list)
+    """Updates of the checkpoints that the best weights are the average of; else empty."""
+    best_alone: list[float] | None = None
+    """The best score of weights that are no average, where those of an average are the best."""
     since_best: int = 0
     """Validations since the best one, after the warm-up."""
     validated: int = 0
@@ -106,6 +110,12 @@ class Progress:
     """The recipe as the run directory keeps it; empty where nobody wrote it down."""
     tokenizers: list[str] = field(default_factory=list)
     """The checksums of the tokenizers' files, each in front of its name, as `sha256sum` writes."""
+    minutes_spent: float = 0.0
+    """The `max_minutes` that has ended training; 0 where none has."""
+    bundled: bool = False
+    """Whether the bundle of this update has been written."""
+    tuned: bool = False
+    """Whether training began with the weights of a bundle."""
 
     @property
     def epochs(self) -> float:
@@ -148,6 +158,18 @@ def save_checkpoint(
         for old in list_checkpoints(directory)[:-keep]:
             _remove(old)
     return place
+
+
+def save_state(directory: Path, progress: Progress) -> None:
+    """Write `progress` into the checkpoint of its update; the tensors stay as they are.
+
+    Raises:
+        DamagedCheckpoint: If that checkpoint is not whole.
+        UserError: If the file cannot be written.
+    """
+    place = _place(directory, progress.update)
+    _, sums = _read_state(place)
+    atomic_write(place / STATE, _state(dataclasses.asdict(progress), sums))
 
 
 def list_checkpoints(directory: Path) -> list[Path]:

@@ -203,6 +203,10 @@ def _decide(training: Training, since: float) -> Decision:
         _own_decision(training, training.lead, since) if training.lead else Decision("", False)
     )
     word = training.world.agreed(f"{int(decision.measures)}{decision.reason}")
+    if word[1:].startswith("max_minutes"):
+        # The time that is kept for the end of the run must not look unused when it is resumed.
+        minutes = training.config.max_minutes or 0.0
+        training.progress.minutes_spent = max(minutes, training.progress.minutes_spent)
     return Decision(word[1:], word[0] == "1")
 
 
@@ -308,7 +312,11 @@ def _validate(training: Training, meter: Meter) -> None:
     is_best = progress.best_score is None or score > progress.best_score
     if is_best:
         progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
+        progress.best_alone, progress.best_average = None, []
         save_best(lead.directory, weights, lead.settings, progress.update)
+    elif progress.best_alone is not None and score > progress.best_alone:
+        # Patience compares single weights: an average of an earlier end must not cut training off.
+        progress.best_alone, progress.since_best = score, 0
     elif progress.update > (config.warmup or 0):  # before it, chance decides which is better
         progress.since_best += 1
     progress.validated = progress.update

@@ -16,14 +16,10 @@ from crosshead.card import model_card
 from crosshead.data.batching import Epoch
 from crosshead.errors import UserError
 from crosshead.files import StrPath, atomic_write, real_path
+from crosshead.training.again import has_ended, has_whole_bundle, nothing_to_train
 from crosshead.training.budget import Around
-from crosshead.training.checkpoint import (
-    Progress,
-    average_weights,
-    list_checkpoints,
-    load_best,
-    load_weights,
-)
+from crosshead.training.checkpoint import Progress, list_checkpoints, save_state
+from crosshead.training.choice import choose_weights, update_of
 from crosshead.training.corpus import Corpus, Stopped
 from crosshead.training.curve import plot_curve
 from crosshead.training.directory import (
@@ -44,10 +40,10 @@ from crosshead.training.log import LOG, Display, RunLog, Silent, counted
 from crosshead.training.loop import STOPPED, Diverged, Lead, Training, Validation, fit
 from crosshead.training.recipe import Recipe
 from crosshead.training.rescue import save_displaced, write_beginning
-from crosshead.training.setup import Setup, begun, followed, resumed
+from crosshead.training.setup import ENDED, Ended, Setup, begun, followed, resumed
 from crosshead.training.summary import card_facts, opening_lines
 from crosshead.training.tasks import TASKS
-from crosshead.training.usable import Findings, budget_faults, verdict
+from crosshead.training.usable import Findings, verdict, warmup_signs
 
 __all__ = ["LEFT_OUT", "Summary", "train"]
 
@@ -74,6 +70,8 @@ class Summary:
     """Findings about the model at the end."""
     verdict: str = ""
     """The reason why the model is of no use yet, and what to do; empty for a usable model."""
+    bundle_kept: bool = False
+    """True if the run had ended before, and its bundle was left as it was."""
     rank: int = 0
     """The rank of this process. Rank 0 is the main process and prints more than the others."""
 
@@ -167,12 +165,24 @@ def _train(
                 world.agreed(STOPPED)
                 world.some(True)
                 kept = list_checkpoints(out / CHECKPOINTS) if resume else []
-                progress = Progress(update=_update_of(kept[-1]) if kept else 0)
+                progress = Progress(update=update_of(kept[-1]) if kept else 0)
                 return Summary(out, STOPPED, True, progress, 0, "", [])
-            setup.progress.commands.append(command)
+            judge = _judge(setup, should_stop)
+            around = _around(setup, judge, command_began)
+            ended = has_ended(setup, out, around) if resume else ""
+            if ended:
+                is_whole = has_whole_bundle(setup, out)
+                update = setup.progress.update
+                display.say(nothing_to_train(update, out, ended, is_whole=is_whole))
+                if is_whole:
+                    world.agreed(ENDED)
+                    return _left_alone(setup, out, ended)
+                judge = _judge(setup, should_stop)  # by the recipe that the run keeps
+            else:
+                setup.progress.commands.append(command)
             with (
                 run_directory(held, resume=resume),
-                _under_way(setup, held, display, should_stop) as (lead, judge),
+                _under_way(setup, held, judge, display, should_stop) as lead,
             ):
                 around = _around(setup, judge, command_began)
                 try:
@@ -191,16 +201,11 @@ def _fit_and_finish(
 ) -> Summary:
     """Train to the end and leave a bundle, unless somebody asks for the end before."""
     out, progress = held.path, setup.progress
-    before = progress.update
+    before, progress.bundled = progress.update, False
     stopped = setup.world.some(lead.should_stop())
     reason = STOPPED if stopped else fit(_training(setup, lead, around))
     if reason != STOPPED:
         if progress.update == before:  # of a run that was resumed
-            lead.display.say(
-                f"nothing to train: the run in {out} stands at update {before}, and {reason}; to "
-                "train on, give more (--max-updates, --max-epochs, --max-minutes, or --set "
-                "train.patience=N)"
-            )
             reason += ": no update was made"
         held.check()
         with contextlib.suppress(Stopped):
@@ -221,8 +226,12 @@ def _follow(
     Exits with the code of a mistake where the run diverges: the first one says why.
     """
     setup = None
-    with contextlib.suppress(Stopped):
+    try:
         setup = followed(out, start, resume, display, world, should_stop)
+    except Ended:
+        return Summary(out, ENDED, False, Progress(), 0, "", [], bundle_kept=True, rank=world.rank)
+    except Stopped:
+        pass
     if world.some(setup is None) or setup is None:
         return Summary(out, STOPPED, True, Progress(), 0, "", [], rank=world.rank)
     try:
@@ -231,6 +240,31 @@ def _follow(
         raise SystemExit(2) from None
     size, stopped = setup.optimizer.size(), reason == STOPPED
     return Summary(out, reason, stopped, setup.progress, size, "", [], rank=world.rank)
+
+
+def _judge(setup: Setup, should_stop: Callable[[], bool]) -> Judge[Any]:
+    return TASKS[setup.recipe.model.task].judge(
+        setup.recipe,
+        setup.corpus,
+        setup.progress.longest_source,
+        setup.machine.device,
+        should_stop,
+    )
+
+
+def _left_alone(setup: Setup, out: Path, reason: str) -> Summary:
+    """How a run ends that had ended before, and whose bundle is whole."""
+    return Summary(
+        out,
+        f"{reason}: no update was made",
+        False,
+        setup.progress,
+        setup.optimizer.size(),
+        "",
+        [],
+        task=setup.recipe.model.task,
+        bundle_kept=True,
+    )
 
 
 def _around(setup: Setup, judge: Judge[Any], command_began: float) -> Around:
@@ -267,16 +301,17 @@ def _training(setup: Setup, lead: Lead | None, around: Around) -> Training:
 
 @contextlib.contextmanager
 def _under_way(
-    setup: Setup, held: Held, display: Display, should_stop: Callable[[], bool]
-) -> Iterator[tuple[Lead, Judge[Any]]]:
+    setup: Setup,
+    held: Held,
+    judge: Judge[Any],
+    display: Display,
+    should_stop: Callable[[], bool],
+) -> Iterator[Lead]:
     """A block in which the run trains: its files are begun, and its log is open."""
     out = held.path
     recipe, corpus, machine, progress = setup.recipe, setup.corpus, setup.machine, setup.progress
     if kept_beside(out).is_dir():
         display.say(f"the earlier run is in {kept_beside(out)} until this has a bundle")
-    judge = TASKS[recipe.model.task].judge(
-        recipe, corpus, progress.longest_source, machine.device, should_stop
-    )
     write_beginning(out, setup)
     log = RunLog(out, keep=progress.log_bytes, check=held.check)
     try:
@@ -294,7 +329,7 @@ def _under_way(
 
         keep = partial(_keep_batch, failed_batch(out), corpus)
         settings = judge.bundle.config.model_dump_json()
-        yield Lead(validate, out / CHECKPOINTS, log, display, should_stop, keep, settings), judge
+        yield Lead(validate, out / CHECKPOINTS, log, display, should_stop, keep, settings)
     finally:
         display.close()
         log.close()
@@ -315,7 +350,7 @@ def _finish(setup: Setup, held: Held, judge: Judge[Any], lead: Lead, reason: str
     recipe, progress, log, display = setup.recipe, setup.progress, lead.log, lead.display
     out = held.path
     size, how = setup.optimizer.size(), judge.how()
-    weights, clause, greedy = _choose_weights(setup, lead, judge)
+    weights, clause, greedy = choose_weights(recipe.train, progress, lead, judge)
     findings = judge.findings(weights)
     scores = findings.scores
     bundle = judge.bundle_of(weights)
@@ -340,7 +375,12 @@ def _finish(setup: Setup, held: Held, judge: Judge[Any], lead: Lead, reason: str
     if progress.skipped:
         display.say(f"{progress.skipped} updates were left out: their gradients were not finite")
     _draw(out, display)
-    faults = [*budget_faults(recipe.train, progress), *findings.faults]
+    progress.bundled = True
+    save_state(lead.directory, progress)
+    within, note = warmup_signs(recipe.train, progress, findings)
+    if note:
+        display.say(note)
+    faults = [*within, *findings.faults]
     return Summary(
         out,
         reason,
@@ -372,50 +412,3 @@ def _draw(out: Path, display: Display) -> None:
         display.say(
             f"{out / LOG}: {counted(len(damaged), 'damaged line')} left out of {PICTURE}: {shown}"
         )
-
-
-def _choose_weights(
-    setup: Setup, lead: Lead, judge: Judge[Any]
-) -> tuple[dict[str, Tensor], str, float | None]:
-    """The best single weights or the average of the last checkpoints, by validation.
-
-    Beside them the clause that names them, and the BLEU of their greedy translations.
-    """
-    config, progress = setup.recipe.train, setup.progress
-    best = load_best(lead.directory)
-    name = "BLEU (greedy)" if config.metric == "bleu" else "loss"
-    clause = f"the best validation {name}, at update {progress.best_update}"
-    if not progress.best_update:
-        clause += ": those that training began with"
-    greedy = _greedy_bleu(progress.best_score, config.metric)
-    last = list_checkpoints(lead.directory)[-config.average :] if config.average > 1 else []
-    if len(last) < 2 or progress.best_score is None:
-        return best, clause, greedy
-    averaged = average_weights([load_weights(place) for place in last])
-    found = judge.validate(averaged)
-    first, newest = _update_of(last[0]), _update_of(last[-1])
-    average = f"the average of {len(last)} checkpoints, updates {first} to {newest}"
-    is_best = found.score(config.metric) > progress.best_score
-    lead.log.write(
-        "average",
-        progress.update,
-        epoch=progress.epoch,
-        seconds=round(progress.seconds, 2),
-        weights=average,
-        **found.values(),
-        best=is_best,
-    )
-    lead.display.say(f"{average}: {found.clause()}" + ("  (best so far)" if is_best else ""))
-    if is_best:
-        return averaged, average, found.others.get("bleu")
-    return best, clause, greedy
-
-
-def _greedy_bleu(score: Sequence[float] | None, metric: str) -> float | None:
-    """The BLEU in what validation compares (`Validation.score`)."""
-    bleu = (score or [])[0 if metric == "bleu" else 1 :]
-    return bleu[0] if bleu else None
-
-
-def _update_of(checkpoint: Path) -> int:
-    return int(checkpoint.name.removeprefix("update-"))

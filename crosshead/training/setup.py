@@ -16,6 +16,7 @@ from crosshead.models.base import Model
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
     Progress,
+    average_weights,
     list_checkpoints,
     load_best,
     load_checkpoint,
@@ -47,6 +48,13 @@ from crosshead.training.settings import (
 from crosshead.training.sizes import with_sizes
 from crosshead.training.tasks import read_corpus
 from crosshead.unfinished import BEST
+
+ENDED = "the run has ended, and its bundle is written"
+"""What the first of several processes says where it has nothing to train and nothing to write."""
+
+
+class Ended(Exception):
+    """The first of several processes has found that the run has nothing to train."""
 
 
 @dataclass
@@ -86,7 +94,7 @@ def begun(
     setup = _set_up(recipe, machine, corpus, world)
     if base is not None:
         setup.optimizer.set_weights(weights_of(base.model))
-        setup.progress.validated = -1
+        setup.progress.validated, setup.progress.tuned = -1, True
     progress = setup.progress
     progress.longest_source = max(
         corpus.reach, base.config.longest_source if base is not None else 0
@@ -135,12 +143,14 @@ def followed(
 ) -> Setup:
     """The run that the first of several processes has made ready, and written down in `out`.
 
-    Waits until that is done. Raises `Stopped` where this or the first one was asked to stop, and
-    `UserError` where this one reads another text.
+    Waits until that is done. Raises `Stopped` where this or the first one was asked to stop,
+    `Ended` where there is nothing to train, and `UserError` where this one reads another text.
     """
     text_sha256 = world.agreed("")
     if text_sha256 == STOPPED:
         raise Stopped
+    if text_sha256 == ENDED:
+        raise Ended
     recipe = stored_recipe(out)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
     # One for all of a machine says that it tokenizes what others have tokenized elsewhere.
@@ -238,14 +248,19 @@ def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
     with contextlib.suppress(BundleError):
         check_weights(setup.model, load_best(directory), best)
         return []
-    for place in list_checkpoints(directory):
-        if place.name == f"update-{update:08d}":
-            with contextlib.suppress(DamagedCheckpoint):
-                config = bundle_config(setup.recipe, setup.corpus, progress.longest_source)
-                save_best(directory, load_weights(place), config.model_dump_json(), update)
-                return [f"{best}: missing or damaged; written again from {place}"]
+    updates = progress.best_average or [update]
+    wanted = [f"update-{each:08d}" for each in updates]
+    places = [place for place in list_checkpoints(directory) if place.name in wanted]
+    if len(places) == len(wanted):
+        with contextlib.suppress(DamagedCheckpoint):
+            several = [load_weights(place) for place in places]
+            weights = average_weights(several) if progress.best_average else several[0]
+            config = bundle_config(setup.recipe, setup.corpus, progress.longest_source)
+            save_best(directory, weights, config.model_dump_json(), update)
+            return [f"{best}: missing or damaged; written again from {', '.join(map(str, places))}"]
     # What was validated last may be the best now.
     progress.best_score, progress.best_update = None, 0
+    progress.best_alone, progress.best_average = None, []
     progress.since_best = progress.validated = 0
     return [
         f"{best}: missing or damaged; the best weights so far, of update {update}, are lost: the "

@@ -1,5 +1,6 @@
 """Signs that a model is of no use yet, and samples of what it makes."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -67,15 +68,24 @@ def translation_faults(
         faults.append(f"BLEU {bleu:.1f} is below {LOW_BLEU:g}")
     looping = sum(map(repeats_itself, outputs))
     if looping - sum(map(repeats_itself, references)) >= max(1.0, _SHARE * len(outputs)):
-        faults.append(f"{looping:,} of {len(outputs):,} translations repeat themselves")
+        faults.append(_of_all(looping, len(outputs), "repeats itself", "repeat themselves"))
     empty = sum(not output.strip() for output in outputs)
     if empty >= max(1.0, _SHARE * len(outputs)):
-        faults.append(f"{empty:,} of {len(outputs):,} translations are empty")
-    different, expected = len(set(outputs)), min(len(set(sources)), len(set(references)))
-    if expected >= 10 and different < expected / 2:
-        alike = "one translation" if different == 1 else f"{different:,} different translations"
-        faults.append(f"{len(set(sources)):,} different sentences have {alike} only")
+        faults.append(_of_all(empty, len(outputs), "is empty", "are empty"))
+    rows = zip(sources, outputs, references, strict=True)
+    full = [(source, output.strip(), wanted) for source, output, wanted in rows if output.strip()]
+    given, made, expected = (len({row[part] for row in full}) for part in range(3))
+    if min(given, expected) >= 10 and made < min(given, expected) / 2:
+        alike = "one translation" if made == 1 else f"{made:,} different translations"
+        faults.append(f"{given:,} different sentences have {alike} only")
     return faults
+
+
+def _of_all(count: int, total: int, one: str, several: str) -> str:
+    """Return a clause that says of how many translations something is true."""
+    if total == 1:
+        return f"the only translation {one}"
+    return f"{count:,} of {total:,} translations {one if count == 1 else several}"
 
 
 def repeats_itself(text: str) -> bool:
@@ -105,15 +115,36 @@ def frequency_faults(nll: float, training: np.ndarray, valid: np.ndarray, size: 
     ]
 
 
-def budget_faults(config: TrainConfig, progress: Progress) -> list[str]:
-    """Return a clause where training ended while the learning rate was still rising."""
+def warmup_signs(
+    config: TrainConfig, progress: Progress, findings: Findings
+) -> tuple[list[str], str]:
+    """Return what the end of training within the warm-up tells of a model.
+
+    Args:
+        config: The settings of training.
+        progress: Where the run stands.
+        findings: What was found out about the model.
+
+    Returns:
+        A clause that says that the model is of no use yet, or none; and a note, or nothing, where
+        the end within the warm-up is the only sign of it, and the model is fine-tuned or scores
+        enough.
+    """
     warmup = config.warmup or 0
     if progress.update > warmup:
-        return []
+        return [], ""
+    scores_enough = any(
+        each.metric == "BLEU" and each.value >= LOW_BLEU for each in findings.scores
+    )
+    if not findings.faults and (progress.tuned or scores_enough):
+        return [], (
+            f"training ended within the warm-up (update {progress.update:,} of {warmup:,}); longer "
+            "training may improve the model"
+        )
     return [
         f"training ended at update {progress.update:,}, within the warm-up of "
         f"{counted(warmup, 'update')}"
-    ]
+    ], ""
 
 
 def verdict(
@@ -140,6 +171,8 @@ def verdict(
             "check that the training text is what it should be (of pairs, that each line is the "
             "translation of its line), or train on more of it"
         )
-    longer = np.format_float_positional(10 * getattr(config, budget), trim="-")
+    # As much as it takes to train for five warm-ups at least.
+    factor = max(10, math.ceil(5 * (config.warmup or 0) / max(1, progress.update)))
+    longer = np.format_float_positional(factor * getattr(config, budget), trim="-")
     flag = f"--{budget.replace('_', '-')} {longer}"
     return f"{why}train longer: {how_to_resume(out)} {flag}"

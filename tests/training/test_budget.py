@@ -37,7 +37,21 @@ def test_minutes_leave_time_for_as_long_as_the_end_takes() -> None:
     progress = Progress(update=9, seconds=30, validation_seconds=5)
     minute = config(max_minutes=1.0)
     assert not budget_spent(minute, progress, Around(validations_after=4), 9)
-    assert "20 seconds" in budget_spent(minute, progress, Around(validations_after=4), 10)
+    reason = budget_spent(minute, progress, Around(validations_after=4), 10)
+    assert reason.endswith("is reached: validation and scoring at the end need about 20 seconds")
+
+
+def test_the_end_of_a_run_may_need_more_than_all_of_its_minutes() -> None:
+    progress = Progress(update=1, seconds=1, validation_seconds=20.75)
+    found = budget_spent(config(max_minutes=1.0), progress, Around(validations_after=4), 0)
+    assert "need about 83 seconds" in found and "of it" not in found
+
+
+@pytest.mark.parametrize(("minutes", "is_spent"), [(0.5, True), (1.0, True), (1.5, False)])
+def test_minutes_that_have_ended_a_run_are_spent(minutes: float, is_spent: bool) -> None:
+    """The time that was kept for its end is not left to train in."""
+    progress = Progress(update=9, seconds=15, minutes_spent=1.0)
+    assert bool(budget_spent(config(max_minutes=minutes), progress, Around(), 0)) == is_spent
 
 
 def test_a_validation_is_measured_once_and_at_half_of_the_minutes() -> None:

@@ -27,7 +27,7 @@ from crosshead.training import distributed
 from crosshead.training.distributed import ALONE, World, joined, shard
 from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe
-from tests.training.runs import SMALL, Remembering, logged, own_text, recipe_for
+from tests.training.runs import SMALL, Remembering, logged, own_text, recipe_for, tree
 
 pytestmark = pytest.mark.usefixtures("all_cores")
 
@@ -362,6 +362,18 @@ def test_threads_that_were_left_open_are_shared_out_when_more_processes_go_on(
     assert f"on cpu, 2 processes of {max(1, cores // 2)} thread" in done.stderr
     assert f"thread, where the run had {cores} thread" in done.stderr
     assert stored_recipe(out).train.threads == 0
+
+
+@pytest.mark.slow
+def test_all_processes_end_where_there_is_nothing_to_train(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe_for(text, "max_updates=1"), out)
+    before = tree(out)
+    done = run(*TORCHRUN, "2", "-m", "crosshead", "train", "--resume", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("nothing to train") == 1
+    assert done.stdout.count("no update was made") == 1 and "BLEU" not in done.stdout
+    assert tree(out) == before
 
 
 class Process(NamedTuple):

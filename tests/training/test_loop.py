@@ -356,7 +356,8 @@ def test_the_budget_of_minutes_leaves_time_for_the_end(
     reason = fit(training)
     training.lead.log.close()
     # 240 seconds, but for 30 before and 30 after: seven times two updates and a validation are 175.
-    assert "max_minutes 4 is reached: 30 seconds of it are left" in reason
+    assert "max_minutes 4 is reached: validation" in reason and "about 30 seconds" in reason
+    assert training.progress.minutes_spent == 4.0
     assert training.progress.update == 15
     assert 30 + training.progress.seconds + 5 * 5 <= 240 + 10  # the update under way
 

@@ -343,6 +343,7 @@ def forget_best(place: Path, best_update: int) -> None:
     """Let a checkpoint say that the best weights are those of an update of which none is kept."""
     found = json.loads((place / "state.json").read_text())
     found["progress"].update(best_update=best_update, best_score=[99.0, 0.0], since_best=1)
+    found["progress"].update(best_average=[], best_alone=None)
     (place / "state.json").write_bytes(checkpoint._state(found["progress"], found["sha256"]))
 
 

@@ -5,15 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crosshead.bundle import BundleScore
 from crosshead.training.checkpoint import Progress
 from crosshead.training.recipe import TrainConfig
 from crosshead.training.usable import (
-    budget_faults,
+    Findings,
     frequency_faults,
     repeats_itself,
     translation_faults,
     translation_samples,
     verdict,
+    warmup_signs,
 )
 
 SOURCES = [f"sentence number {n}" for n in range(20)]
@@ -82,11 +84,75 @@ def test_a_model_of_text_is_to_beat_frequencies() -> None:
     assert "1.20 nats" in fault
 
 
-def test_a_run_that_ends_in_its_warm_up() -> None:
-    config = TrainConfig(max_updates=40, learning_rate=0.1, warmup=40)
-    [fault] = budget_faults(config, Progress(update=40))
-    assert "update 40" in fault and "warm-up of 40 updates" in fault
-    assert budget_faults(config, Progress(update=41)) == []
+@pytest.mark.parametrize("text", ["", " \t", "\u3000"])
+def test_translations_without_a_word_are_counted_once(text: str) -> None:
+    """Different white space is no different translation."""
+    outputs = [text * (1 + row % 7) for row in range(20)]
+    faults = translation_faults(0.0, SOURCES, outputs, REFERENCES)
+    assert faults[1:] == ["20 of 20 translations are empty"]
+    faults = translation_faults(9.0, SOURCES, [*outputs[:8], *["ein Satz"] * 12], REFERENCES)
+    assert faults == [
+        "8 of 20 translations are empty", "12 different sentences have one translation only",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("outputs", "words"),
+    [
+        ([""], "the only translation is empty"),
+        (["", "b", "c"], "1 of 3 translations is empty"),
+        (["ja ja ja ja"], "the only translation repeats itself"),
+        (["ja ja ja ja", "b", "c"], "1 of 3 translations repeats itself"),
+    ],
+)
+def test_one_translation_is_counted_in_the_singular(outputs: list[str], words: str) -> None:
+    count = len(outputs)
+    assert translation_faults(9.0, SOURCES[:count], outputs, REFERENCES[:count]) == [words]
+
+
+IN_WARMUP = TrainConfig(max_updates=40, learning_rate=0.1, warmup=40)
+
+
+def scored(bleu: float, *faults: str) -> Findings:
+    score = BundleScore(metric="BLEU", value=bleu, signature="s", test_set="validation")
+    return Findings([score], list(faults))
+
+
+@pytest.mark.parametrize("findings", [scored(3.0, "BLEU 3.0 is below 5"), Findings([])])
+def test_a_run_that_ends_in_its_warm_up(findings: Findings) -> None:
+    """Of a model of text, without BLEU, it is a sign by itself."""
+    [fault], note = warmup_signs(IN_WARMUP, Progress(update=40), findings)
+    assert "update 40" in fault and "warm-up of 40 updates" in fault and not note
+    assert warmup_signs(IN_WARMUP, Progress(update=41), findings) == ([], "")
+
+
+@pytest.mark.parametrize(("findings", "tuned"), [(scored(5.0), False), (Findings([]), True)])
+def test_a_model_that_is_of_use_may_have_ended_in_its_warm_up(
+    findings: Findings, tuned: bool
+) -> None:
+    faults, note = warmup_signs(IN_WARMUP, Progress(update=13, tuned=tuned), findings)
+    assert not faults and note == (
+        "training ended within the warm-up (update 13 of 40); longer training may improve the model"
+    )
+    assert warmup_signs(IN_WARMUP, Progress(update=41, tuned=tuned), findings) == ([], "")
+
+
+@pytest.mark.parametrize(
+    ("budget", "update", "least"),
+    [
+        ({"max_updates": 20}, 20, 1050),
+        ({"max_updates": 35}, 35, 1050),
+        ({"max_minutes": 0.5}, 7, 0.5 * 1050 / 7),
+        ({"max_epochs": 2}, 35, 2 * 1050 / 35),
+    ],
+)
+def test_the_advice_leads_far_beyond_the_warm_up(
+    budget: dict[str, float], update: int, least: float
+) -> None:
+    config = TrainConfig(learning_rate=0.1, warmup=210, **budget)
+    reason = f"{next(iter(budget))} is reached"
+    said = verdict(["why"], config, Progress(update=update), reason, Path("run"))
+    assert float(said.split()[-1]) >= least
 
 
 @pytest.mark.parametrize(

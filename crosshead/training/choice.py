@@ -1,0 +1,98 @@
+"""The weights of a bundle: the best single ones, or the average of the last checkpoints."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from crosshead.training.checkpoint import (
+    Progress,
+    average_weights,
+    list_checkpoints,
+    load_best,
+    load_weights,
+    save_best,
+    save_state,
+)
+from crosshead.training.judge import Judge
+from crosshead.training.loop import Lead
+from crosshead.training.recipe import TrainConfig
+
+
+class Choice(NamedTuple):
+    """The weights that validated best."""
+
+    weights: dict[str, Tensor]
+    clause: str
+    """Their name."""
+    greedy: float | None
+    """BLEU of their greedy translations, or None for a model of text."""
+
+
+def choose_weights(
+    config: TrainConfig, progress: Progress, lead: Lead, judge: Judge[Any]
+) -> Choice:
+    """Return the best weights so far or the average of the last checkpoints, by validation.
+
+    An average that wins is kept as the best weights so far: a run that is resumed with a larger
+    budget never ends in weights that validated worse.
+
+    Raises:
+        Stopped: If somebody asks for the end meanwhile.
+    """
+    best = load_best(lead.directory)
+    last = list_checkpoints(lead.directory)[-config.average :] if config.average > 1 else []
+    if len(last) < 2 or progress.best_score is None:
+        return _best(best, config, progress)
+    averaged = average_weights([load_weights(place) for place in last])
+    found = judge.validate(averaged)
+    updates, score = [update_of(place) for place in last], found.score(config.metric)
+    is_new = score > progress.best_score
+    is_best = is_new or updates == progress.best_average
+    lead.log.write(
+        "average",
+        progress.update,
+        epoch=progress.epoch,
+        seconds=round(progress.seconds, 2),
+        weights=_name(updates),
+        **found.values(),
+        best=is_best,
+    )
+    lead.display.say(f"{_name(updates)}: {found.clause()}{'  (best so far)' if is_best else ''}")
+    if not is_new:
+        return _best(best, config, progress)
+    if progress.best_alone is None:
+        progress.best_alone = progress.best_score
+    progress.best_score, progress.best_update = score, progress.update
+    progress.best_average = updates
+    save_best(lead.directory, averaged, lead.settings, progress.update)
+    save_state(lead.directory, progress)
+    return _best(averaged, config, progress)
+
+
+def update_of(checkpoint: Path) -> int:
+    """Return the update that a checkpoint was made after, from its name."""
+    return int(checkpoint.name.removeprefix("update-"))
+
+
+def _best(weights: dict[str, Tensor], config: TrainConfig, progress: Progress) -> Choice:
+    """The best weights so far, with what `progress` says of them."""
+    greedy = _greedy_bleu(progress.best_score, config.metric)
+    if progress.best_average:
+        return Choice(weights, _name(progress.best_average), greedy)
+    name = "BLEU (greedy)" if config.metric == "bleu" else "loss"
+    clause = f"the best validation {name}, at update {progress.best_update}"
+    if not progress.best_update:
+        clause += ": those that training began with"
+    return Choice(weights, clause, greedy)
+
+
+def _name(updates: Sequence[int]) -> str:
+    return f"the average of {len(updates)} checkpoints, updates {updates[0]} to {updates[-1]}"
+
+
+def _greedy_bleu(score: Sequence[float] | None, metric: str) -> float | None:
+    """The BLEU in what validation compares (`Validation.score`)."""
+    bleu = (score or [])[0 if metric == "bleu" else 1 :]
+    return bleu[0] if bleu else None
