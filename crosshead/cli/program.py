@@ -22,12 +22,15 @@ def run_and_end() -> None:
         signal.signal(signal.SIGHUP, end_on)
     # Python gives signals up before it has ended: what comes that late is too late.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
-    code = run(sys.argv[1:])
+    try:
+        code = run(sys.argv[1:])
+    except SystemExit as end:  # of a signal, or of a run that the main process ends
+        code = end.code if isinstance(end.code, int) else 1
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, _leave)  # while threads are waited for
-    if code and "WORLD_SIZE" in os.environ:
-        # One of several processes, under torchrun: what PyTorch keeps of a group that has lost one
-        # may abort while it is taken down, and hide the code.
+    if "WORLD_SIZE" in os.environ:
+        # One of several processes, under torchrun: threads that PyTorch keeps for the group may
+        # abort the process while Python takes it down, and hide the code.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()

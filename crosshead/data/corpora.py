@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from crosshead.config import MOST, Config, called
 from crosshead.data.delimited import Layout, layout_of
@@ -49,15 +56,6 @@ PAIRED = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pa
 
 FILES = (*PAIRED, "text", "valid_text")
 """The keys that name files."""
-
-
-def _language(code: str) -> str:
-    if not looks_like_code(code):
-        raise ValueError(f"expected a language code such as en or pt-BR, found {code!r}")
-    return code
-
-
-_Language = Annotated[str, AfterValidator(_language)]
 
 
 class DataConfig(Config):
@@ -115,8 +113,8 @@ class DataConfig(Config):
     """Passes through each corpus in an epoch (each file of `source`, then each of `pairs`): 2 gives
     each pair twice, 0.5 half of the pairs, drawn anew in each epoch. Unset: one pass."""
 
-    source_language: _Language | None = None
-    target_language: _Language | None = None
+    source_language: str | None = None
+    target_language: str | None = None
     """Language codes, such as `en`, for the bundle and its card. Unset: those that the suffixes of
     files or the names in `fields` tell, where they tell both."""
 
@@ -130,6 +128,13 @@ class DataConfig(Config):
         return self.model_copy(
             update={key: [next(rest) for _ in getattr(self, key)] for key in FILES}
         )
+
+    @field_validator("source_language", "target_language")
+    @classmethod
+    def _is_code(cls, code: str | None) -> str | None:
+        if code is not None and not looks_like_code(code):
+            raise ValueError(f"expected a language code such as en or pt-BR, found {code!r}")
+        return code
 
     @model_validator(mode="after")
     def _sides_match(self, info: ValidationInfo) -> Self:

@@ -211,7 +211,8 @@ def test_resume_takes_the_newest_that_is_whole_and_says_so(
     damaged.write_bytes(damaged.read_bytes()[:-1])
     done = program("train", "--out", out, "--resume")
     assert done.returncode == 0, done.stderr
-    assert f"{damaged}: its checksum differs; passed over" in done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith(f"{damaged}: "))
+    assert line.endswith("passed over")
     assert f"going on from update 27 in {out}" in done.stderr
     assert results(out) == unbroken
 
