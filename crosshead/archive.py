@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 BROKEN = (zipfile.BadZipFile, EOFError)
-"""What reading a member raises where its bytes are not those that were packed."""
+"""Errors of reading a member whose bytes are not those that were packed."""
 
 _NO_ARCHIVE = (*BROKEN, NotImplementedError, ValueError, OverflowError, struct.error)
 

@@ -10,7 +10,7 @@ from crosshead.stored import packed_names
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
 RECIPE, CHECKPOINTS = "recipe.toml", "checkpoints"
-"""What stands in the directory of a run before there is a bundle in it."""
+"""Entries of a run directory before it holds a bundle."""
 
 
 def kept_beside(out: Path) -> Path:
@@ -39,7 +39,7 @@ def check_place(directory: Path) -> list[str]:
 
 
 def is_run(directory: Path) -> bool:
-    """Whether a run stands in a directory, to go on with."""
+    """Return whether a directory holds a run that can be continued."""
     return all((directory / name).exists() for name in (RECIPE, CHECKPOINTS))
 
 
@@ -54,7 +54,7 @@ def how_to_resume(directory: Path, program: str = "crosshead") -> str:
 
 
 def _what_else(directory: Path) -> str:
-    """What a directory without a configuration is."""
+    """Return a clause that says what a directory without a configuration is."""
     if is_run(directory):
         return (
             "a training run that has no bundle yet: it is going on or was interrupted; to go on "

@@ -25,7 +25,7 @@ _SHA256 = r"^[0-9a-f]{64}$"
 
 
 class FileSum(Config):
-    """What `config.json` says of another file of the bundle."""
+    """The entry of `config.json` about another file of the bundle."""
 
     sha256: str = Field(pattern=_SHA256)
     bytes: int = Field(ge=0)
@@ -42,9 +42,9 @@ class Seal:
     directory: Path
     files: Mapping[str, FileSum]
     of_config: bool
-    """Whether `config.json` states a checksum of itself."""
+    """True if `config.json` states a checksum of itself."""
     mend: str | None = None
-    """What to do where a file that training writes again is not the one of the bundle."""
+    """Advice for a file that training can write again and that is not the one of the bundle."""
 
     def check_sizes(self, names: Iterable[str]) -> None:
         """Compare the sizes of files; reads none. Raises what `check` raises."""
@@ -85,7 +85,7 @@ class Seal:
 
 
 def file_sum(data: bytes) -> FileSum:
-    """What `config.json` is to say of a file with these contents."""
+    """Return the entry of `config.json` for a file with these contents."""
     return FileSum(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data))
 
 

@@ -12,7 +12,7 @@ from crosshead.stored import open_stored, parse_metadata
 from crosshead.weights import TensorFile, serialized, tensors_sha256
 
 BEST = "best.safetensors"
-"""What a run calls the weights that validated best so far, among its checkpoints."""
+"""Name of the file of the weights that validated best so far, among the checkpoints."""
 
 _SAID = "best"
 """The text in the header of such weights that says what they are, as JSON."""
@@ -24,7 +24,7 @@ class BestSoFar(NamedTuple):
     path: Path
     weights: dict[str, Tensor]
     settings: dict[str, Any]
-    """What a bundle of them would say; nothing in the file of an older run."""
+    """The configuration of a bundle of the weights; empty in the file of an older run."""
     update: str
 
 

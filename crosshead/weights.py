@@ -31,7 +31,7 @@ _TYPES = {
 
 
 class Described(NamedTuple):
-    """What a tensor is, without its numbers."""
+    """A tensor's shape and type, without its numbers."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -77,7 +77,7 @@ def build_without_memory(
 
 
 def described(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Described]:
-    """What named tensors are."""
+    """Return the shapes and types of named tensors."""
     return {name: Described(tuple(each.shape), each.dtype) for name, each in tensors}
 
 
@@ -242,7 +242,7 @@ def _listed(each: Described) -> str:
 
 
 def _described(entry: dict[str, Any]) -> Described:
-    """What an entry of a header says; raises ValueError, KeyError or TypeError."""
+    """Parse an entry of a header; raises ValueError, KeyError or TypeError."""
     if entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise ValueError("unknown fields")
     first, last = entry["data_offsets"]

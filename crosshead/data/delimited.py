@@ -45,19 +45,19 @@ def is_csv(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Layout:
-    """How the cells of a file are written."""
+    """The form of the cells of a file."""
 
     delimiter: str = "\t"
     quoted: bool = False
-    """Whether some cells stand between quotes."""
+    """True if some cells stand between quotes."""
     above: int = 0
     """Lines above the first record: Excel's `sep=;` is one."""
     broken: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """The records, counted from 0 and rising, that take more than one line."""
     extra: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    """How many lines more the records of `broken` take, up to and with each."""
+    """Cumulative number of extra lines after each record of `broken`."""
     notes: tuple[str, ...] = ()
-    """What a reader should know of it, in lines that begin with the name of the file."""
+    """Lines about the file for the reader; each begins with the name of the file."""
 
     def line(self, record: int) -> int:
         """Return the line on which record `record` (from 0) begins, counted from 1."""
@@ -80,7 +80,7 @@ class Layout:
 
     @property
     def between(self) -> str:
-        """What stands between two cells, in words."""
+        """The delimiter in words."""
         return _DELIMITERS[self.delimiter]
 
 

@@ -1,4 +1,4 @@
-"""How long a run may go on: budgets of updates, epochs and minutes, and patience."""
+"""Budgets of a run: updates, epochs and minutes, and patience."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from crosshead.training.recipe import TrainConfig
 
 @dataclass(frozen=True)
 class Around:
-    """What a command takes time for beside its updates, which `max_minutes` bounds as well."""
+    """The time that a command needs beside its updates; `max_minutes` bounds it as well."""
 
     before: float = 0.0
     """Seconds from the beginning of the command to the first update: reading text, for one."""

@@ -113,9 +113,9 @@ class Progress:
     minutes_spent: float = 0.0
     """The `max_minutes` that has ended training; 0 where none has."""
     bundled: bool = False
-    """Whether the bundle of this update has been written."""
+    """True if the bundle of this update has been written."""
     tuned: bool = False
-    """Whether training began with the weights of a bundle."""
+    """True if training began with the weights of a bundle."""
 
     @property
     def epochs(self) -> float:

@@ -28,26 +28,26 @@ STOPPED = "it was asked to stop"
 
 
 class Decision(NamedTuple):
-    """What the main process decides after an update, for all processes."""
+    """A decision of the main process after an update, for all processes."""
 
     reason: str
     """Why the run ends now, in a clause; empty where it goes on."""
     measures: bool
-    """Whether a validation is made now to learn how long one takes."""
+    """True if a validation is made now to learn how long one takes."""
 
 
 class Validation(NamedTuple):
-    """How good some weights are on the validation set."""
+    """The quality of some weights on the validation set."""
 
     loss: float
     """Mean label-smoothed loss of a target token, in nats."""
     nll: float
     """Mean negative log-likelihood of a target token, in nats."""
     others: Mapping[str, float]
-    """What else was measured, by the name it has in the log: `bleu` of greedy translations."""
+    """Other metrics by their name in the log: `bleu` of greedy translations."""
 
     def score(self, metric: str) -> list[float]:
-        """What is maximised: the metric first, the other where two are alike."""
+        """Return the maximised values: the metric first, the other for ties."""
         values = {"loss": -self.loss}
         values |= {name: value for name, value in self.others.items() if name == "bleu"}
         return [values.pop(metric), *values.values()]
@@ -70,7 +70,7 @@ class Diverged(UserError):
 
 @dataclass
 class Lead:
-    """What a process decides, validates and writes by; of several, the first one alone has it."""
+    """The tools with which the main process decides, validates and writes."""
 
     validate: Callable[[dict[str, Tensor]], Validation]
     """Judges float32 weights; raises `Stopped` where somebody asks for the end meanwhile."""
@@ -79,11 +79,11 @@ class Lead:
     log: RunLog
     display: Display
     should_stop: Callable[[], bool] = lambda: False
-    """Whether somebody asked the run to end (a signal)."""
+    """Returns whether somebody asked the run to end (a signal)."""
     keep_batch: Callable[[Epoch, Sequence[int]], str] = lambda epoch, rows: ""
     """Writes rows of an epoch down for replay, and says where, in a clause."""
     settings: str = ""
-    """What a bundle of the weights would say, as JSON."""
+    """The configuration of a bundle of the weights, as JSON."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Training:
     optimizer: Optimizer
     config: TrainConfig
     epochs: Callable[[int], Epoch]
-    """What an epoch is trained on: other rows in each where subwords are sampled."""
+    """Returns the rows of an epoch; they differ between epochs where subwords are sampled."""
     progress: Progress
     lead: Lead | None
     """None in a process that does as the first one says."""
@@ -103,7 +103,7 @@ class Training:
     abreast: int = 1
     """Parts of a batch that are computed at a time."""
     around: Around = field(default_factory=Around)
-    """What the command takes time for beside updates."""
+    """The time that the command needs beside updates."""
 
 
 def fit(training: Training) -> str:
@@ -188,7 +188,7 @@ def _batches(training: Training) -> Iterator[tuple[Epoch, np.ndarray]]:
 
 
 def _is_due(update: int, every: int) -> bool:
-    """Whether something that happens every so many updates, or never where 0, happens now."""
+    """Return whether an event with this period of updates (0: never) happens now."""
     return bool(every) and update % every == 0
 
 
@@ -276,7 +276,7 @@ def _show(training: Training, lead: Lead, meter: Meter) -> None:
 
 
 def _owes_validation(training: Training, reason: str) -> bool:
-    """Whether a run was stopped where a validation was due, or has nothing else left to do."""
+    """Return whether a validation was due when the run stopped, or nothing else is left to do."""
     config, progress = training.config, training.progress
     if reason == STOPPED or progress.update == progress.validated:
         return False

@@ -253,7 +253,7 @@ def _judge(setup: Setup, should_stop: Callable[[], bool]) -> Judge[Any]:
 
 
 def _left_alone(setup: Setup, out: Path, reason: str) -> Summary:
-    """How a run ends that had ended before, and whose bundle is whole."""
+    """Return the summary of a run that had ended before, and whose bundle is whole."""
     return Summary(
         out,
         f"{reason}: no update was made",

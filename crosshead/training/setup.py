@@ -50,7 +50,7 @@ from crosshead.training.tasks import read_corpus
 from crosshead.unfinished import BEST
 
 ENDED = "the run has ended, and its bundle is written"
-"""What the first of several processes says where it has nothing to train and nothing to write."""
+"""The word of the main process when it has nothing to train and nothing to write."""
 
 
 class Ended(Exception):

@@ -39,14 +39,14 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """What the end of a run finds out about its model."""
+    """Findings about the model at the end of a run."""
 
     scores: list[BundleScore]
     """The scores on the validation set that the bundle is to tell."""
     faults: list[str] = field(default_factory=list)
     """Clauses that say why the model is of no use yet, or none."""
     labels: tuple[str, str, str] = ("source", "output", "reference")
-    """What the parts of a sample are called."""
+    """Names of the parts of a sample."""
     samples: list[Sample] = field(default_factory=list)
 
 
