@@ -371,3 +371,19 @@ def test_scores_by_place_are_refused_in_blocks() -> None:
     x = normal(0, 1, 1, 12, 4)
     with pytest.raises(ValueError, match="knows the places of all keys, not of a block's"):
         attend(x, x, x, mask=window(1).blocked(12), score=Location(1, 4, 20).double())
+
+
+@pytest.mark.parametrize("length", [1, 9, 100, 131])
+def test_predicates_are_asked_of_positions_that_exist(length: int) -> None:
+    """Blocks reach beyond both ends of the sequence; a predicate that reads a table cannot."""
+    asked: list[Tensor] = []
+
+    def recorded(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        asked.extend((q, k))
+        return (q - k).abs() <= 3
+
+    (
+        Mask(recorded, window(3).reaches) & documents(torch.zeros(2, length, dtype=torch.long))
+    ).blocked(length)
+    assert asked
+    assert all(each.min() >= 0 and each.max() < length for each in asked)

@@ -249,3 +249,12 @@ def test_a_model_that_diverged_is_refused(value: float) -> None:
     toy.table[1, 2] = value
     with pytest.raises(BundleError, match="not finite"):
         beam_search(toy, sources(2), torch.tensor([6, 6]), SPECIALS, 4, 0.6, 4)
+
+
+def test_a_sentence_without_a_hypothesis_is_refused_beside_others_that_have_some() -> None:
+    toy = random_toy(0)
+    forbidden = list(SPECIALS.forbidden)
+    allowed = [token for token in range(toy.table.shape[-1]) if token not in forbidden]
+    toy.table[1, ..., allowed] = -math.inf
+    with pytest.raises(BundleError, match="not finite"):
+        beam_search(toy, sources(2), torch.tensor([6, 6]), SPECIALS, 4, 0.6, 4)

@@ -11,6 +11,7 @@ from crosshead.decoding.candidates import (
     NextTokens,
     Specials,
     best_first,
+    first_tokens,
     length_penalty,
     make_hypothesis,
     top_values,
@@ -114,3 +115,9 @@ def test_a_hypothesis_without_eos_is_unfinished_and_ranks_last() -> None:
 def test_a_probability_that_is_not_finite_is_refused(value: float) -> None:
     with pytest.raises(BundleError, match="not finite"):
         make_hypothesis([4, 0], [-1.0, value], SPECIALS, 0.6)
+
+
+def test_a_prefix_is_fed_in_place_of_the_start_token() -> None:
+    source, prefix = torch.zeros(2, 3, dtype=torch.long), torch.tensor([[5, 4], [3, 2]])
+    assert first_tokens(source, SPECIALS, prefix).tolist() == [[5, 4], [3, 2]]
+    assert first_tokens(source, SPECIALS, None).tolist() == [[1], [1]]

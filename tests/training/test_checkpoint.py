@@ -3,6 +3,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,11 @@ def test_all_comes_back_to_the_bit(tmp_path: Path, dtype: torch.dtype) -> None:
     assert_equal(again.state(), state)
     take_steps(again, 2)
     assert_equal(again.weights(), later)
+
+
+def test_a_run_begins_at_nothing() -> None:
+    numbers = {key: value for key, value in asdict(Progress()).items() if type(value) is int}
+    assert numbers == dict.fromkeys(numbers, 0) | {"parts": 1, "processes": 1}
 
 
 def test_no_file_of_a_checkpoint_is_a_pickle(tmp_path: Path) -> None:
