@@ -16,10 +16,10 @@ TIMES: dict[str, Times] = {
     "masks": Times(quick=1, full=1),
     "feedforward": Times(quick=7, full=463),
     "gradients": Times(quick=3, full=96),  # recorded with one seed: 48
-    "parallelism": Times(quick=4, full=900),  # estimated
+    "parallelism": Times(quick=4, full=574),
     "heads": Times(quick=8, full=1980),  # recorded with one seed's heads removed: 1,920
-    "headcost": Times(quick=1, full=240),  # estimated
-    "table1": Times(quick=2, full=60),  # recorded without layers against each other: 18
+    "headcost": Times(quick=1, full=125),
+    "table1": Times(quick=2, full=70),
     "long": Times(quick=16, full=500),  # recorded with one seed: 305
     "stability": Times(quick=2, full=1500),  # estimated
 }
