@@ -20,7 +20,7 @@ help:  ## list these targets
 install: $(QUICKSTART)  ## make .venv and install crosshead into it
 
 quickstart: $(QUICKSTART)  ## train a small Transformer on dates and show what it does (minutes)
-	$(BIN)/python -m crosshead.quickstart
+	$(BIN)/python -m crosshead.cli.quickstart
 
 test: $(DEV)  ## run the tests, without the slow ones
 	$(PYTEST) $(ABREAST)

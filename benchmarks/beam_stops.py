@@ -15,12 +15,12 @@ from harness import data_folder, table
 from torch import Tensor
 from translate_speed import load_named
 
-from crosshead.data.corpora import DataConfig, read_pairs
+from crosshead.data.parallel.corpora import DataConfig, read_pairs
 from crosshead.decoding.beam import Stop
 from crosshead.errors import UserError
 from crosshead.evaluation import bleu
 from crosshead.models.base import SequenceModel
-from crosshead.pipelines import Translation, Translator
+from crosshead.pipelines.translator import Translation, Translator
 
 HEADER = ["stop", "steps", "hypothesis-steps", "BLEU", "mean score", "score higher", "lists differ"]
 

@@ -12,10 +12,13 @@ from pathlib import Path
 
 from harness import machine, progress, spread, table
 
-from crosshead.bundle import WEIGHTS, Bundle, BundleConfig, build_model, load_bundle, save_bundle
-from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
-from crosshead.training.presets import PRESETS
-from crosshead.training.recipe import compose
+from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.io import Bundle, load_bundle, save_bundle
+from crosshead.bundle.places import WEIGHTS
+from crosshead.bundle.weights import build_model
+from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.recipe.presets import PRESETS
+from crosshead.recipe.recipe import compose
 
 LOADS = "from crosshead.bundle import load_bundle; load_bundle({!r})"
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from crosshead.devices import available_cores
+from crosshead.system.devices import available_cores
 from crosshead.training.hardware import instruction_sets, matrix_rates
 
 ROOT = Path(__file__).parent.parent

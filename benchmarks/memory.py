@@ -25,10 +25,11 @@ from harness import (
     take_turns,
 )
 
-from crosshead.bundle import build_model
+from crosshead.bundle.weights import build_model
 from crosshead.data.batching import Pairs
-from crosshead.devices import hold_kernels
 from crosshead.models.base import Shape
+from crosshead.recipe.recipe import Recipe, compose
+from crosshead.system.devices import hold_kernels
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
@@ -38,7 +39,6 @@ from crosshead.training.memory import (
     recompute_activations,
 )
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import Recipe, compose
 from crosshead.training.updater import Updater
 
 VOCABULARY, UPDATES = 8000, 3

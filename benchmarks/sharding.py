@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from harness import PeakMemory, mebibytes
 
-from crosshead.bundle import build_model
+from crosshead.bundle.weights import build_model
 from crosshead.data.batching import Pairs
+from crosshead.recipe.recipe import compose
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World, joined, shard
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import compose
 from crosshead.training.updater import Updater
 
 VOCABULARY, SENTENCES, LENGTH, UPDATES = 8000, 16, 32, 5

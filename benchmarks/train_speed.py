@@ -41,7 +41,7 @@ from safetensors import safe_open
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from crosshead.bundle import build_model
+from crosshead.bundle.weights import build_model
 from crosshead.data.batching import (
     Batch,
     Example,
@@ -51,19 +51,20 @@ from crosshead.data.batching import (
     padding_share,
     plan_batches,
 )
-from crosshead.data.corpora import DataConfig, read_pairs
-from crosshead.data.filters import keep_pairs
-from crosshead.data.text import ParallelText
-from crosshead.data.tokenizers import train_tokenizer
-from crosshead.devices import hold_kernels
+from crosshead.data.parallel.corpora import DataConfig, read_pairs
+from crosshead.data.parallel.filters import keep_pairs
+from crosshead.data.parallel.pairs import ParallelText
+from crosshead.data.text.tokenizers import train_tokenizer
 from crosshead.models.transformer import Transformer
+from crosshead.recipe.recipe import Recipe, compose
+from crosshead.system.devices import hold_kernels
+from crosshead.tasks.token_loss import batch_loss
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine, choose_precision, matrix_rates
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import Recipe, compose
 from crosshead.training.schedule import learning_rate
-from crosshead.training.updater import Updater, batch_loss
+from crosshead.training.updater import Updater
 from crosshead.vocabulary import EOS, PAD
 
 CALIBRATION = 8

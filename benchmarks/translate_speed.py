@@ -35,14 +35,14 @@ from harness import (
     take_turns,
 )
 
-from crosshead.batched_search import search_all
-from crosshead.bundle import Bundle, load_bundle
-from crosshead.data.corpora import DataConfig, read_pairs
-from crosshead.data.tokenizers import token_ids
+from crosshead.bundle.io import Bundle, load_bundle
+from crosshead.data.parallel.corpora import DataConfig, read_pairs
+from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import UserError
 from crosshead.evaluation import bleu
-from crosshead.pipelines import Translator
+from crosshead.pipelines.batched_search import search_all
+from crosshead.pipelines.translator import Translator
 from crosshead.vocabulary import EOS, PAD
 
 BUDGETS = [1024, 4096, 16384]

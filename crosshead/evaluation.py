@@ -13,11 +13,11 @@ from sacrebleu.significance import PairedTest
 
 from crosshead import __version__
 from crosshead.config import nearest
-from crosshead.data.tokenizers import Tokenizer
+from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
-from crosshead.filler import ScoredMasks
-from crosshead.pipelines import ScoredTranslation
-from crosshead.writer import ScoredText
+from crosshead.pipelines.mask_filler import ScoredMasks
+from crosshead.pipelines.text_generator import ScoredText
+from crosshead.pipelines.translator import ScoredTranslation
 
 METRICS = ("bleu", "chrf", "ter")
 """The metrics that compare translations with a reference (Post 2018 says why through sacreBLEU)."""

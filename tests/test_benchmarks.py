@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from crosshead.bundle import Bundle, BundleConfig, save_bundle
+from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.io import Bundle, save_bundle
 from crosshead.data.batching import collate
-from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.training.updater import batch_loss
+from crosshead.tasks.token_loss import batch_loss
 from crosshead.vocabulary import BOS, EOS, PAD
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"

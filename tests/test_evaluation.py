@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.evaluation import (
     bits_per_character,
@@ -16,9 +16,9 @@ from crosshead.evaluation import (
     perplexity,
     text_scores,
 )
-from crosshead.filler import ScoredMasks
-from crosshead.pipelines import ScoredTranslation
-from crosshead.writer import ScoredText
+from crosshead.pipelines.mask_filler import ScoredMasks
+from crosshead.pipelines.text_generator import ScoredText
+from crosshead.pipelines.translator import ScoredTranslation
 
 BYTES = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
 REFERENCES = [f"The dog number {n} runs over the green grass, quickly." for n in range(40)]

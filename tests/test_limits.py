@@ -2,7 +2,7 @@ from typing import Any, get_args
 
 import pytest
 
-from crosshead.bundle import BundleConfig
+from crosshead.bundle.config import BundleConfig
 from crosshead.config import validate
 from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS

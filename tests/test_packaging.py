@@ -62,7 +62,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert "crosshead/py.typed" in package
-    assert any(name.startswith("crosshead/recipes/") for name in package)
+    assert any(name.startswith("crosshead/recipe/shipped/") for name in package)
     info = f"crosshead-{crosshead.__version__}.dist-info"
     extra = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
     assert names == package | {f"{info}/{name}" for name in extra}

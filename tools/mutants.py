@@ -36,16 +36,24 @@ EQUIVALENT = Path(__file__).with_name("mutants-equivalent.toml")
 
 MODULES = (
     *("attention/*.py", "layers/*.py", "decoding/*.py", "evaluation.py"),
-    *(f"training/{name}.py" for name in ("loss", "optimizer", "schedule", "checkpoint", "average")),
+    *(f"training/{name}.py" for name in ("optimizer", "schedule", "checkpoint", "average")),
 )
 MODELS = [f"tests/models/test_{name}.py" for name in ("transformer", "language", "transformer_xl")]
 BUILT_ON = {
     "attention": [*MODELS, "tests/models/test_transformer_decoding.py"],
     "layers": [*MODELS, "tests/models/test_recurrent.py", "tests/models/test_convolutional.py"],
-    "decoding": ["tests/models/test_transformer_decoding.py", "tests/test_batched_search.py"],
+    "decoding": [
+        "tests/models/test_transformer_decoding.py",
+        "tests/pipelines/test_batched_search.py",
+    ],
     "training": [f"tests/training/test_{name}.py" for name in ("updater", "loop", "run")],
     "evaluation": [
-        f"tests/{name}.py" for name in ("training/test_judge", "test_filler", "test_writer")
+        f"tests/{name}.py"
+        for name in (
+            "tasks/test_validators",
+            "pipelines/test_mask_filler",
+            "pipelines/test_text_generator",
+        )
     ],
 }
 """The tests of what is built on a module, by its folder or its name."""

@@ -14,7 +14,7 @@ for setting in ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_C
     # Two workers have a core each, which two threads would fight for.
     workers="-n 2 --dist loadfile --no-loadscope-reorder"
     test $setting = OMP_NUM_THREADS=2 && workers=
-    for tests in "$workers tests" "-m slow tests/test_quickstart.py"; do
+    for tests in "$workers tests" "-m slow tests/cli/test_quickstart.py"; do
         # shellcheck disable=SC2086 # several words
         env OMP_NUM_THREADS=1 $setting "$python" -m pytest -q $tests > "$log" 2>&1 || failed=1
         grep ^FAILED "$log"

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from crosshead import __version__
-from crosshead.terminal import put
+from crosshead.cli.terminal import put
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 data_app = typer.Typer(rich_markup_mode=None)

@@ -7,7 +7,7 @@ import typer
 
 from crosshead.cli.app import app
 from crosshead.cli.options import BundleArgument, DeviceOption
-from crosshead.terminal import put
+from crosshead.cli.terminal import put
 
 
 @app.command(
@@ -60,7 +60,8 @@ def attention(
     from crosshead.inspection import attention_weights, draw_attention
     from crosshead.inspection.drawing import check_picture
     from crosshead.inspection.record import NAMES
-    from crosshead.pipelines import Translator, load
+    from crosshead.pipelines.loading import load
+    from crosshead.pipelines.translator import Translator
 
     check_picture(out)
     pipeline = load(bundle, device)

@@ -7,7 +7,7 @@ import typer
 
 from crosshead.cli.app import app, data_app
 from crosshead.cli.options import BundleArgument
-from crosshead.terminal import note, put, table
+from crosshead.cli.terminal import note, put, table
 
 
 @app.command(
@@ -29,8 +29,8 @@ def info(
     For a training run the command also lists which files may be shared and which may be
     deleted.
     """
-    from crosshead import reports
-    from crosshead.bundle import outline_bundle
+    from crosshead.bundle.io import outline_bundle
+    from crosshead.cli import reports
 
     if verify:
         reports.verify(bundle)
@@ -60,8 +60,9 @@ def pack(
     The file is an uncompressed zip archive with the model, the tokenizer and the model card. It
     holds nothing else of a run. Every command accepts it instead of the directory.
     """
-    from crosshead import packing
-    from crosshead.bundle import CARD, card_was_changed
+    from crosshead.bundle import packing
+    from crosshead.bundle.io import card_was_changed
+    from crosshead.bundle.places import CARD
 
     packed = packing.pack(bundle, out)
     if card_was_changed(bundle):
@@ -88,6 +89,6 @@ def data_get(
 @app.command(epilog="\b\nExample:\n  crosshead presets")
 def presets() -> None:
     """List the presets with their layers, parameters and sizes on disk."""
-    from crosshead import reports
+    from crosshead.cli import reports
 
     put(reports.preset_table())

@@ -12,7 +12,7 @@ import typer
 
 from crosshead.cli import training, translation, text, inspection, studies, others  # noqa: F401
 from crosshead.cli.app import app
-from crosshead.terminal import INTERRUPTED, end_on, guarded
+from crosshead.cli.terminal import INTERRUPTED, end_on, guarded
 
 
 def run_and_end() -> None:

@@ -7,7 +7,7 @@ import typer
 
 from crosshead.cli.app import app
 from crosshead.cli.options import ThreadsOption
-from crosshead.terminal import note, put, table
+from crosshead.cli.terminal import note, put, table
 
 
 @app.command(
@@ -64,11 +64,11 @@ def study(
     verdict computed from the measured values. `all` runs every study and ends with a table of
     verdicts. `list` (or no name) shows the studies and their running times.
     """
-    from crosshead.devices import choose_threads
-    from crosshead.files import make_directory
     from crosshead.studies.conduct import conduct, expectations, findings, listed, summary, write
     from crosshead.studies.effort import FULL
     from crosshead.studies.registry import STUDIES, chosen, effort_of
+    from crosshead.system.devices import choose_threads
+    from crosshead.system.files import make_directory
 
     if name == "list":
         put(table(listed(STUDIES.values()).rows))

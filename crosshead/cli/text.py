@@ -13,7 +13,7 @@ from crosshead.cli.options import (
     PrecisionOption,
     ThreadsOption,
 )
-from crosshead.terminal import put
+from crosshead.cli.terminal import put
 
 
 @app.command(
@@ -98,9 +98,9 @@ def generate(
     continuation appears at the end. Most bundles sample by default. --temperature, --top-k, --top-p
     and --seed turn sampling on. In --prompt and --stop, \\n is a line break.
     """
-    from crosshead import answers
-    from crosshead.pipelines import load_as
-    from crosshead.writer import Writer
+    from crosshead.cli import answers
+    from crosshead.pipelines.loading import load_as
+    from crosshead.pipelines.text_generator import Writer
 
     writer = load_as(Writer, bundle, device, threads, precision)
     flags = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
@@ -139,9 +139,9 @@ def fill(
     word or a part of a word, depending on the tokenizer. The model fills the [MASK] it is most
     certain of first, then predicts the others again. In TEXT, \\n is a line break.
     """
-    from crosshead import answers
-    from crosshead.filler import Filler
-    from crosshead.pipelines import load_as
+    from crosshead.cli import answers
+    from crosshead.pipelines.loading import load_as
+    from crosshead.pipelines.mask_filler import Filler
 
     filler = load_as(Filler, bundle, device, threads, precision)
     put(answers.filled(filler, text, top, jsonl))

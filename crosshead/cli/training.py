@@ -10,8 +10,8 @@ import typer
 
 from crosshead.cli.app import app
 from crosshead.cli.options import Files
+from crosshead.cli.terminal import note, put, stop_on_signals
 from crosshead.errors import ConfigError, UserError
-from crosshead.terminal import note, put, stop_on_signals
 
 
 @app.command(
@@ -225,8 +225,8 @@ def train(
     train, how to search, where to compute, the learning rate and the names of files. Other settings
     must stay the same. --preset and --from are not read again.
     """
-    from crosshead import reports
-    from crosshead.training.log import choose_display
+    from crosshead.cli import reports
+    from crosshead.system.progress import choose_display
     from crosshead.training.run import train as run_recipe
     from crosshead.training.settings import new_recipe, resumed_recipe, typed_flags, without_unset
 

@@ -20,8 +20,8 @@ from crosshead.cli.options import (
     ThreadsOption,
     TokenizeOption,
 )
+from crosshead.cli.terminal import put
 from crosshead.errors import UserError
-from crosshead.terminal import put
 
 
 @app.command(
@@ -125,8 +125,9 @@ def translate(
     A score is the log-probability divided by the length penalty. A line that is too long for the
     model is split at the ends of sentences, with a warning.
     """
-    from crosshead import answers
-    from crosshead.pipelines import Translator, load_as
+    from crosshead.cli import answers
+    from crosshead.pipelines.loading import load_as
+    from crosshead.pipelines.translator import Translator
 
     answers.check_not_input(output, file)
     translator = load_as(Translator, bundle, device, threads, precision)
@@ -208,9 +209,10 @@ def evaluate(
     text in windows as long as those of training, which move by --stride. A model with a memory
     reads the text in one pass instead, unless --stride is given.
     """
-    from crosshead import reports
-    from crosshead.data.corpora import read_aligned
-    from crosshead.pipelines import Translator, load_as
+    from crosshead.cli import reports
+    from crosshead.data.parallel.corpora import read_aligned
+    from crosshead.pipelines.loading import load_as
+    from crosshead.pipelines.translator import Translator
 
     if text is not None:
         of_translation = {
@@ -273,10 +275,11 @@ def compare(
     p is the probability that chance alone gives a difference from the first bundle at least as
     large as the measured one.
     """
-    from crosshead import reports
-    from crosshead.data.corpora import read_aligned
+    from crosshead.cli import reports
+    from crosshead.data.parallel.corpora import read_aligned
     from crosshead.evaluation import compare as compare_systems
-    from crosshead.pipelines import Translator, load_as
+    from crosshead.pipelines.loading import load_as
+    from crosshead.pipelines.translator import Translator
 
     names = reports.metric_names(metrics, tokenize)
     reports.check_distinct(bundles)
@@ -315,9 +318,10 @@ def score(
     The command prints one natural logarithm per line. It includes the end of the sentence. White
     space around a line is ignored, as in translation.
     """
-    from crosshead import answers
-    from crosshead.data.corpora import read_aligned
-    from crosshead.pipelines import Translator, load_as
+    from crosshead.cli import answers
+    from crosshead.data.parallel.corpora import read_aligned
+    from crosshead.pipelines.loading import load_as
+    from crosshead.pipelines.translator import Translator
 
     sources, targets = read_aligned(source, target)
     translator = load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT)

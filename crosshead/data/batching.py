@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from crosshead.data.examples import Example, Measured
+from crosshead.data.parallel.examples import Example, Measured
 from crosshead.errors import DataError
 from crosshead.vocabulary import BOS, EOS, PAD
 

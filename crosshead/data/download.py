@@ -8,7 +8,7 @@ from crosshead.config import nearest
 from crosshead.data.remote import RemoteFile, fetch
 from crosshead.data.synthetic import date_pairs, write_date_files
 from crosshead.errors import DataError, why_unreadable
-from crosshead.files import atomic_write, make_directory
+from crosshead.system.files import atomic_write, make_directory
 
 # The commit stands in the address, so that what is there does not change.
 _MULTI30K_AT = (

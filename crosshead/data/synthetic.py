@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crosshead.errors import UserError
-from crosshead.files import atomic_write, make_directory
+from crosshead.system.files import atomic_write, make_directory
 from crosshead.vocabulary import UNK
 
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)

@@ -1,10 +1,10 @@
 """A look inside attention: weights recorded and drawn, heads taken away, masks drawn."""
 
+from crosshead.inspection.ablation import without_heads
+from crosshead.inspection.attention_weights import AttentionWeights, attention_weights
 from crosshead.inspection.drawing import draw_attention
-from crosshead.inspection.heads import without_heads
-from crosshead.inspection.masks import draw_mask
+from crosshead.inspection.mask_drawing import draw_mask
 from crosshead.inspection.record import record_attention
-from crosshead.inspection.weights import AttentionWeights, attention_weights
 
 __all__ = [
     "AttentionWeights",

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosshead.errors import ConfigError, DataError
-from crosshead.files import atomic_write
+from crosshead.inspection.attention_weights import AttentionWeights
 from crosshead.inspection.labels import Labels, labels_of
 from crosshead.inspection.record import NAMES, check_numbered
-from crosshead.inspection.weights import AttentionWeights
-from crosshead.pictures import drawing, new_figure, rendered
+from crosshead.system.files import atomic_write
+from crosshead.system.plotting import drawing, new_figure, rendered
 
 MOST_DRAWN = 500
 """Pieces or positions on an axis: each takes a part of an inch, and a picture has its bounds."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from crosshead.pictures import families_for
+from crosshead.system.plotting import families_for
 
 LONGEST = 18
 """Characters of a label; a longer piece is cut."""

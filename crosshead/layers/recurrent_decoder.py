@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from crosshead.attention.cache import KeyValues
 from crosshead.layers.dropout import Dropout
-from crosshead.layers.recurrent import Encoded, Hidden, RecurrentStack
+from crosshead.layers.rnn import Encoded, Hidden, RecurrentStack
 from crosshead.layers.source_attention import SourceAttention
 
 

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention
 from crosshead.attention.dropout import check_share
-from crosshead.config import Config
-from crosshead.limits import MOST_WIDTH
+from crosshead.config import MOST_WIDTH, Config
 from crosshead.vocabulary import BOS
 
 

@@ -32,6 +32,7 @@ from crosshead.attention.attend import Attention, attend
 from crosshead.attention.cache import KeyValues
 from crosshead.attention.masks import present
 from crosshead.attention.scores import Dot, ProjectedAdditive, Score
+from crosshead.config import MOST_KERNEL, MOST_LAYERS, MOST_POSITIONS
 from crosshead.layers.convolution import GatedConvolution, WeightNormLinear
 from crosshead.layers.dropout import Dropout
 from crosshead.layers.embeddings import (
@@ -40,9 +41,8 @@ from crosshead.layers.embeddings import (
     embedding_weight,
     for_both_sides,
 )
-from crosshead.limits import MOST_KERNEL, MOST_LAYERS, MOST_POSITIONS
 from crosshead.models.base import AttentionKind, ModelConfig, Numbers, SequenceModel, Shape
-from crosshead.models.memory import SentenceMemory
+from crosshead.models.source_memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
 ROOT_HALF = 0.5**0.5

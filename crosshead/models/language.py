@@ -12,7 +12,7 @@ from crosshead.attention.attend import Attention
 from crosshead.attention.cache import Cache, NoPast, Past
 from crosshead.models.base import AttentionKind, SequenceModel
 from crosshead.models.stack import Positions, branch_gain, causal_mask, reach_back, self_attention
-from crosshead.models.text import TextStack, TextStackConfig
+from crosshead.models.text_stack import TextStack, TextStackConfig
 
 
 class LanguageConfig(TextStackConfig):

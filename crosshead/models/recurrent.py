@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from crosshead.attention.attend import Attention
 from crosshead.attention.masks import present
 from crosshead.attention.scores import Dot, Location, ProjectedAdditive
+from crosshead.config import MOST_LAYERS, MOST_POSITIONS
 from crosshead.errors import UserError
 from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
-from crosshead.layers.recurrent import Cell, Encoded, RecurrentEncoder, RecurrentStack
 from crosshead.layers.recurrent_decoder import (
     Bahdanau,
     FinalState,
@@ -29,10 +29,10 @@ from crosshead.layers.recurrent_decoder import (
     Written,
     glorot,
 )
+from crosshead.layers.rnn import Cell, Encoded, RecurrentEncoder, RecurrentStack
 from crosshead.layers.source_attention import LocalWindow, SourceAttention
-from crosshead.limits import MOST_LAYERS, MOST_POSITIONS
 from crosshead.models.base import AttentionKind, ModelConfig, Numbers, SequenceModel, Shape
-from crosshead.models.memory import SentenceMemory
+from crosshead.models.source_memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
 Kind = Literal[

@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from crosshead.models.base import Model, ModelConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
-from crosshead.models.encoder import EncoderConfig, TransformerEncoder
+from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.models.transformer import Transformer, TransformerConfig

@@ -21,10 +21,10 @@ from crosshead.attention.scores import (
     ScaledDot,
     Score,
 )
+from crosshead.config import MOST_HEADS, MOST_INNER, MOST_POSITIONS, MOST_WIDTH
 from crosshead.layers.addnorm import ADD_NORM, AddNorm
 from crosshead.layers.embeddings import LearnedPositions
 from crosshead.layers.feedforward import FeedForward
-from crosshead.limits import MOST_HEADS, MOST_INNER, MOST_POSITIONS, MOST_WIDTH
 from crosshead.models.base import ModelConfig
 
 Positions = Literal[

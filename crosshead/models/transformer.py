@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from crosshead.attention.attend import Attention
 from crosshead.attention.cache import Cache, NoPast
 from crosshead.attention.masks import present
+from crosshead.config import MOST_LAYERS
 from crosshead.layers.decoder import Decoder, DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
 from crosshead.layers.encoder import Encoder, EncoderLayer
-from crosshead.limits import MOST_LAYERS
 from crosshead.models.base import AttentionKind, Numbers, SequenceModel, Shape
-from crosshead.models.memory import SentenceMemory
+from crosshead.models.source_memory import SentenceMemory
 from crosshead.models.stack import (
     StackConfig,
     add_norm,

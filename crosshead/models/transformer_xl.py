@@ -11,11 +11,11 @@ from torch import Tensor
 from crosshead.attention.cache import Cache, Memory
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import TransformerXLScore
-from crosshead.limits import MOST_POSITIONS
+from crosshead.config import MOST_POSITIONS
 from crosshead.models.base import Numbers, RememberingModel, Shape
 from crosshead.models.language import LanguageModel, select
 from crosshead.models.stack import Parts, attention_of, branch_gain
-from crosshead.models.text import TextStackConfig
+from crosshead.models.text_stack import TextStackConfig
 
 
 class TransformerXLConfig(TextStackConfig):

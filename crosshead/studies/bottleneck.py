@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crosshead import __version__
-from crosshead.bundle import build_model
+from crosshead.bundle.weights import build_model
 from crosshead.evaluation import bleu
-from crosshead.files import atomic_write, make_directory
 from crosshead.models.base import decodable
 from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
@@ -54,6 +53,7 @@ from crosshead.studies.study import (
     number,
 )
 from crosshead.studies.times import TIMES
+from crosshead.system.files import atomic_write, make_directory
 
 LOOKING = (BAHDANAU, LUONG, CONVOLUTIONAL, TRANSFORMER)
 

@@ -14,19 +14,20 @@ from typing import Any, TypeVar
 
 import torch
 
-from crosshead.bundle import CHECKPOINTS, CONFIG, RECIPE
-from crosshead.data.lines import read_lines
+from crosshead.bundle.places import CHECKPOINTS, CONFIG, RECIPE
 from crosshead.decoding.search import DecodeConfig
-from crosshead.files import atomic_write, make_directory
 from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
-from crosshead.pipelines import Translator, load_as
+from crosshead.pipelines.loading import load_as
+from crosshead.pipelines.translator import Translator
+from crosshead.recipe.recipe import Recipe, compose
 from crosshead.studies.effort import Effort
 from crosshead.studies.lexicon import VOCABULARY, as_text, sentences, translated
 from crosshead.studies.sources import THIS_CODE
 from crosshead.studies.study import Say
+from crosshead.system.files import atomic_write, make_directory
+from crosshead.system.lines import read_lines
 from crosshead.training.checkpoint import list_checkpoints
-from crosshead.training.recipe import Recipe, compose
 from crosshead.training.run import train
 from crosshead.training.settings import check_resumed, stored_recipe
 

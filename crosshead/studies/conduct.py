@@ -11,10 +11,7 @@ from pathlib import Path
 import torch
 
 from crosshead import __version__
-from crosshead.devices import available_cores
 from crosshead.errors import UserError
-from crosshead.files import atomic_write_all, make_directory
-from crosshead.pictures import drawing, new_figure, rendered
 from crosshead.studies.effort import Effort, duration, minutes_of
 from crosshead.studies.study import (
     LEFT_OUT,
@@ -30,8 +27,11 @@ from crosshead.studies.study import (
     judge,
     number,
 )
+from crosshead.system.devices import available_cores
+from crosshead.system.files import atomic_write_all, make_directory
+from crosshead.system.plotting import drawing, new_figure, rendered
+from crosshead.system.progress import counted
 from crosshead.training.hardware import instruction_sets
-from crosshead.training.log import counted
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
 
-from crosshead.bundle import build_without_memory
+from crosshead.bundle.weights import build_without_memory
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig

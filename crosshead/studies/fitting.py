@@ -15,10 +15,10 @@ from crosshead.layers.addnorm import PreNorm
 from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.layers.feedforward import FeedForward
+from crosshead.recipe.recipe import TrainConfig
+from crosshead.tasks.token_loss import Predicts, batch_loss
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import TrainConfig
 from crosshead.training.schedule import learning_rate
-from crosshead.training.updater import Predicts, batch_loss
 from crosshead.vocabulary import PAD, UNK
 
 FIRST = UNK + 1

@@ -12,7 +12,7 @@ from crosshead.attention.masks import causal
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.data.batching import Batch
 from crosshead.layers.layer_types import Recurrent
-from crosshead.layers.recurrent import RecurrentStack
+from crosshead.layers.rnn import RecurrentStack
 from crosshead.studies.effort import Effort, seeds_of
 from crosshead.studies.fitting import (
     FIRST,

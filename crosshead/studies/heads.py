@@ -11,6 +11,7 @@ from typing import Any
 from crosshead.evaluation import bleu
 from crosshead.inspection import without_heads
 from crosshead.models.base import AttentionKind, Model
+from crosshead.recipe.recipe import Recipe
 from crosshead.studies.captions import (
     MEANINGFUL,
     Corpus,
@@ -36,7 +37,6 @@ from crosshead.studies.study import (
     Value,
 )
 from crosshead.studies.times import TIMES
-from crosshead.training.recipe import Recipe
 
 ONE, SEVERAL, MANY = 1, 4, 32
 CHEAP_BELOW = 0.5

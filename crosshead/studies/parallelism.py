@@ -15,9 +15,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.bundle import build_model
+from crosshead.bundle.weights import build_model
 from crosshead.data.batching import Batch, collate
-from crosshead.devices import choose_device
 from crosshead.layers.layer_types import Recurrent
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig
@@ -38,7 +37,8 @@ from crosshead.studies.study import (
 )
 from crosshead.studies.times import TIMES
 from crosshead.studies.turns import Ratio, in_turns, name_powers, ratio
-from crosshead.training.updater import batch_loss
+from crosshead.system.devices import choose_device
+from crosshead.tasks.token_loss import batch_loss
 
 VOCABULARY, HEADS = 1000, 4
 ATTENTION, RECURRENCE = "attention", "recurrence"

@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 import torch
 
 from crosshead import __version__
-from crosshead.bundle import build_model
+from crosshead.bundle.weights import build_model
 from crosshead.data.batching import Batch, Pairs, plan_in_order
-from crosshead.data.lines import read_lines
-from crosshead.data.tokenizers import TokenizerConfig, token_ids, train_tokenizer
-from crosshead.files import atomic_write, make_directory
+from crosshead.data.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
 from crosshead.models.registry import AnyConfig
+from crosshead.recipe.recipe import TrainConfig
 from crosshead.studies.captions import (
     RUNS,
     SOURCE,
@@ -46,10 +45,11 @@ from crosshead.studies.sources import THIS_CODE
 from crosshead.studies.study import Band, Result, Say, Study, Table, Unmeasured, Value, number
 from crosshead.studies.times import TIMES
 from crosshead.studies.turns import name_powers
+from crosshead.system.files import atomic_write, make_directory
+from crosshead.system.lines import read_lines
+from crosshead.tasks.token_loss import batch_loss
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import TrainConfig
 from crosshead.training.schedule import learning_rate
-from crosshead.training.updater import batch_loss
 from crosshead.vocabulary import EOS
 
 RECURRENT, TRANSFORMER = "LSTM, Luong's attention", "Transformer"

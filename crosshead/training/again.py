@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from crosshead.bundle import verify_bundle
+from crosshead.bundle.io import verify_bundle
 from crosshead.errors import BundleError
 from crosshead.training.budget import Around, budget_spent
 from crosshead.training.settings import stored_recipe

@@ -8,15 +8,7 @@ from pathlib import Path
 import torch
 
 from crosshead import __version__
-from crosshead.bundle import (
-    Bundle,
-    BundleConfig,
-    load_bundle,
-    save_bundle,
-    set_weights,
-    weights_of,
-)
-from crosshead.card import (
+from crosshead.bundle.card import (
     command_shown,
     fenced,
     front_matter,
@@ -24,8 +16,11 @@ from crosshead.card import (
     what_it_does,
     without_place,
 )
+from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.io import Bundle, load_bundle, save_bundle
+from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.errors import BundleError, UserError
-from crosshead.files import StrPath, real_path
+from crosshead.system.files import StrPath, real_path
 from crosshead.training.checkpoint import average_weights
 from crosshead.training.directory import check_utf8, is_unused, remove_unfinished
 from crosshead.training.held import held_directory

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from crosshead.recipe.recipe import TrainConfig
+from crosshead.system.progress import counted
 from crosshead.training.checkpoint import Progress
-from crosshead.training.log import counted
-from crosshead.training.recipe import TrainConfig
 
 
 @dataclass(frozen=True)

@@ -26,18 +26,18 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
+from crosshead.bundle.unfinished import BEST, best_file, read_best
+from crosshead.bundle.weights import TensorFile, serialized
 from crosshead.errors import BundleError, DamagedBundle
-from crosshead.files import (
+from crosshead.system.files import (
     atomic_write,
     atomic_write_all,
     explained,
     make_directory,
     synchronise,
 )
-from crosshead.stored import LARGEST_METADATA, open_regular
+from crosshead.system.stored import LARGEST_METADATA, open_regular
 from crosshead.training.optimizer import Optimizer
-from crosshead.unfinished import BEST, best_file, read_best
-from crosshead.weights import TensorFile, serialized
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _SHA256 = "sha256"

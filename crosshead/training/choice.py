@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from crosshead.recipe.recipe import TrainConfig
+from crosshead.tasks.validators import Judge
 from crosshead.training.checkpoint import (
     Progress,
     average_weights,
@@ -15,9 +17,7 @@ from crosshead.training.checkpoint import (
     save_best,
     save_state,
 )
-from crosshead.training.judge import Judge
 from crosshead.training.loop import Lead
-from crosshead.training.recipe import TrainConfig
 
 
 class Choice(NamedTuple):

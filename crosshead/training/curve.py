@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.files import atomic_write
-from crosshead.pictures import drawing, new_figure, rendered
+from crosshead.system.files import atomic_write
+from crosshead.system.plotting import drawing, new_figure, rendered
 from crosshead.training.log import read_log
 
 

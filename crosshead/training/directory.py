@@ -23,7 +23,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from crosshead.bundle import (
+from crosshead.bundle.places import (
     CARD,
     CHECKPOINTS,
     CONFIG,
@@ -32,15 +32,15 @@ from crosshead.bundle import (
     kept_beside,
     where_bundle_is_kept,
 )
-from crosshead.data.tokenizers import TOKENIZER_FILES
+from crosshead.bundle.unfinished import BEST
+from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
+from crosshead.data.text.tokenizers import TOKENIZER_FILES
 from crosshead.errors import UserError
-from crosshead.files import make_directory, real_path
+from crosshead.system.files import make_directory, real_path
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.held import Held
 from crosshead.training.log import LOG
-from crosshead.unfinished import BEST
 
-LEFT_OUT, HELD_OUT = "left-out.tsv", "held-out.tsv"
 PICTURE = "training.png"
 
 _FILES = {RECIPE, LOG, LEFT_OUT, HELD_OUT, PICTURE, CONFIG, WEIGHTS, CARD, *TOKENIZER_FILES}

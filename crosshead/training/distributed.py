@@ -19,10 +19,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from crosshead.devices import choose_device
 from crosshead.errors import ConfigError, UserError
 from crosshead.models.base import Model
-from crosshead.training.log import counted
+from crosshead.system.devices import choose_device
+from crosshead.system.progress import counted
 
 if TYPE_CHECKING:
     # What shares weights out takes most of a second to import: only who asks for that waits.

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
-from crosshead.devices import available_cores, choose_threads, hold_kernels
 from crosshead.errors import ConfigError
-from crosshead.training.log import counted
-from crosshead.training.recipe import TrainConfig
+from crosshead.recipe.recipe import TrainConfig
+from crosshead.system.devices import available_cores, choose_threads, hold_kernels
+from crosshead.system.progress import counted
 
 UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf16", "sve")
 """Instruction sets that decide how fast a CPU multiplies matrices."""

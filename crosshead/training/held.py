@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from crosshead.errors import UserError
-from crosshead.files import make_directory
+from crosshead.system.files import make_directory
 
 
 class Displaced(UserError):

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from crosshead.data.corpora import DataConfig
-from crosshead.data.languages import language_code, suffix_language
-from crosshead.training.recipe import Recipe
+from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.parallel.languages import language_code, suffix_language
+from crosshead.recipe.recipe import Recipe
 
 
 def with_languages(recipe: Recipe) -> tuple[Recipe, list[str]]:

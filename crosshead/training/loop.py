@@ -1,7 +1,7 @@
 """The training loop: batches in, updates out; validation, checkpoints and budgets on the way."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -12,15 +12,17 @@ from torch import Tensor
 from crosshead.data.batching import Epoch
 from crosshead.errors import UserError, is_out_of_memory
 from crosshead.models.base import Model
+from crosshead.recipe.recipe import TrainConfig
+from crosshead.system.progress import Display, Silent
+from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.validation import Validation
 from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
-from crosshead.training.corpus import Stopped
 from crosshead.training.distributed import ALONE, World
-from crosshead.training.log import Display, RunLog, Silent
+from crosshead.training.log import RunLog
 from crosshead.training.memory import peak_memory
 from crosshead.training.meter import MAX_SKIPPED, Meter
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import TrainConfig
 from crosshead.training.schedule import learning_rate
 from crosshead.training.updater import RowTooLarge, Updater
 
@@ -34,34 +36,6 @@ class Decision(NamedTuple):
     """Why the run ends now, in a clause; empty where it goes on."""
     measures: bool
     """True if a validation is made now to learn how long one takes."""
-
-
-class Validation(NamedTuple):
-    """The quality of some weights on the validation set."""
-
-    loss: float
-    """Mean label-smoothed loss of a target token, in nats."""
-    nll: float
-    """Mean negative log-likelihood of a target token, in nats."""
-    others: Mapping[str, float]
-    """Other metrics by their name in the log: `bleu` of greedy translations."""
-
-    def score(self, metric: str) -> list[float]:
-        """Return the maximised values: the metric first, the other for ties."""
-        values = {"loss": -self.loss}
-        values |= {name: value for name, value in self.others.items() if name == "bleu"}
-        return [values.pop(metric), *values.values()]
-
-    def values(self) -> dict[str, float]:
-        """All of it, for the log."""
-        return {"loss": self.loss, "nll": self.nll, **self.others}
-
-    def clause(self) -> str:
-        """All of it, for people."""
-        names = {"bleu": "BLEU (greedy)", "bits_per_character": "bits per character"}
-        parts = [f"loss {self.loss:.3f}"]
-        parts += [f"{names[name]} {value:.2f}" for name, value in self.others.items()]
-        return "  ".join(parts)
 
 
 class Diverged(UserError):

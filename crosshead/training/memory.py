@@ -11,13 +11,13 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from crosshead.attention.dropout import drawing_twice
-from crosshead.bundle import build_without_memory
+from crosshead.bundle.weights import build_without_memory
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import Model, ModelConfig, Numbers, Shape
-from crosshead.training.corpus import Corpus
+from crosshead.recipe.recipe import Recipe, TrainConfig
+from crosshead.tasks.corpus import Corpus
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
-from crosshead.training.recipe import Recipe, TrainConfig
 
 LIBRARIES = 500_000_000
 """Bytes that Python, PyTorch and their like hold before there is a model."""

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from crosshead.bundle import CHECKPOINTS, RECIPE
-from crosshead.data.lines import file_sha256
-from crosshead.data.tokenizers import TOKENIZER_FILES, save_tokenizers
+from crosshead.bundle.places import CHECKPOINTS, RECIPE, how_to_resume
+from crosshead.data.text.tokenizers import TOKENIZER_FILES, save_tokenizers
 from crosshead.errors import UserError
-from crosshead.files import atomic_write, make_directory
-from crosshead.places import how_to_resume
+from crosshead.system.files import atomic_write, make_directory
+from crosshead.system.lines import file_sha256
 from crosshead.training.checkpoint import save_checkpoint
 from crosshead.training.held import Held
 from crosshead.training.log import LOG, RunLog

@@ -11,19 +11,27 @@ from typing import Any
 
 from torch import Tensor
 
-from crosshead.bundle import CHECKPOINTS, BundleScore, kept_beside, save_bundle
-from crosshead.card import model_card
+from crosshead.bundle.card import model_card
+from crosshead.bundle.config import BundleScore
+from crosshead.bundle.io import save_bundle
+from crosshead.bundle.places import CHECKPOINTS, kept_beside
 from crosshead.data.batching import Epoch
+from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.errors import UserError
-from crosshead.files import StrPath, atomic_write, real_path
+from crosshead.recipe.recipe import Recipe
+from crosshead.system.files import StrPath, atomic_write, real_path
+from crosshead.system.progress import Display, Silent, counted
+from crosshead.tasks.corpus import Corpus, Stopped
+from crosshead.tasks.registry import TASKS
+from crosshead.tasks.usability import Findings
+from crosshead.tasks.validation import Validation
+from crosshead.tasks.validators import Judge
 from crosshead.training.again import has_ended, has_whole_bundle, nothing_to_train
 from crosshead.training.budget import Around
 from crosshead.training.checkpoint import Progress, list_checkpoints, save_state
 from crosshead.training.choice import choose_weights, update_of
-from crosshead.training.corpus import Corpus, Stopped
 from crosshead.training.curve import plot_curve
 from crosshead.training.directory import (
-    LEFT_OUT,
     PICTURE,
     check_directory,
     check_utf8,
@@ -35,15 +43,12 @@ from crosshead.training.directory import (
 from crosshead.training.distributed import World, joined
 from crosshead.training.held import Held, held_directory
 from crosshead.training.interrupt import stop_on_interrupt
-from crosshead.training.judge import Judge
-from crosshead.training.log import LOG, Display, RunLog, Silent, counted
-from crosshead.training.loop import STOPPED, Diverged, Lead, Training, Validation, fit
-from crosshead.training.recipe import Recipe
+from crosshead.training.log import LOG, RunLog
+from crosshead.training.loop import STOPPED, Diverged, Lead, Training, fit
 from crosshead.training.rescue import save_displaced, write_beginning
 from crosshead.training.setup import ENDED, Ended, Setup, begun, followed, resumed
 from crosshead.training.summary import card_facts, opening_lines
-from crosshead.training.tasks import TASKS
-from crosshead.training.usable import Findings, verdict, warmup_signs
+from crosshead.training.verdict import verdict, warmup_signs
 
 __all__ = ["LEFT_OUT", "Summary", "train"]
 

@@ -8,16 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.bundle import CHECKPOINTS, RECIPE, BundleConfig, load_config
+from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.io import load_config
+from crosshead.bundle.places import CHECKPOINTS, RECIPE
 from crosshead.config import nearest, read_toml
-from crosshead.data.corpora import FILES
-from crosshead.data.tokenizers import Tokenizer, load_tokenizers
+from crosshead.data.parallel.corpora import FILES
+from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers
 from crosshead.errors import ConfigError, UserError
-from crosshead.files import StrPath
+from crosshead.recipe.presets import Sections
+from crosshead.recipe.recipe import Recipe, compose, stated, to_toml
+from crosshead.system.files import StrPath
 from crosshead.training.checkpoint import newest_state
 from crosshead.training.directory import nothing_to_resume
-from crosshead.training.presets import Sections
-from crosshead.training.recipe import Recipe, compose, stated, to_toml
 
 CHANGEABLE = {
     "train": {
@@ -331,7 +333,7 @@ def read_recipe(name: str) -> dict[str, Any]:
     if name.endswith(".toml"):
         path = Path(name)
         return _named_from_here(read_toml(path), path.parent, name)
-    shipped = importlib.resources.files("crosshead") / "recipes"
+    shipped = importlib.resources.files("crosshead.recipe") / "shipped"
     names = sorted(
         entry.name.removesuffix(".toml")
         for entry in (shipped.iterdir() if shipped.is_dir() else ())

@@ -8,11 +8,19 @@ from pathlib import Path
 
 import torch
 
-from crosshead.bundle import CHECKPOINTS, build_model, check_weights, load_bundle, weights_of
-from crosshead.data.corpora import FILES
-from crosshead.data.lines import file_sha256
+from crosshead.bundle.io import load_bundle
+from crosshead.bundle.places import CHECKPOINTS
+from crosshead.bundle.unfinished import BEST
+from crosshead.bundle.weights import build_model, check_weights, weights_of
+from crosshead.data.parallel.corpora import FILES
 from crosshead.errors import BundleError, DataError, UserError
 from crosshead.models.base import Model
+from crosshead.recipe.recipe import Recipe, TrainConfig
+from crosshead.system.lines import file_sha256
+from crosshead.system.progress import Display, Silent, counted
+from crosshead.tasks.corpus import Corpus, Stopped
+from crosshead.tasks.registry import read_corpus
+from crosshead.tasks.validators import bundle_config
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
     Progress,
@@ -25,16 +33,12 @@ from crosshead.training.checkpoint import (
     newest_state,
     save_best,
 )
-from crosshead.training.corpus import Corpus, Stopped
 from crosshead.training.distributed import World, shard
 from crosshead.training.hardware import Machine, choose_machine
-from crosshead.training.judge import bundle_config
 from crosshead.training.languages import with_languages
-from crosshead.training.log import Display, Silent, counted
 from crosshead.training.loop import STOPPED
 from crosshead.training.memory import recompute_activations, refuse_what_cannot_fit
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import Recipe, TrainConfig
 from crosshead.training.schedule import learning_rate
 from crosshead.training.settings import (
     absolute,
@@ -46,8 +50,6 @@ from crosshead.training.settings import (
     stored_recipe,
 )
 from crosshead.training.sizes import with_sizes
-from crosshead.training.tasks import read_corpus
-from crosshead.unfinished import BEST
 
 ENDED = "the run has ended, and its bundle is written"
 """The word of the main process when it has nothing to train and nothing to write."""

@@ -8,17 +8,17 @@ from pathlib import Path
 import torch
 
 from crosshead import __version__
-from crosshead.bundle import BundleScore
-from crosshead.card import CardFacts, without_place
-from crosshead.files import real_path
+from crosshead.bundle.card import CardFacts, without_place
+from crosshead.bundle.config import BundleScore
 from crosshead.models.base import Shape
+from crosshead.recipe.recipe import Recipe, to_toml
+from crosshead.system.files import real_path
+from crosshead.system.progress import counted
+from crosshead.tasks.corpus import Corpus
 from crosshead.training.checkpoint import Progress
-from crosshead.training.corpus import Corpus
 from crosshead.training.distributed import World
 from crosshead.training.hardware import Machine
-from crosshead.training.log import counted
 from crosshead.training.memory import memory_estimate, shape_of
-from crosshead.training.recipe import Recipe, to_toml
 
 
 def opening_lines(

@@ -13,7 +13,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,13 +23,13 @@ from torch.nn.parallel import DistributedDataParallel
 from crosshead.attention.dropout import drawing_from
 from crosshead.data.batching import Batch, Epoch
 from crosshead.errors import is_out_of_memory
+from crosshead.layers.loss import LossSums
 from crosshead.models.base import Model
+from crosshead.recipe.recipe import TrainConfig
+from crosshead.tasks.token_loss import batch_loss
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World
-from crosshead.training.loss import LossSums, fused_cross_entropy
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import TrainConfig
-from crosshead.vocabulary import PAD
 
 
 class Outcome(NamedTuple):
@@ -217,29 +217,6 @@ class _BatchLoss(nn.Module):
 
     def forward(self, batch: Batch) -> LossSums:
         return batch_loss(self.model, batch, self.smoothing)
-
-
-class Predicts(Protocol):
-    """The parts of a model that a loss needs."""
-
-    projection: nn.Linear
-
-    def features(self, *inputs: Any, **named: Any) -> Tensor:
-        """Return the hidden states that the projection turns into logits."""
-        ...
-
-
-def batch_loss(model: Predicts, batch: Batch, smoothing: float) -> LossSums:
-    """The loss of a batch as sums over its target tokens; padding is left out."""
-    features = model.features(*batch.inputs)
-    tokens = batch.target_output != PAD
-    return fused_cross_entropy(
-        features[tokens],
-        model.projection.weight,
-        model.projection.bias,
-        batch.target_output[tokens],
-        smoothing,
-    )
 
 
 @contextlib.contextmanager

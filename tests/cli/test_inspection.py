@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle import save_bundle
+from crosshead.bundle.io import save_bundle
 from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.inspection.pipelines import CONFIGS, pipeline_of
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle import load_bundle, weights_of
+from crosshead.bundle.io import load_bundle
+from crosshead.bundle.weights import weights_of
 from crosshead.cli import run
 from crosshead.models.registry import MODELS
 from tests.cli.tools import BUNDLE, Refused, output_of

@@ -9,7 +9,7 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.cli.text import generate
-from crosshead.writer import LENGTH
+from crosshead.pipelines.text_generator import LENGTH
 from tests.cli.tools import BUNDLE, Refused, output_of
 from tests.training.runs import digest, logged
 

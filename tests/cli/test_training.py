@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle import load_bundle
+from crosshead.bundle.io import load_bundle
 from crosshead.cli import run
 from tests.cli.tools import COMMAND, ROOT, TINY, environment, output_of, write_corpus
 

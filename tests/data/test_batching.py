@@ -16,9 +16,9 @@ from crosshead.data.batching import (
     plan_batches,
     plan_in_order,
 )
-from crosshead.data.lines import read_lines
-from crosshead.data.symbols import WordTokenizer
+from crosshead.data.text.symbols import WordTokenizer
 from crosshead.errors import DataError
+from crosshead.system.lines import read_lines
 from crosshead.vocabulary import BOS, EOS, PAD
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=60).map(

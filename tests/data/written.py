@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.config import validate
-from crosshead.data.corpora import DataConfig
+from crosshead.data.parallel.corpora import DataConfig
 from crosshead.errors import UserError
 
 

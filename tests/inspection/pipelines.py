@@ -2,16 +2,19 @@
 
 import torch
 
-from crosshead.bundle import Bundle, BundleConfig, Pipeline, build_model
-from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.io import Bundle
+from crosshead.bundle.weights import build_model
+from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.convolutional import ConvolutionalConfig
-from crosshead.models.encoder import EncoderConfig
+from crosshead.models.encoder_only import EncoderConfig
 from crosshead.models.language import LanguageConfig
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.models.transformer_xl import TransformerXLConfig
-from crosshead.pipelines import PIPELINES
+from crosshead.pipelines.base import Pipeline
+from crosshead.pipelines.loading import PIPELINES
 
 CONTEXT = 24
 LINES = ["to be or not", "to be", "that is the question"]

@@ -3,7 +3,7 @@ import torch
 
 from crosshead.attention.attend import sdpa
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.bundle import build_model
+from crosshead.bundle.weights import build_model
 from crosshead.inspection import record_attention
 from crosshead.models.transformer import TransformerConfig
 

@@ -5,7 +5,6 @@ import torch
 from torch import Tensor, nn
 
 from crosshead.attention.scores import Location, ProjectedAdditive, ScaledDot
-from crosshead.layers.recurrent import Encoded, RecurrentStack
 from crosshead.layers.recurrent_decoder import (
     Bahdanau,
     FinalState,
@@ -16,6 +15,7 @@ from crosshead.layers.recurrent_decoder import (
     Summary,
     Written,
 )
+from crosshead.layers.rnn import Encoded, RecurrentStack
 from crosshead.layers.source_attention import SourceAttention
 
 WIDTH, LENGTHS, STEPS = 6, [4, 7, 1], 5

@@ -3,7 +3,7 @@ import inspect
 import pytest
 import torch
 
-from crosshead.bundle import build_model
+from crosshead.bundle.weights import build_model
 from crosshead.models.base import Model, ModelConfig, SequenceModel, Shape, decodable
 from crosshead.models.registry import CONFIGS, MODELS
 

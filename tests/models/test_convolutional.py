@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.bundle import build_model, set_weights, weights_of
+from crosshead.bundle.weights import build_model, set_weights, weights_of
 from crosshead.config import validate
 from crosshead.data.batching import Example, collate
 from crosshead.data.synthetic import copy_task, reverse_task
@@ -17,10 +17,11 @@ from crosshead.inspection import record_attention
 from crosshead.layers.convolution import WeightNormLinear
 from crosshead.models.base import Shape
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
+from crosshead.recipe.recipe import TrainConfig
+from crosshead.tasks.token_loss import batch_loss
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import TrainConfig
-from crosshead.training.updater import batch_loss, seeded, twin_of
+from crosshead.training.updater import seeded, twin_of
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.learning import SEEDS, learns
 from tests.models.decodable import SOURCES, DecodableTests

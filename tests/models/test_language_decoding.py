@@ -6,7 +6,7 @@ from torch import Tensor
 
 from crosshead.inspection import record_attention
 from crosshead.models.base import Shape
-from crosshead.models.encoder import EncoderConfig
+from crosshead.models.encoder_only import EncoderConfig
 from crosshead.models.language import LanguageConfig
 from crosshead.models.registry import MODELS
 from crosshead.models.transformer_xl import TransformerXLConfig

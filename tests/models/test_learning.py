@@ -8,14 +8,16 @@ from crosshead.data.batching import Example, Pairs, collate
 from crosshead.data.synthetic import copy_task, reverse_task
 from crosshead.decoding.search import Specials, greedy_search
 from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.recipe.recipe import TrainConfig
+from crosshead.system.progress import Silent
+from crosshead.tasks.validation import Validation
 from crosshead.training import log as log_module
 from crosshead.training.checkpoint import (
     Progress,
 )
-from crosshead.training.log import RunLog, Silent
-from crosshead.training.loop import Lead, Training, Validation, fit
+from crosshead.training.log import RunLog
+from crosshead.training.loop import Lead, Training, fit
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import TrainConfig
 from crosshead.vocabulary import BOS, EOS, PAD
 
 VOCABULARY, LONGEST = 9, 5

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.bundle import Bundle, BundleConfig, load_bundle, save_bundle
+from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.io import Bundle, load_bundle, save_bundle
 from crosshead.config import validate
-from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError, UserError
 from crosshead.inspection import record_attention
 from crosshead.models.base import Shape

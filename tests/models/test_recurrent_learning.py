@@ -9,8 +9,8 @@ from crosshead.config import validate
 from crosshead.data.batching import Example, collate
 from crosshead.data.synthetic import copy_task, reverse_task
 from crosshead.decoding.search import Specials, greedy_search
+from crosshead.layers.loss import fused_cross_entropy
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
-from crosshead.training.loss import fused_cross_entropy
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.learning import SEEDS, learns
 

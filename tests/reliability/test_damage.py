@@ -12,19 +12,13 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 
-from crosshead.bundle import (
-    Bundle,
-    build_without_memory,
-    load_bundle,
-    verify_bundle,
-    weights_of,
-)
-from crosshead.config import read_toml
+from crosshead.bundle.io import Bundle, load_bundle, verify_bundle
+from crosshead.bundle.packing import pack
+from crosshead.bundle.weights import build_without_memory, weights_of
+from crosshead.config import MOST_LAYERS, read_toml
 from crosshead.errors import UserError
-from crosshead.limits import MOST_LAYERS
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.registry import CONFIGS
-from crosshead.packing import pack
 from crosshead.training import checkpoint
 from crosshead.training.checkpoint import (
     BEST,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from crosshead import files
 from crosshead.errors import UserError
+from crosshead.system import files
 from crosshead.training.checkpoint import (
     Progress,
     load_newest,

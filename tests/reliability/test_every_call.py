@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.pictures import new_figure, rendered
+from crosshead.recipe.recipe import Recipe
+from crosshead.system.plotting import new_figure, rendered
 from crosshead.training.directory import kept_beside
 from crosshead.training.log import RunLog
-from crosshead.training.recipe import Recipe
 from crosshead.training.run import train
 from crosshead.training.settings import resumed_recipe
 from tests.reliability.syscalls import can_tell, killed

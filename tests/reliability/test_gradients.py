@@ -11,8 +11,9 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.models.transformer import Transformer
+from crosshead.tasks.token_loss import batch_loss
 from crosshead.training import updater
-from crosshead.training.updater import batch_loss, draw_seed
+from crosshead.training.updater import draw_seed
 from tests.reliability.tools import SEED, train_flags, write_corpus
 
 Record = Callable[[str], None]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from crosshead.devices import available_cores
+from crosshead.system.devices import available_cores
 from crosshead.training.checkpoint import Progress, load_newest, save_checkpoint
 from tests.cores import on_all_cores
 from tests.reliability.tools import (

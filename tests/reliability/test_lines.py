@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from crosshead.cli import run
-from crosshead.data.corpora import DataConfig, read_aligned, read_pairs
-from crosshead.pipelines import LONGEST_STRETCH
+from crosshead.data.parallel.corpora import DataConfig, read_aligned, read_pairs
+from crosshead.pipelines.translator import LONGEST_STRETCH
 from tests.reliability.tools import BUNDLE, SEED, counts, train_flags
 
 Record = Callable[[str], None]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.bundle import load_bundle, outline_bundle, save_bundle, verify_bundle
+from crosshead.bundle.io import load_bundle, outline_bundle, save_bundle, verify_bundle
 from crosshead.errors import BundleError
 from tests.reliability.tools import (
     SEALED,
@@ -92,7 +92,7 @@ def test_what_may_be_deleted_of_a_run_may(tmp_path: Path) -> None:
 
 KILLED = f"""
 import os, signal, sys
-from crosshead import files
+from crosshead.system import files
 from crosshead.cli.app import main
 move, names, left = files._Unfinished.move, {MOVED[2:]}, [int(sys.argv.pop(1))]
 def move_or_die(self):

@@ -14,7 +14,7 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.cli.app import app
-from crosshead.training.recipe import Recipe
+from crosshead.recipe.recipe import Recipe
 from tests.reliability.tools import BUNDLE, SEED, counts, train_flags, write_corpus
 
 EXTREMES = [

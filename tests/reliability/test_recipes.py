@@ -18,8 +18,8 @@ from crosshead.cli import run
 from crosshead.models.base import ModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer import TransformerConfig
-from crosshead.training.presets import PRESETS
-from crosshead.training.recipe import Recipe, compose
+from crosshead.recipe.presets import PRESETS
+from crosshead.recipe.recipe import Recipe, compose
 from tests.reliability.tools import SEED, counts
 
 Tables = dict[str, Any]

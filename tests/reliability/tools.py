@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from crosshead.errors import UserError
+from crosshead.recipe.recipe import TrainConfig
 from crosshead.training.checkpoint import Progress, save_checkpoint
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import TrainConfig
 
 ROOT = Path(__file__).parent.parent.parent
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"

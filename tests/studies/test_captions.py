@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from crosshead import __version__
-from crosshead.bundle import CHECKPOINTS, WEIGHTS
+from crosshead.bundle.places import CHECKPOINTS, WEIGHTS
 from crosshead.errors import ConfigError
-from crosshead.pipelines import Translator
+from crosshead.pipelines.translator import Translator
 from crosshead.studies import captions
 from crosshead.studies.captions import (
     kept_in,

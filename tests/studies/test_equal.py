@@ -1,6 +1,6 @@
 import pytest
 
-from crosshead.bundle import build_model
+from crosshead.bundle.weights import build_model
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig
 from crosshead.studies.captions import transformer

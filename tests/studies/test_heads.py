@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle import build_model
+from crosshead.bundle.weights import build_model
+from crosshead.recipe.recipe import Recipe
 from crosshead.studies import heads
 from crosshead.studies.captions import Corpus, kept_in, made_up, run_name, transformer
 from crosshead.studies.effort import FULL
@@ -22,7 +23,6 @@ from crosshead.studies.heads import (
     of_kind,
 )
 from crosshead.studies.study import Say, Unmeasured
-from crosshead.training.recipe import Recipe
 
 
 def test_every_attention_is_of_one_kind() -> None:

@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from crosshead.pictures import new_figure
 from crosshead.studies.effort import FULL as WHOLE
 from crosshead.studies.effort import QUICK
 from crosshead.studies.fitting import FIRST
@@ -23,6 +22,7 @@ from crosshead.studies.long import (
     mixed,
 )
 from crosshead.studies.study import Unmeasured
+from crosshead.system.plotting import new_figure
 
 FAR = 128
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.data.batching import Pairs
-from crosshead.data.tokenizers import TokenizerConfig
+from crosshead.data.text.tokenizers import TokenizerConfig
 from crosshead.studies import stability
 from crosshead.studies.captions import made_up
 from crosshead.studies.effort import FULL, QUICK

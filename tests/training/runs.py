@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from crosshead.training.log import Silent
-from crosshead.training.recipe import Recipe, compose
+from crosshead.recipe.recipe import Recipe, compose
+from crosshead.system.progress import Silent
 from crosshead.training.settings import new_recipe
 
 WORDS = {

@@ -7,17 +7,10 @@ import pytest
 import torch
 import yaml
 
-from crosshead.bundle import (
-    FORMAT,
-    Bundle,
-    BundleConfig,
-    BundleScore,
-    build_model,
-    load_bundle,
-    save_bundle,
-    weights_of,
-)
-from crosshead.data.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.bundle.config import FORMAT, BundleConfig, BundleScore
+from crosshead.bundle.io import Bundle, load_bundle, save_bundle
+from crosshead.bundle.weights import build_model, weights_of
+from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, UserError
 from crosshead.models.language import LanguageConfig
 from crosshead.models.transformer import TransformerConfig

@@ -2,9 +2,9 @@
 
 import pytest
 
+from crosshead.recipe.recipe import TrainConfig
 from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
 from crosshead.training.checkpoint import Progress
-from crosshead.training.recipe import TrainConfig
 
 
 def config(**values: object) -> TrainConfig:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle import load_bundle
+from crosshead.bundle.io import load_bundle
 from crosshead.errors import UserError
 from crosshead.training.directory import (
     check_directory,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.system.progress import Silent
 from crosshead.training.interrupt import stop_on_interrupt
-from crosshead.training.log import Silent
 from crosshead.training.run import train
 from tests.training.runs import recipe_for
 

@@ -3,8 +3,8 @@
 import pytest
 
 from crosshead.errors import ConfigError
+from crosshead.recipe.recipe import Recipe, compose
 from crosshead.training.languages import with_languages
-from crosshead.training.recipe import Recipe, compose
 
 
 def found(data: dict[str, object], *assignments: str) -> tuple[tuple[str | None, str | None], int]:

@@ -6,17 +6,9 @@ from pathlib import Path
 import pytest
 
 from crosshead.errors import UserError
+from crosshead.system.progress import Bar, Lines, Messages, Silent, choose_display, counted
 from crosshead.training import log as log_module
-from crosshead.training.log import (
-    LOG,
-    Bar,
-    Lines,
-    Messages,
-    RunLog,
-    Silent,
-    choose_display,
-    counted,
-)
+from crosshead.training.log import LOG, RunLog
 
 TENSORBOARD = log_module._tensorboard
 

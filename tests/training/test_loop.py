@@ -16,6 +16,11 @@ from crosshead.data.synthetic import copy_task
 from crosshead.errors import UserError
 from crosshead.layers.dropout import Dropout
 from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.recipe.recipe import TrainConfig
+from crosshead.system.progress import Silent
+from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.token_loss import batch_loss
+from crosshead.tasks.validation import Validation
 from crosshead.training import log as log_module
 from crosshead.training import loop, updater
 from crosshead.training.budget import Around
@@ -26,12 +31,9 @@ from crosshead.training.checkpoint import (
     load_checkpoint,
     load_weights,
 )
-from crosshead.training.corpus import Stopped
-from crosshead.training.log import LOG, RunLog, Silent
-from crosshead.training.loop import Lead, Training, Validation, fit
+from crosshead.training.log import LOG, RunLog
+from crosshead.training.loop import Lead, Training, fit
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import TrainConfig
-from crosshead.training.updater import batch_loss
 
 VOCABULARY = 12
 PAIRS = copy_task(60, VOCABULARY, 6, seed=1)

@@ -8,11 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.bundle import build_model
+from crosshead.bundle.weights import build_model
 from crosshead.data.batching import collate
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import Shape
 from crosshead.models.transformer import TransformerConfig
+from crosshead.recipe.recipe import Recipe, compose
+from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
+from crosshead.tasks.registry import read_corpus
+from crosshead.tasks.token_loss import batch_loss
 from crosshead.training import memory
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
@@ -25,10 +29,6 @@ from crosshead.training.memory import (
     refuse_what_cannot_fit,
     weight_bytes,
 )
-from crosshead.training.parallel import ParallelCorpus as Corpus
-from crosshead.training.recipe import Recipe, compose
-from crosshead.training.tasks import read_corpus
-from crosshead.training.updater import batch_loss
 
 CPU = torch.device("cpu")
 MACHINE = Machine(CPU, 1, torch.float32, "as asked")
@@ -39,7 +39,7 @@ import sys
 from pathlib import Path
 import torch
 from crosshead.training.memory import peak_memory
-from crosshead.training.recipe import compose
+from crosshead.recipe.recipe import compose
 from crosshead.training.run import train
 data = {"source": sys.argv[1], "target": sys.argv[1]}
 summary = train(compose("tiny", flags={"data": data}, assignments=sys.argv[2:]), Path("out"))
@@ -159,8 +159,8 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from crosshead.training import run
-from crosshead.training.recipe import compose
-from crosshead.training.log import Silent
+from crosshead.recipe.recipe import compose
+from crosshead.system.progress import Silent
 class Said(Silent):
     def say(self, line): print(line, flush=True)
 room = int(sys.argv[1])
@@ -191,7 +191,7 @@ def test_a_run_under_a_limit_of_memory_splits_its_batches_and_goes_on() -> None:
 
 
 HELD = """
-import crosshead.reports, crosshead.training.run
+import crosshead.cli.reports, crosshead.training.run
 [size] = [line for line in open("/proc/self/status") if line.startswith("VmSize")]
 print(1024 * int(size.split()[1]))
 """

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from crosshead.recipe.recipe import TrainConfig
 from crosshead.training.optimizer import FIRST_SCALE, Optimizer
-from crosshead.training.recipe import TrainConfig
 
 UNCLIPPED = TrainConfig(max_updates=1, learning_rate=0.1, clip_norm=0.0)
 RATES = [0.01, 0.02, 0.005, 0.01]

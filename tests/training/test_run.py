@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 import crosshead
-from crosshead.bundle import load_bundle
+from crosshead.bundle.io import load_bundle
 from crosshead.errors import UserError
+from crosshead.recipe.recipe import compose
 from crosshead.training import run as run_module
 from crosshead.training.checkpoint import list_checkpoints
-from crosshead.training.recipe import compose
 from crosshead.training.run import train
 from crosshead.training.settings import new_recipe, stored_recipe
 from tests.training.runs import SMALL, Remembering, digest, logged, recipe_for, tuning_recipe

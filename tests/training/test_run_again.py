@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from crosshead.bundle import load_bundle, verify_bundle
+from crosshead.bundle.io import load_bundle, verify_bundle
+from crosshead.cli.reports import end_of_run
 from crosshead.errors import DamagedBundle
-from crosshead.reports import end_of_run
+from crosshead.recipe.recipe import Recipe
+from crosshead.tasks.validation import Validation
+from crosshead.tasks.validators import TranslationJudge
 from crosshead.training import checkpoint
 from crosshead.training.checkpoint import list_checkpoints
-from crosshead.training.judge import TranslationJudge
-from crosshead.training.loop import Validation
-from crosshead.training.recipe import Recipe
 from crosshead.training.run import train
 from tests.training.runs import Remembering, digest, logged, recipe_for, stop_after, tree
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import crosshead
-from crosshead.bundle import load_bundle, save_bundle
+from crosshead.bundle.io import load_bundle, save_bundle
 from crosshead.errors import BundleError, ConfigError
 from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle import load_config
-from crosshead.data.tokenizers import load_tokenizer
+from crosshead.bundle.io import load_config
+from crosshead.data.text.tokenizers import load_tokenizer
 from crosshead.errors import ConfigError, DataError, UserError
+from crosshead.recipe.recipe import Recipe, Sections, to_toml
 from crosshead.training import checkpoint
 from crosshead.training.checkpoint import list_checkpoints
-from crosshead.training.recipe import Recipe, Sections, to_toml
 from crosshead.training.run import train
 from crosshead.training.settings import (
     check_fine_tuned,

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from crosshead.bundle import load_bundle, load_config
+from crosshead.bundle.io import load_bundle, load_config
 from crosshead.errors import BundleError, ConfigError, UserError
+from crosshead.recipe.recipe import compose
 from crosshead.training import checkpoint
 from crosshead.training import run as run_module
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.hardware import Machine
 from crosshead.training.loop import Training
-from crosshead.training.recipe import compose
 from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe
 from tests.training.runs import (

@@ -4,18 +4,13 @@ from collections.abc import Sequence
 import pytest
 
 from crosshead.data.batching import Example, Pairs
-from crosshead.data.subword_training import VocabularyError
-from crosshead.data.text import Origin, ParallelText
-from crosshead.data.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig
+from crosshead.data.parallel.pairs import Origin, ParallelText
+from crosshead.data.text.learning import learn_tokenizer, learn_tokenizers, vocabulary_size
+from crosshead.data.text.subword_training import VocabularyError
+from crosshead.data.text.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig
+from crosshead.recipe.recipe import TrainConfig, compose
 from crosshead.training import sizes
-from crosshead.training.recipe import TrainConfig, compose
-from crosshead.training.sizes import (
-    learn_tokenizer,
-    learn_tokenizers,
-    vocabulary_size,
-    warmup_updates,
-    with_sizes,
-)
+from crosshead.training.sizes import warmup_updates, with_sizes
 
 
 def parallel(source: Sequence[str], target: Sequence[str]) -> ParallelText:

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from crosshead.decoding.search import DecodeConfig
+from crosshead.recipe.recipe import Recipe, compose, search_name
+from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
+from crosshead.tasks.registry import read_corpus
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
-from crosshead.training.parallel import ParallelCorpus as Corpus
-from crosshead.training.recipe import Recipe, compose, search_name
 from crosshead.training.sizes import with_sizes
 from crosshead.training.summary import card_facts, opening_lines
-from crosshead.training.tasks import read_corpus
 
 CPU = torch.device("cpu")
 MACHINE = Machine(CPU, 1, torch.float32, "as asked")

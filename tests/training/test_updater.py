@@ -11,22 +11,16 @@ from torch.nn import functional as F
 from crosshead.data.batching import Pairs, collate
 from crosshead.data.synthetic import copy_task
 from crosshead.layers.dropout import Dropout
+from crosshead.layers.loss import LossSums
 from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.recipe.recipe import TrainConfig
+from crosshead.tasks.token_loss import batch_loss
 from crosshead.training import updater as module
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
-from crosshead.training.loss import LossSums
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.recipe import TrainConfig
-from crosshead.training.updater import (
-    Outcome,
-    RowTooLarge,
-    Updater,
-    batch_loss,
-    draw_seed,
-    twin_of,
-)
+from crosshead.training.updater import Outcome, RowTooLarge, Updater, draw_seed, twin_of
 from crosshead.vocabulary import PAD
 
 SHAPE = TransformerConfig(

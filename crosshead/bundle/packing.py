@@ -1,0 +1,47 @@
+"""A bundle as one file, to share: `crosshead pack` writes it, and every command reads it."""
+
+from pathlib import Path
+
+from crosshead.bundle.io import bundle_files, verify_bundle
+from crosshead.bundle.places import CARD, CONFIG
+from crosshead.errors import BundleError, UserError
+from crosshead.system.archive import add, new_archive
+from crosshead.system.files import atomic_file, real_path
+from crosshead.system.stored import open_stored
+
+SUFFIX = ".crosshead.zip"
+"""Default suffix of a packed bundle's name."""
+
+
+def pack(directory: Path, out: Path | None = None) -> Path:
+    """Write the files of a bundle, and nothing else of a run, as one uncompressed zip archive.
+
+    The same bundle gives the same bytes.
+
+    Args:
+        directory: The bundle.
+        out: The file to write; by default the directory's name and `SUFFIX`, in the current
+            directory.
+
+    Returns:
+        The file that was written.
+
+    Raises:
+        BundleError: If `directory` is not a bundle, or its files are not those that it was written
+            with. The card may have been edited.
+        UserError: If the file cannot be written.
+    """
+    if directory.is_file():
+        raise BundleError(f"{directory}: a file; expected the directory of a bundle")
+    names = bundle_files(directory)
+    out = out or Path(real_path(directory).name + SUFFIX)
+    if real_path(out) in {real_path(directory / name) for name in names}:
+        raise UserError(f"{out}: is a file of the bundle itself; give another --out")
+    for name, differs in verify_bundle(directory):
+        if differs and name not in (CARD, CONFIG):
+            raise BundleError(f"{directory / name}: {differs}; nothing was packed")
+    with atomic_file(out) as write, new_archive(write) as archive:
+        for name in names:
+            with open_stored(directory / name) as (file, size):
+                add(archive, name, file, size)
+    return out

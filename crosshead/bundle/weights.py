@@ -1,0 +1,268 @@
+"""The weights of models: which there are, and how a safetensors file gives them.
+
+A file says by its header which tensors it holds. They are compared with those that a configuration
+stands for before a model is built and before any of them is read.
+"""
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors.torch
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from crosshead.errors import DamagedBundle
+from crosshead.models.base import Model
+from crosshead.models.registry import MODELS, AnyConfig
+from crosshead.system.stored import LARGEST_HEADER
+
+_TYPES = {
+    "F32": torch.float32, "F64": torch.float64, "F16": torch.float16, "BF16": torch.bfloat16,
+    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
+    "U8": torch.uint8, "BOOL": torch.bool,
+}  # fmt: skip
+"""The types of tensors that a header may name, of those that safetensors knows."""
+
+
+class Described(NamedTuple):
+    """A tensor's shape and type, without its numbers."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+def build_model(config: AnyConfig, source_vocabulary: int, target_vocabulary: int) -> Model:
+    """A freshly initialised model of this shape, in training mode.
+
+    A model of text by itself has one vocabulary, that of the target.
+    """
+    both = config.task == "translation"
+    sizes = (source_vocabulary, target_vocabulary) if both else (target_vocabulary,)
+    return MODELS[config.architecture](config, *sizes)
+
+
+class _Undrawn(TorchFunctionMode):
+    """Leaves normally distributed numbers undrawn.
+
+    Tensors without memory have none, but PyTorch imports its compiler to draw them: a second. (It
+    does so to compute with them, too, as normalised weights do.)
+    """
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Give a tensor back that was to be drawn; anything else is done."""
+        kwargs = kwargs or {}
+        if func in (Tensor.normal_, torch.nn.init.normal_):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+def build_without_memory(
+    config: AnyConfig, source_vocabulary: int, target_vocabulary: int
+) -> Model:
+    """A model of this shape on the meta device: its shapes alone, however large it is."""
+    with torch.device("meta"), _Undrawn():
+        return build_model(config, source_vocabulary, target_vocabulary)
+
+
+def described(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Described]:
+    """Return the shapes and types of named tensors."""
+    return {name: Described(tuple(each.shape), each.dtype) for name, each in tensors}
+
+
+def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
+    """The model's parameters by name, in float32 on the CPU; a tied parameter comes once."""
+    return {
+        name: parameter.detach().to("cpu", torch.float32).contiguous()
+        for name, parameter in model.named_parameters()
+    }
+
+
+def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str) -> None:
+    """Raise `DamagedBundle` unless `weights` are the model's parameters, in name, shape and type.
+
+    `where` they came from begins the message.
+    """
+    check_described(described(model.named_parameters()), described(weights.items()), where)
+
+
+def check_described(
+    expected: Mapping[str, Described], found: Mapping[str, Described], where: Path | str
+) -> None:
+    """Raise `DamagedBundle` unless tensors have the names and shapes expected, and are float32."""
+    for name in sorted(expected.keys() | found.keys()):
+        shown = f"tensor {name[:200]!a}"
+        if name not in found:
+            raise DamagedBundle(where, f"{shown} is missing")
+        if name not in expected:
+            raise DamagedBundle(where, f"unexpected {shown}")
+        if found[name].shape != expected[name].shape:
+            shapes = f"{_listed(found[name])}, expected {_listed(expected[name])}"
+            raise DamagedBundle(where, f"{shown} has shape {shapes}")
+        if found[name].dtype != torch.float32:
+            dtype = str(found[name].dtype).removeprefix("torch.")
+            raise DamagedBundle(where, f"{shown} is {dtype}, expected float32")
+
+
+def set_weights(
+    model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str = "weights"
+) -> None:
+    """Copy named weights into the model's parameters; raises what `check_weights` raises."""
+    check_weights(model, weights, where)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weights[name])
+
+
+class TensorFile:
+    """An open safetensors file: what it holds, and then its tensors."""
+
+    def __init__(self, file: io.BufferedIOBase, size: int, path: Path) -> None:
+        """Read the header, and nothing else.
+
+        Args:
+            file: The file, at its beginning; bytes are only read from it once.
+            size: Its size in bytes.
+            path: Its name in messages.
+
+        Raises:
+            DamagedBundle: If it is not the header of a file of this size.
+        """
+        self._file, self._size, self._path = file, size, path
+        self._head = file.read(8)
+        length = int.from_bytes(self._head, "little")
+        if length > LARGEST_HEADER:
+            raise self._damaged("its header is too long")
+        text = file.read(length)
+        self._head += text
+        try:
+            header = json.loads(text.decode(), object_pairs_hook=_without_repetition)
+            self.metadata = _texts(header.pop("__metadata__", {}))
+            self.tensors = {name: _described(each) for name, each in header.items()}
+            self._offsets = {name: each["data_offsets"] for name, each in header.items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise self._damaged("no whole safetensors file") from None
+        self._check_offsets()
+
+    def read(self) -> tuple[dict[str, Tensor], str]:
+        """Read the tensors, once: each into memory of its own, and the checksum is taken there.
+
+        Returns:
+            The tensors by name, and the SHA-256 of the file.
+
+        Raises:
+            DamagedBundle: If the file has become shorter.
+        """
+        digest = hashlib.sha256(self._head)
+        found = {}
+        for name in sorted(self._offsets, key=self._offsets.__getitem__):
+            shape, dtype = self.tensors[name]
+            found[name] = torch.empty(shape, dtype=dtype)
+            data = _bytes_of(found[name])
+            if self._file.readinto(data) != len(data):
+                raise self._damaged("no whole safetensors file")
+            digest.update(data)
+        return found, digest.hexdigest()
+
+    def _check_offsets(self) -> None:
+        """The tensors follow each other, and fill the file."""
+        at = 0
+        for name, (first, last) in sorted(self._offsets.items(), key=lambda item: item[1]):
+            shape, dtype = self.tensors[name]
+            if first != at or last - first != math.prod(shape) * dtype.itemsize:
+                raise self._damaged("its tensors do not follow each other")
+            at = last
+        if len(self._head) + at != self._size:
+            raise self._damaged("no whole safetensors file")
+
+    def _damaged(self, why: str) -> DamagedBundle:
+        return DamagedBundle(self._path, f"truncated or damaged: {why}")
+
+
+def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
+    """The checksum of tensors: names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(_bytes_of(tensor))
+    return digest.hexdigest()
+
+
+def serialized(tensors: dict[str, Tensor], said: tuple[str, str] = ("format", "pt")) -> bytes:
+    """Return a safetensors file; equal tensors give equal bytes.
+
+    Args:
+        tensors: Tensors on the CPU.
+        said: The name of a text in the header, and the text. There is one alone, since the library
+            writes several in random order.
+
+    Raises:
+        MemoryError: If memory does not suffice; the library would abort the process.
+    """
+    bytearray(3 * sum(tensor.nbytes for tensor in tensors.values()))  # it holds three copies
+    return safetensors.torch.save(tensors, dict([said]))
+
+
+def fill(model: Model, weights: Mapping[str, Tensor]) -> None:
+    """Make `weights`, which are those of the model and no others, the parameters of a model.
+
+    The model needs no memory of its own.
+    """
+    # One that is used twice stays one. They are set, not swapped: PyTorch's recurrent layers keep
+    # references to theirs.
+    filled = {
+        id(parameter): torch.nn.Parameter(weights[name])
+        for name, parameter in model.named_parameters()
+    }
+    for module in model.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            setattr(module, name, filled[id(parameter)])
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    """The bytes of a contiguous tensor, which are not copied."""
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
+
+
+def _listed(each: Described) -> str:
+    text = str(list(each.shape))
+    return text if len(text) <= 100 else f"of {len(each.shape)} dimensions"
+
+
+def _described(entry: dict[str, Any]) -> Described:
+    """Parse an entry of a header; raises ValueError, KeyError or TypeError."""
+    if entry.keys() != {"dtype", "shape", "data_offsets"}:
+        raise ValueError("unknown fields")
+    first, last = entry["data_offsets"]
+    numbers = [*entry["shape"], first, last]
+    if any(type(number) is not int or not 0 <= number < 1 << 62 for number in numbers):
+        raise ValueError("no sizes")
+    if math.prod(max(1, each) for each in entry["shape"]) >= 1 << 62:
+        raise ValueError("more than PyTorch can count")
+    return Described(tuple(entry["shape"]), _TYPES[entry["dtype"]])
+
+
+def _texts(metadata: Any) -> dict[str, str]:
+    """Named texts; raises ValueError where something else was found."""
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise ValueError("no named texts")
+    return metadata
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is given twice")
+    return found

@@ -1,0 +1,285 @@
+"""Output of `translate`, `score`, `generate` and `fill`: lines answered in order, as they come."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from crosshead.cli.terminal import json_line, note, open_output, table, watched
+from crosshead.config import validate
+from crosshead.decoding.search import DecodeConfig
+from crosshead.errors import ConfigError, UserError
+from crosshead.pipelines.mask_filler import MARK, Filler
+from crosshead.pipelines.text_generator import Writer
+from crosshead.pipelines.translator import (
+    LONGEST_STRETCH,
+    ScoredTranslation,
+    Translation,
+    Translator,
+)
+from crosshead.system.pipes import count_lines, read_groups
+from crosshead.system.progress import Bar, Messages
+
+SCORED_AT_ONCE = 1024
+"""Pairs that `score` answers together."""
+
+
+def search_settings(
+    bundle_says: DecodeConfig, sample: bool, flags: Mapping[str, Any], n_best: int | None
+) -> DecodeConfig:
+    """Return the bundle's search settings, overridden by the given (not None) flags.
+
+    `sample` without a beam sets the beam to 1, because sampling keeps no beam.
+
+    Raises:
+        ConfigError: If the flags contradict each other or a value is out of range.
+    """
+    values = bundle_says.model_dump()
+    if sample:
+        values |= {"sample": True, "beam": 1}
+    for key in ("temperature", "top_k", "top_p", "seed"):
+        if flags.get(key) is not None and not values["sample"]:
+            raise ConfigError(f"{_flag(key)} acts on samples only: give --sample")
+    values |= {key: value for key, value in flags.items() if value is not None}
+    typed = {key: _flag(key) for key, value in flags.items() if value is not None}
+    decode = validate(DecodeConfig, values, typed=typed)
+    if n_best is not None and n_best > decode.beam and not decode.sample:
+        raise ConfigError(
+            f"--n-best {n_best} needs a beam of as many, found {decode.beam}: give --beam {n_best}"
+        )
+    return decode
+
+
+def writing_settings(
+    bundle_says: DecodeConfig, greedy: bool, beam: int | None, flags: Mapping[str, Any]
+) -> DecodeConfig:
+    """Return the bundle's settings for writing text, overridden by the given (not None) options.
+
+    `flags` are the options of sampling: any of them turns sampling on. `greedy` and `beam` turn it
+    off.
+
+    Raises:
+        ConfigError: If both `greedy` and `beam` are given, or one of them with a flag of sampling.
+    """
+    given = [_flag(key) for key, value in flags.items() if value is not None]
+    searched = "--greedy" if greedy else "--beam" if beam is not None else None
+    if greedy and beam is not None:
+        raise ConfigError(f"--beam {beam} is not --greedy: leave out one of them")
+    if searched and given:
+        raise ConfigError(f"{given[0]} acts on samples only: leave out {searched}")
+    if searched:
+        drawn = {"sample": False, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+        bundle_says = bundle_says.model_copy(update=drawn)
+        flags = {"beam": 1 if greedy else beam}
+    return search_settings(bundle_says, bool(given), flags, None)
+
+
+def written(
+    writer: Writer, prompt: str, length: int, samples: int, decode: DecodeConfig, stop: str
+) -> Iterator[str]:
+    """The prompt and what follows it, piece by piece; an empty line between samples.
+
+    Raises `ConfigError` for several samples of a search that draws none.
+    """
+    if samples > 1 and not decode.sample:
+        raise ConfigError(
+            f"--samples {samples} would print one text {samples} times, as this search draws "
+            "nothing: leave it out, or draw samples (no --greedy or --beam, and --seed 1, say)"
+        )
+    prompt, stop = (text.replace("\\n", "\n") for text in (prompt, stop))
+    for number in range(samples):
+        yield ("\n" if number else "") + prompt
+        yield from writer.write(prompt, length=length, decode=decode, stop=stop, number=number)
+        yield "\n"
+
+
+def filled(filler: Filler, text: str, top: int | None, jsonl: bool) -> str:
+    """Return the output of `fill`: the filled text and, with `top`, each mask's candidates."""
+    found = filler.fill(text.replace("\\n", "\n"), 1 if top is None else top)
+    if jsonl:
+        return json_line(dataclasses.asdict(found))
+    lines = found.text + "\n"
+    for number, candidates in enumerate(found.candidates if top else [], 1):
+        rows = [[f"{MARK} {number}", "probability"]]
+        rows += [[_shown(each.piece), f"{each.probability:.4f}"] for each in candidates]
+        lines += "\n" + table(rows, numbers=1)
+    return lines
+
+
+def _shown(piece: str) -> str:
+    """A piece in a table; the word between two spaces next to each other has no character."""
+    return repr(piece)[1:-1] or "(empty word)"
+
+
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def check_not_input(output: Path | None, file: str) -> None:
+    """Raise `UserError` where what is read would be written over."""
+    if output is None or file == "-":
+        return
+    if output.is_file() and Path(file).is_file() and output.samefile(file):
+        raise UserError(f"{output}: is the input, which stays as it is; name another --output")
+
+
+def answer(
+    translator: Translator,
+    file: str,
+    output: Path | None,
+    decode: DecodeConfig,
+    n_best: int | None,
+    scores: bool,
+    jsonl: bool,
+) -> None:
+    """Translate the lines of a file (`-`: standard input), a group of them after the other.
+
+    The answers go to `output`, or where it is None to standard output.
+    """
+    before = 0
+    total = count_lines(file) if watched(output) else None
+    with open_output(output) as write, answering(total) as advance:
+        for lines in read_groups(file):
+            progress = partial(advance, before, len(lines))
+            found = translator.translate(
+                lines, decode=decode, n_best=n_best or 1, first=before, progress=progress
+            )
+            first, listed = before + 1, n_best is not None  # people count lines from 1
+            write(answers(lines, found, first, listed, scores, jsonl).encode())
+            progress(1.0, line_warnings(found, first))
+            before += len(lines)
+
+
+def answers(
+    lines: Sequence[str],
+    found: Sequence[Sequence[Translation]],
+    first: int,
+    listed: bool,
+    scores: bool,
+    jsonl: bool,
+) -> str:
+    """Return the output of `translate` for lines; the first line has the number `first`.
+
+    Each line gets its best translation or, with `listed`, all translations that were found.
+    """
+    return "".join(
+        _answer(number, line, best, listed, scores, jsonl)
+        for number, (line, best) in enumerate(zip(lines, found, strict=True), first)
+    )
+
+
+def line_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[str]:
+    """Return a warning for each line that was split or passed through."""
+    warnings = []
+    for number, (best, *_) in enumerate(found, first):
+        if best.was_passed_through:
+            warnings.append(
+                f"warning: line {number} has more than {LONGEST_STRETCH:,} characters without a "
+                "space or a mark of punctuation: it was passed through, not translated"
+            )
+        elif best.was_split:
+            where = "inside a sentence" if best.sentence_was_cut else "at ends of sentences"
+            warnings.append(
+                f"warning: line {number} is longer than the model's reach: it was split {where} "
+                "and translated in parts"
+            )
+    return warnings
+
+
+@contextlib.contextmanager
+def answering(total: int | None, unit: str = "lines") -> Iterator[Callable[..., None]]:
+    """Yield a callback that reports how many lines are answered.
+
+    The callback takes the number of lines answered before a group, the number of lines in the
+    group, the share of the group that is done, and messages to print. A progress bar shows the
+    answered share of `total` lines. If `total` is None or 0, no bar is shown.
+
+    Args:
+        total: Number of lines in all, or None if it is not known.
+        unit: Noun for what is counted.
+    """
+
+    def say(before: int, lines: int, share: float, said: Sequence[str] = ()) -> None:
+        for line in said:
+            note(line)
+
+    if not total:
+        yield say
+        return
+    display = Bar(Messages(lambda: None))
+    began = time.monotonic()
+
+    def advance(before: int, lines: int, share: float, said: Sequence[str] = ()) -> None:
+        for line in said:
+            display.say(f"crosshead: {line}")
+        done = before + share * lines
+        speed = done / max(time.monotonic() - began, 1e-3)
+        display.advance(done / total, f"{int(done):,} of {total:,} {unit}, {speed:,.0f} {unit}/s")
+
+    try:
+        advance(0, 0, 0.0)
+        yield advance
+    finally:
+        display.close()
+
+
+def scored(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str], jsonl: bool
+) -> Iterator[str]:
+    """Yield what `score` prints, a group of pairs after the other.
+
+    A pair that is too long for the model has a line as well: `nan`, or an object with null for its
+    log-probability. A warning says so.
+    """
+    for first in range(0, len(sources), SCORED_AT_ONCE):
+        rows = slice(first, first + SCORED_AT_ONCE)
+        pairs = list(zip(sources[rows], targets[rows], strict=True))
+        refused = translator.refusals(sources[rows], targets[rows], first=first)
+        kept = [pair for row, pair in enumerate(pairs) if row not in refused]
+        found = iter(translator.score([pair[0] for pair in kept], [pair[1] for pair in kept]))
+        yield "".join(
+            _scored(first + row + 1, *pair, None if row in refused else next(found), jsonl)
+            for row, pair in enumerate(pairs)
+        )
+        for why in refused.values():
+            note(f"warning: {why}; it was not scored")
+
+
+def _scored(
+    number: int, source: str, target: str, found: ScoredTranslation | None, jsonl: bool
+) -> str:
+    if not jsonl:
+        return f"{found.log_prob:.4f}\n" if found else "nan\n"
+    return json_line(
+        {
+            "line": number,
+            "source": source,
+            "target": target,
+            "log_prob": found.log_prob if found else None,
+            "pieces": found.pieces if found else [],
+            "piece_log_probs": found.piece_log_probs if found else [],
+        }
+    )
+
+
+def _answer(
+    number: int, line: str, best: Sequence[Translation], listed: bool, scores: bool, jsonl: bool
+) -> str:
+    if jsonl:
+        head: dict[str, Any] = {"line": number, "source": line}
+        if listed:
+            head["translations"] = [_translation_values(each) for each in best]
+        else:
+            head |= _translation_values(best[0])
+        return json_line(head)
+    if listed:
+        return "".join(f"{number} ||| {each.text} ||| {each.score:.4f}\n" for each in best)
+    return f"{best[0].text}\t{best[0].score:.4f}\n" if scores else f"{best[0].text}\n"
+
+
+def _translation_values(translation: Translation) -> dict[str, Any]:
+    values = dataclasses.asdict(translation)
+    return {"translation": values.pop("text"), **values}

@@ -1,0 +1,382 @@
+"""Output of the other verbs of the command line, as text: scores, facts, summaries."""
+
+import dataclasses
+import shlex
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from crosshead.bundle.io import Bundle, bundle_files, card_was_changed, verify_bundle
+from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, how_to_resume, is_run
+from crosshead.bundle.weights import build_without_memory
+from crosshead.cli.answers import answering, search_settings
+from crosshead.cli.terminal import at_terminal, json_line, note, program, put, table
+from crosshead.config import nearest
+from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
+from crosshead.data.text.tokenizers import MOST_PIECES
+from crosshead.errors import BundleError, ConfigError, DataError, UserError
+from crosshead.evaluation import (
+    METRICS,
+    ComparedScore,
+    CorpusScore,
+    corpus_scores,
+    masked_scores,
+    perplexity,
+    text_scores,
+)
+from crosshead.pipelines.loading import load
+from crosshead.pipelines.mask_filler import Filler
+from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
+from crosshead.recipe.presets import PRESETS
+from crosshead.recipe.recipe import compose, search_name
+from crosshead.system.lines import LONGEST_TEXT, read_lines
+from crosshead.system.progress import counted
+from crosshead.system.stored import stored_size
+from crosshead.tasks.usability import Findings
+from crosshead.training.directory import PICTURE
+from crosshead.training.log import LOG
+from crosshead.training.run import Summary
+
+
+def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) -> list[str]:
+    """The metrics in a list by commas: sacreBLEU's, and those named in `others`.
+
+    Raises `ConfigError` for a metric or a tokenisation that there is not: now, and not when all is
+    translated.
+    """
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in METRICS and name not in others:
+            known = [*METRICS, *others]
+            raise ConfigError(f"--metrics: unknown metric {name!r}; {nearest(name, known)}")
+    corpus_scores(["a"], ["a"], ["bleu"], tokenize)
+    return names
+
+
+def check_distinct(bundles: Sequence[Path]) -> None:
+    """Raise `UserError` where a bundle is to be compared with itself."""
+    for bundle in bundles:
+        if bundles.count(bundle) > 1:
+            raise UserError(f"{bundle} is given twice; name each bundle once")
+
+
+def evaluation(
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    metrics: Sequence[str],
+    tokenize: str | None,
+    flags: Mapping[str, Any],
+) -> list[CorpusScore]:
+    """The scores of a model's translations by each metric, in the order asked for."""
+    texts = [name for name in metrics if name != "perplexity"]
+    found: dict[str, CorpusScore] = {}
+    if "perplexity" in metrics:  # first: it refuses pairs that are too long, before long work
+        scored = translator.score(sources, references)
+        found["perplexity"] = perplexity(scored, translator.bundle.target_tokenizer)
+    if texts:
+        scores = corpus_scores(translated(translator, sources, flags), references, texts, tokenize)
+        found |= zip(texts, scores, strict=True)
+    return [found[name] for name in metrics]
+
+
+def text_evaluation(
+    bundle: Path,
+    text: Path,
+    stride: int | None,
+    memory: int | None,
+    device: str,
+    threads: int | None,
+) -> list[CorpusScore]:
+    """The scores of a text by the model of text in `bundle`.
+
+    Raises `ConfigError` for a stride or a memory where the model reads windows from both sides.
+    """
+    lines = read_lines(text, LONGEST_TEXT)
+    if not any(lines):
+        raise DataError(f"{text}: is empty")
+    model = load(bundle, device, threads)
+    joined = "".join(f"{line}\n" for line in lines)
+    if isinstance(model, Translator):
+        raise BundleError(f"{bundle}: a model that {model.does}; give --source and --reference")
+    if isinstance(model, Filler) and (stride is not None or memory is not None):
+        raise ConfigError(
+            "--stride and --memory are for models that go on with text; this one finds "
+            "what is hidden, in windows as long as those of training"
+        )
+    with answering(len(joined) if at_terminal() else None, "characters") as advance:
+        progress = partial(advance, 0, len(joined))
+        if isinstance(model, Filler):
+            scores = masked_scores(model.score(joined, progress))
+        else:
+            scores = text_scores(model.score(joined, stride, memory, progress))
+        progress(1.0)
+    return scores
+
+
+def translated(
+    translator: Translator, sources: Sequence[str], flags: Mapping[str, Any]
+) -> list[str]:
+    """Return the best translation of each line, searched as the bundle and then the flags say.
+
+    A warning counts the lines that were passed through untranslated.
+    """
+    decode = search_settings(translator.bundle.config.decode, False, flags, None)
+    found = translator.translate(sources, decode=decode)
+    passed = [number for number, best in enumerate(found, 1) if best[0].was_passed_through]
+    if passed:
+        note(
+            f"warning: {counted(len(passed), 'line')} with more than {LONGEST_STRETCH:,} "
+            "characters without a space or a mark of punctuation: passed through, not translated "
+            f"(the first is line {passed[0]:,})"
+        )
+    return [best[0].text for best in found]
+
+
+def scores_table(scores: Sequence[CorpusScore]) -> str:
+    """Scores for people."""
+    rows = [["metric", "score", "95 % interval", "signature"]]
+    for each in scores:
+        interval = f"{each.low:.2f} to {each.high:.2f}"
+        rows.append([each.metric, f"{each.value:.2f}", interval, each.signature])
+    return table(rows)
+
+
+def comparison_table(scores: Sequence[ComparedScore]) -> str:
+    """Compared scores for people, and the signatures below."""
+    rows = [["metric", "system", "score", "95 % interval", "p"]]
+    for each in scores:
+        p_value = "" if each.p_value is None else f"{each.p_value:.4f}"
+        interval = f"{each.low:.2f} to {each.high:.2f}"
+        rows.append([each.metric, each.system, f"{each.value:.2f}", interval, p_value])
+    signatures = {each.metric: each.signature for each in scores}
+    lines = [f"{metric}: {signature}\n" for metric, signature in signatures.items()]
+    return table(rows) + "\n" + "".join(lines)
+
+
+def scores_jsonl(scores: Sequence[CorpusScore] | Sequence[ComparedScore]) -> str:
+    """Scores for programs: an object a line; the baseline of a comparison has no `p_value`."""
+    rows = [dataclasses.asdict(each) for each in scores]
+    return "".join(
+        json_line({key: value for key, value in row.items() if value is not None}) for row in rows
+    )
+
+
+def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
+    """Return the facts of a bundle, in rows of a name and a value."""
+    config, model = bundle.config, bundle.config.model
+    parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
+    names = bundle_files(directory)
+    size = sum(stored_size(directory / name) for name in names)
+    kinds = [bundle.source_tokenizer.kind, bundle.target_tokenizer.kind]
+    sizes = [config.source_vocabulary, config.target_vocabulary]
+    if config.joint_tokenizer:
+        vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces"
+        vocabulary += " for both sides" if config.task == "translation" else ""
+    else:
+        vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces; {kinds[1]}, {sizes[1]:,} pieces"
+    rows = [
+        ["bundle", f"{directory}, format {config.format}, written by crosshead {config.crosshead}"],
+        ["size", f"{size / 1e6:.1f} MB: {', '.join(names)}"],
+        ["model", f"{model.architecture}, {model.shape()}"],
+        ["parameters", f"{parameters:,}"],
+        ["tokenizer", vocabulary],
+        *_languages(bundle),
+        *(_translation_facts(bundle) if config.task == "translation" else _text_facts(bundle)),
+    ]
+    rows += [
+        [each.metric, f"{each.value:.2f} on {each.test_set} ({each.signature})"]
+        for each in config.scores
+    ]
+    if card_was_changed(directory):
+        rows.append(["card", f"{CARD} was changed since the bundle was written"])
+    return [*rows, *_run_facts(directory)]
+
+
+def verify(bundle: Path) -> None:
+    """Print a line for each file of a bundle, whether it is the one that was written.
+
+    Raises `BundleError` where one is not, or where nothing is known of them.
+    """
+    found = verify_bundle(bundle)
+    if not found:
+        raise BundleError(
+            f"{bundle}: an older bundle, which holds no checksums; whatever writes a bundle adds "
+            "them, such as `crosshead train --resume` and `crosshead average`"
+        )
+    put(table([[name, differs or "as it was written"] for name, differs in found]))
+    wrong = [name for name, differs in found if differs]
+    if wrong:
+        raise BundleError(
+            f"{bundle}: not as the bundle was written: {', '.join(wrong)}; take a fresh copy, "
+            "unless you changed it yourself"
+        )
+
+
+def _run_facts(directory: Path) -> list[list[str]]:
+    """Return which files of a run may be shared or deleted; no rows for a bundle outside a run."""
+    if not is_run(directory):
+        return []
+    others = {
+        "only to resume": [RECIPE, CHECKPOINTS],
+        "may be deleted": [LOG, PICTURE, "tensorboard", LEFT_OUT, HELD_OUT],
+    }
+    found = {
+        what: ", ".join(name for name in names if (directory / name).exists())
+        for what, names in others.items()
+    }
+    command = f"{program()} pack {shlex.quote(str(directory))}"
+    rows = [
+        ["to share", f"the files named under size; as one file: {command}"],
+        ["only to resume", f"{found['only to resume']}; may be deleted when that is not wanted"],
+    ]
+    if found["may be deleted"]:
+        rows.append(["may be deleted", found["may be deleted"]])
+    return rows
+
+
+def _languages(bundle: Bundle) -> list[list[str]]:
+    """The languages of a bundle, in a row if they are known."""
+    known = [bundle.config.source_language, bundle.config.target_language]
+    if not any(known):
+        return []
+    return [["languages", " to ".join(code or "unknown" for code in known)]]
+
+
+def _translation_facts(bundle: Bundle) -> list[list[str]]:
+    """Return the longest source and the search settings of a bundle that translates."""
+    decode, longest = bundle.config.decode, bundle.config.longest_source
+    return [
+        [
+            "longest source",
+            f"{longest} tokens; longer lines are split between sentences, and sentences of more "
+            f"than {Translator(bundle).reach} tokens are cut into parts",
+        ],
+        ["search", search_name(decode)],
+    ]
+
+
+def _text_facts(bundle: Bundle) -> list[list[str]]:
+    """Return the context length of a bundle for monolingual text."""
+    return [["context", f"{bundle.config.longest_source:,} tokens"]]
+
+
+def end_of_run(summary: Summary) -> str:
+    """Return the message about a run that has ended or was stopped."""
+    if summary.bundle_kept:  # nothing is new
+        return table([["bundle", f"{summary.out}"], ["ended", summary.reason]])
+    return interruption_report(summary) if summary.interrupted else run_report(summary)
+
+
+def run_report(summary: Summary) -> str:
+    """Return the report of a finished run, and the commands to use its bundle."""
+    progress = summary.progress
+    skipped = f" ({progress.skipped:,} left out: gradients not finite)" if progress.skipped else ""
+    rows = [
+        ["bundle", f"{summary.out}"],
+        ["ended", summary.reason],
+        ["weights", summary.weights],
+        *_score_rows(summary),
+        [
+            "training",
+            f"{counted(progress.update, 'update')}{skipped}, {progress.epochs:.1f} epochs, "
+            f"{progress.seconds / 60:.1f} minutes",
+        ],
+        ["parameters", f"{summary.parameters:,}"],
+    ]
+    left_out = _left_out(summary.out / LEFT_OUT)
+    parts = [table(rows)]
+    if left_out:
+        counts = [[reason, f"{count:,}"] for reason, count in left_out.items()]
+        parts.append(table([["left out of training", "pairs"], *counts], numbers=1))
+        parts.append(f"The lines are in {summary.out / LEFT_OUT}\n")
+    out = shlex.quote(str(summary.out))
+    use = {
+        "translation": f"Translate with: {program()} translate {out} FILE\n",
+        "language": f"Write with: {program()} generate {out} --prompt TEXT\n",
+        "masked": f"Fill with: {program()} fill {out} TEXT\n",
+    }
+    if summary.findings:
+        parts += _samples(summary.findings)
+    if summary.verdict:
+        parts.append(f"warning: {summary.verdict}\n")
+    parts.append(use[summary.task])
+    return "\n".join(parts)
+
+
+def _score_rows(summary: Summary) -> list[list[str]]:
+    """The scores of a run: by the quick search of training, and by that of the bundle."""
+    rows = []
+    if summary.greedy is not None and summary.search != "greedy":
+        rows.append(["BLEU (greedy, as in training)", f"{summary.greedy:.2f} (validation)"])
+    return rows + [
+        [f"{each.metric} ({summary.search})", f"{each.value:.2f} ({each.test_set})"]
+        for each in summary.scores
+    ]
+
+
+def _samples(findings: Findings) -> list[str]:
+    """Return the model's output for some of the validation set, each part on its own line."""
+    return [
+        table([[name, _shortened(part)] for name, part in zip(findings.labels, each, strict=True)])
+        for each in findings.samples
+    ]
+
+
+def _shortened(text: str, most: int = 80) -> str:
+    """A text on one line of a terminal."""
+    line = " ".join(text.split())
+    if not line:
+        return "(nothing)"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def interruption_report(summary: Summary) -> str:
+    """Return a line that says what is left of a run that was interrupted, and how to go on."""
+    if summary.progress.update == 0:
+        holds_one = summary.out.exists() and any(summary.out.iterdir())
+        left = "the earlier run is back" if holds_one else "nothing is left"
+        return f"stopped before the first update: {left} in {summary.out}"
+    command = how_to_resume(summary.out, program())
+    return f"stopped at update {summary.progress.update}; go on with: {command}"
+
+
+def preset_table() -> str:
+    """Return a table of all presets; it fits 100 columns."""
+    rows = [["model", "preset", "shape", "vocabulary", "parameters", "MB"]]
+    for architecture, presets in PRESETS.items():
+        for name in presets:
+            recipe = compose(name, {"model": architecture})
+            model, vocabulary = recipe.model, recipe.tokenizer.vocab_size or MOST_PIECES
+            most = "" if recipe.tokenizer.vocab_size else "to "
+            built = build_without_memory(model, vocabulary, vocabulary)
+            parameters = sum(parameter.numel() for parameter in built.parameters())
+            sizes = [f"{most}{vocabulary:,}", f"{most}{parameters:,}"]
+            first, *rest = _parts(model.shape(), _SHAPE_WIDTH)
+            rows.append([architecture, name, first, *sizes, f"{most}{4 * parameters / 1e6:.0f}"])
+            rows += [["", "", line, "", "", ""] for line in rest]
+    return table(rows, numbers=3) + (
+        "\nto N: the vocabulary follows the text, up to N pieces, and the parameters with it\n"
+    )
+
+
+def _parts(text: str, width: int) -> list[str]:
+    """A list by commas on lines of some width; a line ends behind a comma."""
+    tied = text.replace(" ", "\xa0").replace(",\xa0", ", ")
+    return [line.replace("\xa0", " ") for line in textwrap.wrap(tied, width)]
+
+
+_SHAPE_WIDTH = 42
+"""Columns of a shape; the others of the table and the gaps take 58."""
+
+
+def _left_out(path: Path) -> Counter[str]:
+    """Return the number of pairs left out for each reason."""
+    try:
+        rows = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")[1:]
+    except FileNotFoundError:
+        return Counter()
+    return Counter(row.rpartition("\t")[2] for row in rows)

@@ -1,0 +1,291 @@
+"""Input and output of the command line: output, tables, signals, errors and exit codes."""
+
+import contextlib
+import json
+import logging
+import os
+import shlex
+import shutil
+import signal
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
+
+import typer
+
+from crosshead.errors import UserError, is_out_of_memory
+from crosshead.system.files import Write, atomic_file
+
+INTERRUPTED = 128 + signal.SIGINT
+READER_LEFT = 128 + signal.SIGPIPE
+"""Exit code that a shell reports for `cat` in `cat FILE | head -1`."""
+
+LONGEST_MESSAGE = 1000
+"""Characters of a message: it may hold a value of any length."""
+
+_EXPECTED = {
+    "Input should be a valid integer, unable to parse string as an integer":
+        "expected a whole number",
+    "Input should be a valid number, unable to parse string as a number": "expected a number",
+    "Input should be greater than": "expected a number greater than",
+}  # fmt: skip
+"""Replacements for pydantic's wording in the messages of some versions of typer."""
+
+# Which of its own or of click's classes it raises for wrong usage depends on typer's version.
+_USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
+
+
+def guarded(work: Callable[[], None]) -> int:
+    """Do the work and return the exit code; a user's mistake is one line on standard error."""
+    _open_standard_error()
+    try:
+        with _notes_shown():
+            work()
+    except typer.Exit as end:
+        return int(end.exit_code)
+    except _USAGE_ERROR as error:
+        return _usage_error(error)
+    except UserError as error:
+        return _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close(sys.stdout)
+        return READER_LEFT
+    except OSError as error:
+        _close(sys.stdout)
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}")
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return _fail(
+            "not enough memory for the model and what it computes at once; a smaller batch takes "
+            "less (translate --batch-tokens, train --set train.batch_tokens=...), and so does a "
+            "smaller model"
+            if isinstance(error, RuntimeError)
+            else "not enough memory for what is read and computed; give the program more, or less "
+            "to read at once"
+        )
+    return 0
+
+
+def put(text: str) -> None:
+    """Write to standard output at once, in UTF-8 whatever the locale says."""
+    put_bytes(text.encode())
+
+
+def put_bytes(data: bytes) -> None:
+    """Write bytes to standard output at once."""
+    if sys.stdout is None:
+        raise UserError("standard output is closed")
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _close(sys.stdout)
+        advice = "free some space where it goes, or send it elsewhere"
+        reason = f"cannot be written: {error.strerror}; {advice}"
+        raise UserError(f"standard output: {reason}") from None
+
+
+@contextlib.contextmanager
+def open_output(path: Path | None) -> Iterator[Write]:
+    """Standard output, or a file that is whole when the block has ended, or absent."""
+    if path is None:
+        yield put_bytes
+        return
+    with atomic_file(path) as write:
+        yield write
+
+
+def watched(output: Path | None) -> bool:
+    """Return whether a person at a terminal waits while the output goes to a file."""
+    return at_terminal() and (output is not None or stat.S_ISREG(os.fstat(1).st_mode))
+
+
+def at_terminal() -> bool:
+    """Return whether standard error, which shows the messages, is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def program() -> str:
+    """Return the command to type for `crosshead`: its path, if the shell would find another."""
+    beside = Path(sys.executable).with_name("crosshead")
+    found = shutil.which("crosshead")
+    if not beside.exists() or (found and os.path.samefile(found, beside)):
+        return "crosshead"
+    here = Path.cwd()
+    return shlex.quote(str(beside.relative_to(here) if here in beside.parents else beside))
+
+
+def json_line(values: Mapping[str, Any]) -> str:
+    """A line of JSON, its text as it is read."""
+    return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+def note(text: str) -> None:
+    """A line on standard error, if anybody can read it; what is long is cut in the middle."""
+    line = _printable(text)
+    if len(line) > LONGEST_MESSAGE:
+        left_out = len(line) - LONGEST_MESSAGE
+        first, last = line[: LONGEST_MESSAGE // 2], line[-LONGEST_MESSAGE // 2 :]
+        line = f"{first} [{left_out:,} characters left out] {last}"
+    try:
+        print(f"crosshead: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        _close(sys.stderr)
+
+
+def table(rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
+    """Rows as lines of aligned columns; the last `numbers` columns are aligned to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    right = range(len(widths) - numbers, len(widths))
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip() + "\n")
+    return "".join(lines)
+
+
+class _Notes(logging.Handler):
+    """Shows what the package logs as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+@contextlib.contextmanager
+def _notes_shown() -> Iterator[None]:
+    """A block in which standard error shows what the package logs for information."""
+    logger, handler = logging.getLogger("crosshead"), _Notes(logging.INFO)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+class StopRequest:
+    """A record of the signal that asked the program to stop."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def __call__(self) -> bool:
+        """Return whether a signal has arrived."""
+        return self.signal is not None
+
+    def ask(self, number: int) -> None:
+        """Ask for the end, unless somebody has."""
+        if self.signal is None:
+            self.signal = number
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code that a shell reports for a program ended by the signal."""
+        return 128 + (self.signal or 0)
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Within the block, the first Ctrl-C, SIGTERM or SIGHUP is a request; one more ends it at once.
+
+    SIGHUP stays ignored where it is, as under nohup.
+    """
+    request = StopRequest()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if request() and number != signal.SIGHUP:  # shell and kernel both send it, once each
+            end_on(number, frame)
+        request.ask(number)
+        # Straight to the descriptor: the signal may have come in the middle of a print.
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            os.write(
+                2, b"\ncrosshead: stopping, and keeping what is done; once more, to stop at once\n"
+            )
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    earlier = {number: signal.signal(number, ask) for number in numbers}
+    try:
+        yield request
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def end_on(number: int, frame: FrameType | None) -> None:
+    """End the program as the signal asks: by an exception, which removes unfinished files."""
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + number)
+
+
+def _usage_error(error: Exception) -> int:
+    """One line for wrong usage."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "crosshead"
+    message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    if suggested := _options_called(getattr(error, "option_name", ""), context):
+        message = f"No such option: {error.option_name}; did you mean {' or '.join(suggested)}?"  # type: ignore[attr-defined]
+    for theirs, ours in _EXPECTED.items():
+        message = message.replace(theirs, ours)
+    return _fail(f"{message}{' See' if message.endswith('?') else '; see'} `{path} --help`")
+
+
+def _options_called(name: str, context: Any) -> list[str]:
+    """The options of a command that other toolkits call `name`: flags, or keys of `--set`."""
+    from crosshead.config import usual_names  # not at the top: `--help` has no need of pydantic
+
+    parameters = context.command.params if context else []
+    flags = {flag for parameter in parameters for flag in parameter.opts}
+    found = []
+    for key in usual_names(name.lstrip("-")):
+        flag = f"--{key.replace('_', '-')}"
+        if flag in flags:
+            found.append(flag)
+        elif "--set" in flags:
+            found.append(f"--set {key}=...")
+    return found
+
+
+def _fail(message: str) -> int:
+    note(f"error: {message}")
+    return 2
+
+
+def _printable(text: str) -> str:
+    """The text on one line, without control characters: it may hold any file's name."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _open_standard_error() -> None:
+    """Discard messages if standard error is closed (`2>&-`).
+
+    Otherwise the next opened file would get the number of standard error, and receive the messages.
+    """
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it is for the whole process
+        os.dup2(sys.stderr.fileno(), 2)
+
+
+def _close(stream: TextIO | None) -> None:
+    """Send buffered output nowhere; otherwise Python complains about it when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(nowhere, stream.fileno())  # type: ignore[union-attr]
+    os.close(nowhere)

@@ -1,0 +1,1 @@
+"""Pairs of texts: read, filtered, held out, stored."""

@@ -1,0 +1,277 @@
+"""Files of cells, TSV and CSV: their delimiter, their quoting, and their records.
+
+A spreadsheet writes a cell that holds a delimiter, a quote or a line break between quotes, and a
+quote inside of it twice (RFC 4180, section 2). Python's `csv` reads such records. `.csv` is always
+read so. `.tsv`, and any other name, is read so where the whole file agrees with it, since text may
+begin with a quote by itself.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from crosshead.data.parallel.languages import language_code
+from crosshead.errors import DataError
+from crosshead.system.lines import LONGEST_LINE
+
+Lines = Callable[[], Iterator[str]]
+"""A function that reads the lines of a file from the beginning."""
+
+Record = tuple[int, list[str]]
+"""The line on which some cells begin, counted from 1, and the cells."""
+
+SAMPLE = 100
+"""So many records tell which character stands between cells, and whether a header is above them."""
+
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+"""Characters between the cells of a CSV, the likeliest first, and their names."""
+
+_LOOKS_QUOTED = re.compile(r'(?:^|\t)"(?:[^"\t]|"")*""(?:[^"\t]|"")*"(?=\t|$)')
+
+# The bound of `csv` on a cell holds for the whole process. The longest line is the longest cell
+# that stands on one; a bound that a program has raised stays.
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
+
+
+def is_csv(path: Path) -> bool:
+    """Return whether a file is CSV, by its name."""
+    return path.name.removesuffix(".gz").endswith(".csv")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The form of the cells of a file."""
+
+    delimiter: str = "\t"
+    quoted: bool = False
+    """True if some cells stand between quotes."""
+    above: int = 0
+    """Lines above the first record: Excel's `sep=;` is one."""
+    broken: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The records, counted from 0 and rising, that take more than one line."""
+    extra: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Cumulative number of extra lines after each record of `broken`."""
+    notes: tuple[str, ...] = ()
+    """Lines about the file for the reader; each begins with the name of the file."""
+
+    def line(self, record: int) -> int:
+        """Return the line on which record `record` (from 0) begins, counted from 1."""
+        before = int(np.searchsorted(self.broken, record))
+        return self.above + record + 1 + (int(self.extra[before - 1]) if before else 0)
+
+    def records(self, path: Path, lines: Iterator[str]) -> Iterator[Record]:
+        """Yield the cells of each record; a line break in a cell becomes a space.
+
+        Raises:
+            DataError: A quote is misplaced or not closed; the message names file and line.
+        """
+        lines = islice(lines, self.above, None)
+        if not self.quoted:
+            for number, line in enumerate(lines, self.above + 1):
+                yield number, line.split(self.delimiter)
+            return
+        for number, cells, more in _quoted_records(path, lines, self.delimiter, self.above):
+            yield number, [cell.replace("\n", " ") for cell in cells] if more else cells
+
+    @property
+    def between(self) -> str:
+        """The delimiter in words."""
+        return _DELIMITERS[self.delimiter]
+
+
+def layout_of(path: Path, lines: Lines) -> Layout:
+    """Find out how a file of cells is written, from all of it.
+
+    Args:
+        path: The name of the file, which tells CSV from TSV and begins messages.
+        lines: Reads the file; it is called several times.
+
+    Raises:
+        DataError: The file cannot be read, or is CSV with misplaced quotes.
+    """
+    delimiter, above = _csv_delimiter(lines) if is_csv(path) else ("\t", 0)
+    layout = Layout(delimiter, above=above)
+    if is_csv(path):
+        note = f"{path}: read as CSV with {layout.between} between the cells"
+    else:
+        note = (
+            f"{path}: cells are quoted as a spreadsheet writes them; the quotes around a cell are "
+            'left out, and "" inside is read as one quote'
+        )
+    begins = f'{delimiter}"'
+    if not any(line.startswith('"') or begins in line for line in lines()):
+        return replace(layout, notes=(note,) if is_csv(path) else ())
+    if is_csv(path):
+        records = _quoted_records(path, islice(lines(), above, None), delimiter, above)
+        return _surveyed(path, layout, records, note)
+    try:
+        return _surveyed(path, layout, _spreadsheet_records(path, lines()), note)
+    except DataError:
+        return Layout(notes=_unquoted_notes(path, lines))
+
+
+def looks_like_header(first: Sequence[str], following: Sequence[Sequence[str]]) -> bool:
+    """Return whether the cells of a first line look like names of columns.
+
+    They do where each is one word, and where almost no line below has single words only.
+
+    Args:
+        first: The cells of the first line that would be trained on: source and target.
+        following: The same cells of some lines below.
+    """
+    if not all(_WORD.fullmatch(cell.strip()) for cell in first):
+        return False
+    names = [cell.strip().lower() for cell in first]
+    if all(name in _USUAL_NAMES or language_code(name) for name in names):
+        return True
+    alike = sum(all(_WORD.fullmatch(cell.strip()) for cell in row) for row in following)
+    return len(following) >= 5 and alike <= len(following) / 10
+
+
+_WORD = re.compile(r"[\w-]{1,30}")
+_USUAL_NAMES = frozenset(
+    {"source", "target", "src", "tgt", "trg", "text", "translation", "sentence", "input", "output"}
+)
+"""Names of columns, beside language codes, that are known without a look at the lines below."""
+
+_Quoted = tuple[int, list[str], int]
+"""The line of a record, its cells, and how many lines more than one it takes."""
+
+
+def _quoted_records(
+    path: Path, lines: Iterator[str], delimiter: str, above: int = 0
+) -> Iterator[_Quoted]:
+    """Yield the records of lines that `above` others precede.
+
+    Raises:
+        DataError: A quote is misplaced or not closed.
+    """
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
+    read = 0
+    try:
+        for cells in reader:
+            yield above + read + 1, cells or [""], reader.line_num - read - 1
+            read = reader.line_num
+    except csv.Error as error:
+        # Its words are few: a character is expected after a quote, the text ends, a cell is too
+        # long, or a carriage return stands outside quotes.
+        found = str(error)
+        if "expected after" in found:
+            wrong = "text follows the quote that ends a cell"
+        elif "new-line" in found:
+            wrong = "a carriage return stands outside quotes"
+        elif "limit" in found:
+            most = csv.field_size_limit()
+            wrong = f"the quote that begins a cell here is not closed within {most:,} characters"
+        else:
+            wrong = "the quote that begins a cell here is not closed"
+        raise DataError(
+            f"{path}:{above + read + 1}: {wrong}; put quotes around the whole cell, and write a "
+            'quote that belongs to its text twice ("")'
+        ) from None
+
+
+def _surveyed(path: Path, layout: Layout, records: Iterator[_Quoted], note: str) -> Layout:
+    """Return the layout with all quoted `records` of the file, which are counted."""
+    broken, extra, notes, cells_broken = [], [], [note], 0
+    for record, (_, cells, more) in enumerate(records):
+        if more:
+            broken.append(record)
+            extra.append(more)
+            cells_broken += sum("\n" in cell for cell in cells)
+    if broken:
+        notes.append(
+            f"{path}:{layout.above + broken[0] + 1}: a cell holds a line break, which is read as a "
+            f"space (such cells in the file: {cells_broken:,})"
+        )
+    sums = np.cumsum(extra, dtype=np.int64)
+    return replace(
+        layout, quoted=True, broken=np.array(broken, np.int64), extra=sums, notes=tuple(notes)
+    )
+
+
+def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
+    """Yield the records of a TSV that a spreadsheet, or a library for tables, has written.
+
+    It quotes all cells that need it: those with a quote, a tab or a line break, for Excel those
+    with a comma too. Or it quotes every cell. All records have as many cells.
+
+    Raises:
+        DataError: Another hand put the quotes there, at the latest after the last record.
+    """
+    other = DataError(f"{path}: quotes that belong to the text")
+    raw: list[str] = []
+    tabs, widths, broken = set(), set(), False
+    quoted = plain = needed = 0
+    as_excel = True
+
+    def kept() -> Iterator[str]:
+        for line in lines:
+            tabs.add(line.count("\t"))
+            raw.append(line)
+            yield line
+
+    for number, cells, more in _quoted_records(path, kept(), "\t"):
+        text = "\n".join(raw)
+        raw.clear()
+        inner = [cell.replace('"', '""') for cell in cells if '"' in cell]
+        if any(f'"{cell}"' not in text for cell in inner):
+            raise other  # a quote inside of a cell without quotes around it
+        filled = sum(map(bool, cells))
+        marks = text.count('"') - sum(cell.count('"') for cell in inner)
+        here = marks // 2 - min(text.split("\t").count('""'), len(cells) - filled)
+        quoted += here
+        plain += filled - here
+        needed += bool(inner or more or any("\t" in cell for cell in cells))
+        commas = [cell for cell in cells if "," in cell]
+        as_excel = as_excel and here == len(commas) and all(f'"{each}"' in text for each in commas)
+        widths.add(len(cells))
+        broken = broken or more > 0
+        yield number, cells, more
+    if not quoted or len(widths) > 1 or not (needed or not plain or as_excel):
+        raise other
+    if broken and len(tabs) == 1:  # every line is a record: no cell goes across two of them
+        raise other
+
+
+def _csv_delimiter(lines: Lines) -> tuple[str, int]:
+    """Return the character between the cells of a CSV, and how many lines above them name it.
+
+    Excel's first line `sep=;` names it. Otherwise it gives the first records as many cells as the
+    first has.
+    """
+    first = next(lines(), "")
+    if first[:4].lower() == "sep=" and first[4:] in _DELIMITERS:
+        return first[4:], 1
+
+    def agreement(delimiter: str) -> float:
+        counts = []
+        try:
+            for _, cells, _ in islice(_quoted_records(Path(), lines(), delimiter), SAMPLE):
+                counts.append(len(cells))
+        except DataError:
+            counts.append(0)
+        return counts.count(counts[0]) / len(counts) if counts and counts[0] > 1 else 0.0
+
+    return max(_DELIMITERS, key=agreement), 0
+
+
+def _unquoted_notes(path: Path, lines: Lines) -> tuple[str, ...]:
+    """A warning where some cells look like those of a spreadsheet, and the file does not."""
+    found = [
+        number
+        for number, line in enumerate(lines(), 1)
+        if '""' in line and _LOOKS_QUOTED.search(line)
+    ]
+    if not found:
+        return ()
+    return (
+        f"warning: {path}:{found[0]}: a cell is quoted as a spreadsheet writes it, but others have "
+        f"quotes of their own; all quotes ({len(found):,} such lines) are read as text: save the "
+        "file as .csv, or remove the quotes",
+    )

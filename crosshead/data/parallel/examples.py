@@ -1,0 +1,246 @@
+"""Tokenized pairs as flat arrays, in memory or mapped from files, and what an epoch takes of them.
+
+An epoch is a sequence of examples with their lengths: the arrays themselves, a mixture of the
+corpora in them, or sampled segmentations. Each example is a function of (seed, epoch, place in the
+epoch) and is made when it is asked for, so a run that goes on makes none that it has used.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+from crosshead.data.text.tokenizers import Tokenizer
+from crosshead.errors import DataError
+
+Example = tuple[Sequence[int], Sequence[int]]
+"""Source ids and target ids, without begin and end."""
+
+_MIXED, _SAMPLED, _MEASURED = 1, 2, 3
+"""Keys that separate random draws with the same (seed, epoch)."""
+
+_PAIRS_MEASURED = 1000
+_DEVIATIONS = 1.5
+"""So many standard deviations over the mean may a sampled segmentation be long: 1 in 20 is not. On
+Multi30k the room that is kept for it is a quarter more than the mean takes, at 2 a third more."""
+
+
+_AT_ONCE = 1 << 20
+
+
+class Measured(Sequence[Example], ABC):
+    """Examples whose lengths are known without looking at them."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> np.ndarray:
+        """The tokens of the sides, without begin and end: an `n 2` array of int32."""
+
+    @abstractmethod
+    def example(self, row: int) -> Example:
+        """Example `row`, counted from 0."""
+
+    @overload
+    def __getitem__(self, row: int) -> Example: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[Example]: ...
+
+    def __getitem__(self, row: int | slice) -> Example | list[Example]:
+        # The range raises IndexError, and counts from the end.
+        places = range(len(self))[row]
+        if isinstance(places, range):
+            return [self.example(place) for place in places]
+        return self.example(places)
+
+
+@dataclass(frozen=True)
+class Side:
+    """The ids of one side of all pairs, one after the other."""
+
+    ids: np.ndarray
+    """An integer type large enough for the vocabulary."""
+
+    ends: np.ndarray
+    """For each pair the number of ids up to its last (int64)."""
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, row: int) -> list[int]:
+        begin = self.ends[row - 1] if row else 0
+        ids: list[int] = self.ids[begin : self.ends[row]].tolist()
+        return ids
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of ids of each entry (int32)."""
+        return np.diff(self.ends, prepend=0).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Examples(Measured):
+    """Pairs of ids in flat arrays; where the arrays live is nobody's concern."""
+
+    source: Side
+    target: Side
+
+    @classmethod
+    def of(cls, examples: Iterable[Example]) -> "Examples":
+        """Return examples of a list, held in memory."""
+        pairs = list(examples)
+        return cls(*(_flat([pair[side] for pair in pairs]) for side in (0, 1)))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def example(self, row: int) -> Example:
+        """Example `row`, counted from 0."""
+        return self.source[row], self.target[row]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The tokens of the sides, without begin and end: an `n 2` array of int32."""
+        return np.stack([self.source.lengths, self.target.lengths], axis=1)
+
+    def sha256(self) -> str:
+        """The checksum of all ids and of where pairs end."""
+        digest = hashlib.sha256()
+        for side in (self.source, self.target):
+            # As bytes of one width, so that the same ids have one checksum in every type.
+            for array in (side.ends.astype("<i8", copy=False), side.ids):
+                digest.update(f"{len(array)} ".encode())
+                for first in range(0, len(array), _AT_ONCE):
+                    digest.update(array[first : first + _AT_ONCE].astype("<i8").tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Chosen(Measured):
+    """Some examples in some order, a few of them several times."""
+
+    examples: Measured
+    rows: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def example(self, row: int) -> Example:
+        """Example `row`, counted from 0."""
+        return self.examples[int(self.rows[row])]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The tokens of the sides, without begin and end: an `n 2` array of int32."""
+        return self.examples.lengths[self.rows]
+
+
+def mixture(counts: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> np.ndarray:
+    """The rows of an epoch: of each corpus, `weight` times as many as it has.
+
+    `counts` says how many rows each has, one corpus behind the other. What is left over whole
+    repetitions is drawn anew from (seed, epoch). Raises `DataError` where there is nothing left.
+    """
+    rng = np.random.default_rng([seed, epoch, _MIXED])
+    rows: list[np.ndarray] = []
+    first = 0
+    for count, weight in zip(counts, weights, strict=True):
+        whole, rest = divmod(round(weight * count), max(count, 1))
+        rows += [np.arange(first, first + count, dtype=np.int32)] * whole
+        rows.append(first + np.sort(rng.permutation(count)[:rest]).astype(np.int32))
+        first += count
+    found = np.concatenate(rows)
+    if not len(found):
+        raise DataError(f"no pair is left to train on with data.weights {list(weights)}")
+    return found
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Growth of sampled segmentations over usual ones in tokens, by side."""
+
+    mean: np.ndarray
+    """Mean growth per token of the usual segmentation."""
+    variance: np.ndarray
+    """Variance of the growth per token of the usual segmentation."""
+
+    def room(self, lengths: np.ndarray, longest: int) -> np.ndarray:
+        """The most tokens that sampled segmentations may have, for usual ones of `lengths`.
+
+        No room goes over `longest`, which the usual ones do not.
+        """
+        spread = _DEVIATIONS * np.sqrt(self.variance * lengths)
+        return np.minimum(np.ceil(lengths * (1 + self.mean) + spread), longest).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Sampled(Measured):
+    """Examples in segmentations drawn by (seed, epoch, place): subword sampling.
+
+    What is segmented is what the ids say: a BPE tokenizer loses nothing of a line. The lengths are
+    the room that each pair is given before it is drawn; a draw that does not fit gives way to the
+    usual segmentation, so that a batch stays within its budget.
+    """
+
+    examples: Measured
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    seed: int
+    epoch: int
+    room: np.ndarray
+    """The most tokens that each side may have: an `n 2` array of int32."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The tokens of the sides, without begin and end: an `n 2` array of int32."""
+        return self.room
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def example(self, row: int) -> Example:
+        """Example `row`, counted from 0."""
+        rng = np.random.default_rng([self.seed, self.epoch, _SAMPLED, row])
+        usual = self.examples[row]
+        drawn = [
+            sampled if len(sampled) <= room else ids
+            for ids, room, sampled in zip(
+                usual, self.room[row], _draw(usual, self.tokenizers, rng), strict=True
+            )
+        ]
+        return drawn[0], drawn[1]
+
+
+def measure_growth(
+    examples: Measured, tokenizers: tuple[Tokenizer, Tokenizer], seed: int
+) -> Growth:
+    """Measure how much longer sampled segmentations are, on a thousand pairs spread over all."""
+    rng = np.random.default_rng([seed, 0, _MEASURED])
+    rows = np.unique(np.linspace(0, len(examples) - 1, _PAIRS_MEASURED).astype(np.int64))
+    counts = np.array(
+        [
+            [[len(side) for side in pair] for pair in (usual, _draw(usual, tokenizers, rng))]
+            for usual in (examples[int(row)] for row in rows)
+        ]
+    )
+    usual, drawn = counts[:, 0], counts[:, 1]
+    mean = (drawn - usual).sum(axis=0) / usual.sum(axis=0)
+    variance = ((drawn - usual - mean * usual) ** 2).sum(axis=0) / usual.sum(axis=0)
+    return Growth(mean, variance)
+
+
+def _draw(
+    usual: Example, tokenizers: tuple[Tokenizer, Tokenizer], rng: np.random.Generator
+) -> list[list[int]]:
+    """A sampled segmentation of both sides."""
+    return [
+        tokenizer.encode(tokenizer.decode(ids), rng)
+        for tokenizer, ids in zip(tokenizers, usual, strict=True)
+    ]
+
+
+def _flat(sides: Sequence[Sequence[int]]) -> Side:
+    ends = np.cumsum([len(ids) for ids in sides], dtype=np.int64)
+    return Side(np.fromiter((each for ids in sides for each in ids), np.int32), ends)

@@ -1,0 +1,381 @@
+"""Corpora larger than memory: tokenized once, into files that are mapped.
+
+They are kept in a folder whose name is a key of all that they follow from. It is written as
+`KEY.part`, a shard of about a million pairs at a time, and renamed when it is whole, so that what
+was interrupted goes on with what is there. What is mapped is locked, and a folder has the time of
+its last use: by these `crosshead.data.parallel.cache` knows what may go.
+
+A file is damaged where it is missing or is not what was written, and is made again. What the system
+does not let be read is not: that ends the run, and nothing is removed.
+"""
+
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from crosshead.data.parallel.cache import PATIENCE, Check, Say, alone, lock, remove_unused
+from crosshead.data.parallel.corpora import Corpora, DataConfig, Part
+from crosshead.data.parallel.filters import (
+    CHUNKS_A_SHARD,
+    Encoded,
+    Kept,
+    Task,
+    continued,
+    encode,
+    examples_of,
+    require_some,
+    sharded,
+    tasks,
+)
+from crosshead.data.parallel.held_out import HeldOut, held_out
+from crosshead.data.parallel.tables import file_kind
+from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
+from crosshead.errors import UserError
+from crosshead.system.files import atomic_file, atomic_write, explained, make_directory
+from crosshead.system.lines import file_sha256
+
+FORMAT = 2
+"""Changes with what is in the files, how it follows from the text, or how much a shard holds."""
+
+_CONTENTS = "corpus.json"
+_AHEAD = 3
+"""So many tasks wait for each process, so that none is idle and few are held."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tokenized corpus in the cache."""
+
+    text: Corpora
+    kept: Kept
+    held: HeldOut
+
+
+def cache_key(
+    files: Sequence[Sequence[str]],
+    config: DataConfig,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    held_out_seed: int | None,
+    scratch: Path,
+) -> str:
+    """The name of a tokenized corpus: a checksum of all that it follows from.
+
+    `files` are the checksums of the files of each part, `held_out_seed` is None where nothing is
+    held out, and `scratch` an empty directory for the files of the tokenizers.
+    """
+    save_tokenizers(scratch, *tokenizers, joint=False)
+    settings = config.model_dump(include={"fields", "max_length", "max_ratio", "drop_duplicates"})
+    content = {
+        "format": FORMAT,
+        "files": [list(part) for part in files],
+        "kinds": [file_kind(Path(name)) for name in config.pairs],
+        "settings": settings,
+        "held_out": None if held_out_seed is None else [held_out_seed, config.valid_size],
+        "tokenizers": {path.name: file_sha256(path) for path in sorted(scratch.iterdir())},
+    }
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
+
+
+def open_stored(place: Path, parts: Sequence[Part], say: Say) -> Stored | None:
+    """The tokenized corpus in `place`, or None where there is none that is whole.
+
+    All of it is read once, for its checksums (a second for each gigabyte), and then mapped. `say`
+    gets a line about one that is damaged, which `store` makes again. Raises `UserError` where the
+    system does not let it be read or mapped.
+    """
+    with _reading(place):
+        if not place.is_dir():
+            return None
+    try:
+        return _opened(place, parts)
+    except _Damaged as error:
+        say(f"the tokenized corpus in {place} is damaged ({error.found}); it is made again")
+        return None
+
+
+def store(
+    place: Path,
+    text: Corpora,
+    held: HeldOut,
+    config: DataConfig,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    workers: int,
+    say: Say,
+    check: Check,
+) -> Stored:
+    """Tokenize a corpus into `place`, in `workers` processes, and open it.
+
+    The call resumes partial output of an earlier call and replaces damaged files. One process at a
+    time does this; the others wait, and then open its result. `check` is called several times a
+    second. An exception from `check` ends the call, and finished shards stay.
+
+    Raises:
+        DataError: If no pair is left.
+        UserError: If files cannot be read or written, or a process dies.
+    """
+    make_directory(place.parent)
+    with alone(place, say, check):
+        # Looked at again, since others may have made it, or made it anew, before this was alone.
+        stored = open_stored(place, text.parts, _unsaid)
+        if stored is None:
+            with explained(place), contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(place)
+            part = place.with_suffix(".part")
+            if open_stored(part, text.parts, _unsaid) is None:
+                make_directory(part)
+                save_tokenizers(part, *tokenizers, joint=False)
+                count = _write_shards(part, text, held, config, workers, say, check)
+                _join(part, count, text, held, check)
+            # Before the rename: what is in its place is not written again. Cut off here, the next
+            # finds `part` whole without them.
+            _remove_what_is_joined(part)
+            with explained(place):
+                part.rename(place)
+            stored = _opened(place, text.parts)
+            remove_unused(place.parent, say)
+    require_some(stored.kept)
+    return stored
+
+
+def _unsaid(line: str) -> None:
+    """Print nothing: a callback for messages that are repeated or not needed."""
+
+
+class _Damaged(UserError):
+    """A file of a tokenized corpus that is missing or is not what was written: `found` says how."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.found = f"{path.name}: {reason}"
+        super().__init__(f"{path}: {reason}; start the same again, and it is made again")
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """A block that reads `path`: raises `_Damaged`, and `UserError` where the system says no."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise _Damaged(Path(error.filename or path), "missing") from None
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or path}: cannot be read: {error.strerror or error}; nothing was "
+            "removed: start the same again once it can be, or remove its folder to make it again"
+        ) from None
+    except (LookupError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        raise _Damaged(path, str(error)) from None
+
+
+def _opened(place: Path, parts: Sequence[Part]) -> Stored:
+    """Raises what `_reading` raises."""
+    with contextlib.suppress(OSError):  # it may be somebody else's, to be read only
+        os.utime(place)
+    path = place / _CONTENTS
+    with _reading(path):
+        contents = json.loads(_unsealed(path))
+        text = Corpora(parts, contents["counts"])
+        valid = [((source, target), text.origin(row)) for row, source, target in contents["held"]]
+        repeats = [int(row) for row in contents["repeats"]]
+        held = held_out(valid, [row for row, _, _ in contents["held"]], repeats)
+        arrays = {name: _mapped(place / name, facts) for name, facts in contents["arrays"].items()}
+        return Stored(text, Kept(text, Encoded(**arrays), contents["sha256"]), held)
+
+
+def _mapped(path: Path, facts: dict[str, Any]) -> np.ndarray:
+    """Raises what `_reading` raises."""
+    dtype, length = np.dtype(facts["dtype"]), int(facts["length"])
+    with _reading(path), path.open("rb") as file:
+        lock(file, exclusive=False)
+        if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
+            raise ValueError("has not its checksum")
+        if not length:
+            return np.zeros(0, dtype)  # nothing cannot be mapped
+        # As a plain array, for the sake of its speed; it keeps the mapping open, and that the lock.
+        return np.asarray(np.memmap(file, dtype, "r", shape=(length,)))
+
+
+def _write_shards(
+    part: Path,
+    text: Corpora,
+    held: HeldOut,
+    config: DataConfig,
+    workers: int,
+    say: Say,
+    check: Check,
+) -> int:
+    """Write the shards that are missing; how many there are."""
+    done: list[np.ndarray] = []
+    with contextlib.suppress(_Damaged):  # the first that is missing, at the latest
+        while True:
+            check()
+            done.append(np.array(_read_shard(part, len(done)).hashes))
+    if done:
+        say(f"going on with the tokenized corpus in {part}: shards that are there: {len(done)}")
+    else:
+        say(f"tokenizing {len(text):,} pairs into {part.parent}, where later runs find them")
+    rest = islice(tasks(text, held), len(done) * CHUNKS_A_SHARD, None)
+    count = len(done)
+    with contextlib.closing(_in_processes(rest, part, config, workers, check)) as encoded:
+        for shard in sharded(encoded, config.drop_duplicates, done):
+            _seal(_shard_path(part, count), safetensors.numpy.save(shard._asdict()))
+            count += 1
+            last = max(
+                (int(rows[-1]) for rows in (shard.rows, shard.left_rows) if len(rows)), default=0
+            )
+            say(f"tokenized {last + 1:,} of {len(text):,} pairs")
+    return count
+
+
+def _join(part: Path, count: int, text: Corpora, held: HeldOut, check: Check) -> None:
+    """Join the shards to one file for each array, with what else there is to know."""
+    facts: dict[str, dict[str, Any]] = {}
+    with contextlib.ExitStack() as stack:
+        files = {
+            name: (stack.enter_context(atomic_file(part / name)), hashlib.sha256())
+            for name in Encoded._fields
+        }
+        for shard in continued(_read_shard(part, number) for number in range(count)):
+            check()
+            for name, array in shard._asdict().items():
+                write, digest = files[name]
+                data = array.tobytes()
+                write(data)
+                digest.update(data)
+                length = facts.get(name, {"length": 0})["length"] + len(array)
+                facts[name] = {"dtype": array.dtype.str, "length": length}
+    for name, (_, digest) in files.items():
+        facts[name]["sha256"] = digest.hexdigest()
+    encoded = Encoded(**{name: _mapped(part / name, facts[name]) for name in facts})
+    rows = zip(held.rows.tolist(), held.valid.source, held.valid.target, strict=True)
+    contents = {
+        "counts": list(text.counts),
+        "held": [list(row) for row in rows],
+        "repeats": held.repeats.tolist(),
+        "sha256": examples_of(encoded).sha256(),
+        "arrays": facts,
+    }
+    _seal(part / _CONTENTS, json.dumps(contents).encode())
+
+
+def _remove_what_is_joined(part: Path) -> None:
+    """Remove the shards, and the files that were unfinished when their writer was killed."""
+    with explained(part):
+        for path in (*part.glob("shard-*"), *part.glob(".*.tmp")):
+            path.unlink()
+
+
+def _read_shard(part: Path, number: int) -> Encoded:
+    """Raises what `_reading` raises."""
+    path = _shard_path(part, number)
+    with _reading(path):
+        return Encoded(**safetensors.numpy.load(_unsealed(path)))
+
+
+def _shard_path(part: Path, number: int) -> Path:
+    return part / f"shard-{number:05}.safetensors"
+
+
+def _seal(path: Path, data: bytes) -> None:
+    """Write a file, and its checksum beside it."""
+    atomic_write(path, data)
+    atomic_write(_seal_of(path), hashlib.sha256(data).hexdigest().encode())
+
+
+def _unsealed(path: Path) -> bytes:
+    """Return the data that `_seal` wrote; raise `OSError` if missing, `ValueError` if damaged."""
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest().encode() != _seal_of(path).read_bytes():
+        raise ValueError("has not its checksum")
+    return data
+
+
+def _seal_of(path: Path) -> Path:
+    return path.with_suffix(".sha256")
+
+
+def _in_processes(
+    pending: Iterable[Task], directory: Path, config: DataConfig, workers: int, check: Check
+) -> Generator[Encoded, None, None]:
+    """`encode` in several processes, with the tokenizers in `directory`, in the order of tasks."""
+    # Started afresh: a process that was forked beside threads may wait for their locks for ever.
+    context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
+    waiting: deque[Future[Encoded]] = deque()
+    with ProcessPoolExecutor(workers, context, initializer=_become_worker) as pool:
+        try:
+            for task in pending:
+                with _signals_left_to_this():
+                    waiting.append(pool.submit(_encode_in_process, directory, config, task))
+                if len(waiting) > _AHEAD * workers:
+                    yield _result(waiting.popleft(), check)
+            while waiting:
+                yield _result(waiting.popleft(), check)
+        except BrokenProcessPool:
+            raise UserError(
+                "a process that tokenizes has died, for want of memory perhaps; what is done is "
+                "kept: start the same again"
+            ) from None
+        finally:
+            if waiting:  # nobody wants what they are still at
+                for child in set(multiprocessing.active_children()) - others:
+                    child.kill()
+            pool.shutdown(cancel_futures=True)
+
+
+def _result(future: Future[Encoded], check: Check) -> Encoded:
+    """Return the result of a task, unless `check` raises first."""
+    check()
+    while not wait([future], PATIENCE).done:
+        check()
+    return future.result()  # without a limit: a `TimeoutError` is what a file system has raised
+
+
+@contextlib.contextmanager
+def _signals_left_to_this() -> Iterator[None]:
+    """A block in which processes are begun that no Ctrl-C or SIGTERM of a whole group ends."""
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    )
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _encode_in_process(directory: Path, config: DataConfig, task: Task) -> Encoded:
+    return encode(task, config, *_tokenizers(directory))
+
+
+@cache
+def _tokenizers(directory: Path) -> tuple[Tokenizer, Tokenizer]:
+    """Return the tokenizers of a directory, loaded once per process."""
+    return load_tokenizers(directory, joint=False)
+
+
+def _become_worker() -> None:
+    """End when the process that began this one does."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

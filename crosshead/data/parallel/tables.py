@@ -1,0 +1,182 @@
+"""Pairs from files of cells (TSV, CSV) and from JSON Lines."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from crosshead.data.parallel.delimited import SAMPLE, Layout, is_csv, looks_like_header
+from crosshead.errors import DataError
+
+_MOST_DIGITS = 6
+"""Digits of the number of a column; more are a name."""
+
+Pair = tuple[str, str]
+"""Source and target."""
+
+
+def is_jsonl(path: Path) -> bool:
+    """Return whether a file is JSON Lines, judged by its name."""
+    return path.name.removesuffix(".gz").endswith(".jsonl")
+
+
+def file_kind(path: Path) -> str:
+    """Return how a file with both sides is read, by its name: `jsonl`, `csv` or `tsv`."""
+    return "jsonl" if is_jsonl(path) else "csv" if is_csv(path) else "tsv"
+
+
+def has_header(path: Path, fields: Sequence[str]) -> bool:
+    """Return whether the first line of a file names columns: where fields are given by name."""
+    return not is_jsonl(path) and bool(fields) and not _are_numbers(fields)
+
+
+def jsonl_pairs(path: Path, lines: Iterator[str], fields: Sequence[str]) -> Iterator[Pair]:
+    """Yield the pairs in the lines of JSON Lines, which are read as they are asked for.
+
+    Args:
+        path: The name of the file, for messages.
+        lines: Its lines.
+        fields: The keys of source and target, as in `DataConfig`.
+
+    Raises:
+        DataError: A line holds no pair; the message names file and line.
+    """
+    for number, line in enumerate(lines, 1):
+        yield _jsonl_pair(fields, f"{path}:{number}", line)
+
+
+def table_pairs(
+    path: Path, lines: Iterator[str], fields: Sequence[str], layout: Layout
+) -> Iterator[Pair]:
+    """Yield the pairs in a file of cells, which is read as they are asked for.
+
+    Args:
+        path: The name of the file, for messages.
+        lines: Its lines.
+        fields: The columns of source and target, as in `DataConfig`.
+        layout: How the cells are written.
+
+    Raises:
+        DataError: A record holds no pair; the message names file and line.
+    """
+    records = layout.records(path, lines)
+    columns = None
+    if has_header(path, fields):
+        first = next(records, None)
+        where = f"{path}:{layout.line(0)}"
+        columns = _named_columns(where, first[1] if first else [], fields)
+    elif fields:
+        columns = int(fields[0]) - 1, int(fields[1]) - 1
+    for number, cells in records:
+        where = f"{path}:{number}"
+        if columns is None:
+            yield _two_columns(where, cells, layout)
+        else:
+            yield _columns_of(columns, where, cells, layout)
+
+
+def header_warning(
+    path: Path, lines: Iterator[str], fields: Sequence[str], layout: Layout
+) -> list[str]:
+    """Return a warning, in a list, where the first pair looks like names of columns.
+
+    Args:
+        path: The name of the file.
+        lines: Its lines, of which the first are read.
+        fields: The columns of source and target, as in `DataConfig`; a file with names of columns
+            gets no warning.
+        layout: How the cells are written.
+    """
+    if has_header(path, fields):
+        return []
+    columns = [int(field) - 1 for field in fields] or [0, 1]
+    rows = [cells for _, cells in islice(layout.records(path, lines), SAMPLE)]
+    chosen = [[row[place] for place in columns] for row in rows if len(row) > max(columns)]
+    if not chosen or not looks_like_header(chosen[0], chosen[1:]):
+        return []
+    if len(rows[0]) <= max(columns) or (not fields and len(rows[0]) > 2):
+        return []  # reading it says what is wrong
+    names = [cell.strip() for cell in chosen[0]]
+    return [
+        f"warning: {path}:{layout.line(0)}: {' and '.join(map(repr, names))} look like names of "
+        "columns, and are trained on as a pair; if they are names, give --fields "
+        f"{','.join(names)}"
+    ]
+
+
+def _jsonl_pair(fields: Sequence[str], where: str, line: str) -> tuple[str, str]:
+    """The two fields of a line of JSON."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not JSON ({error}); expected an object on every line") from None
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: expected an object with {_names(fields)}, found {line[:40]!r}")
+    return _jsonl_text(where, row, fields[0]), _jsonl_text(where, row, fields[1])
+
+
+def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
+    if field not in row:
+        raise DataError(f"{where}: no field {field!r}; it has {_names(list(row))}")
+    text = row[field]
+    if not isinstance(text, str):
+        raise DataError(f"{where}: field {field!r} is not a string but {json.dumps(text)[:40]}")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise DataError(f"{where}: field {field!r} holds a lone surrogate, which is not text")
+    return text
+
+
+def _two_columns(where: str, cells: Sequence[str], layout: Layout) -> Pair:
+    """Return the two cells of a record that has no others; an empty line is an empty pair."""
+    if _is_empty(cells):
+        return "", ""
+    if len(cells) != 2:
+        advice = (
+            f" ({_names(cells)}); say which are source and target, by number (--fields 1,2) or by "
+            "the names in the first line"
+            if len(cells) > 2
+            else ""
+        )
+        raise DataError(
+            f"{where}: expected 2 columns between {layout.between}, found {len(cells):,}{advice}"
+        )
+    return cells[0], cells[1]
+
+
+def _is_empty(cells: Sequence[str]) -> bool:
+    """Return whether a record is an empty line, such as editors leave at the end of a file."""
+    return len(cells) == 1 and not cells[0]
+
+
+def _are_numbers(fields: Sequence[str]) -> bool:
+    return all(
+        field.isdecimal() and len(field) <= _MOST_DIGITS and int(field) > 0 for field in fields
+    )
+
+
+def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> tuple[int, int]:
+    """The columns that `fields` names in the first line, from 0."""
+    for field in fields:
+        if field not in header:
+            raise DataError(
+                f"{where}: no column {field!r} in the first line, which has {_names(header)}; "
+                "name two of these, or give numbers (1,2) where the first line names no columns"
+            )
+    return header.index(fields[0]), header.index(fields[1])
+
+
+def _columns_of(columns: tuple[int, int], where: str, cells: Sequence[str], layout: Layout) -> Pair:
+    if _is_empty(cells):
+        return "", ""
+    if len(cells) <= max(columns):
+        raise DataError(
+            f"{where}: expected at least {max(columns) + 1} columns between {layout.between}, "
+            f"found {len(cells)}"
+        )
+    return cells[columns[0]], cells[columns[1]]
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = [repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:10]]
+    return ", ".join(shown + ["…"] * (len(names) > 10)) or "none"

@@ -1,0 +1,1 @@
+"""Monolingual text, and the tokens of any text."""

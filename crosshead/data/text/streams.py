@@ -1,0 +1,227 @@
+"""Text by itself: one stream of ids, and the windows of it that a model is trained on.
+
+A text is its lines, each but the last with EOS behind it: the end of a line is a token that every
+tokenizer has, and encoding a line gives no piece with a line break. Only a line feed ends a line.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from crosshead.data.batching import Batch, Plan
+from crosshead.data.text.subwords import ESCAPE, SPACE
+from crosshead.data.text.symbols import CONTROL
+from crosshead.data.text.tokenizers import Tokenizer
+from crosshead.vocabulary import EOS, PAD, UNK
+
+_LINES = 10_000
+"""So many lines are tokenized at a time."""
+
+_UNFINISHED = ("\ufffd", ESCAPE)
+"""Endings of a decoded text whose last character may still depend on the ids that follow."""
+
+
+def check_text(text: object) -> None:
+    """Raise `TypeError` for what is no text, a list of lines included."""
+    if not isinstance(text, str):
+        raise TypeError(f"expected a text, its lines in one string, found {type(text).__name__}")
+
+
+def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
+    """The ids of a text: those of its lines, EOS between them; raises `TypeError` for no text."""
+    check_text(text)
+    lines = text.split("\n")
+    parts: list[np.ndarray] = []
+    for first in range(0, len(lines), _LINES):
+        some = tokenizer.encode_lines(lines[first : first + _LINES])
+        parts += [np.array([*ids, EOS], dtype=np.int32) for ids in some]
+    parts[-1] = parts[-1][:-1]
+    return np.concatenate(parts)
+
+
+def decode_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The text that `encode_text` gives the ids of."""
+    return "\n".join(tokenizer.decode(line) for line in _split(ids))
+
+
+def fill_line(tokenizer: Tokenizer, parts: Sequence[str], found: Sequence[int]) -> str:
+    """`Tokenizer.fill_gaps` of a line; where an id is EOS, one line ends and another begins."""
+    lines, first = [], 0
+    for place in [*(place for place, index in enumerate(found) if index == EOS), len(found)]:
+        lines.append(tokenizer.fill_gaps(parts[first : place + 1], found[first:place]))
+        first = place + 1
+    return "\n".join(lines)
+
+
+def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    r"""A readable piece for each id: the end of a line is `\n`, a space U+2581."""
+
+    def piece(index: int) -> str:
+        if index == EOS:
+            return "\n"
+        return SPACE if tokenizer.decode([index]) == " " else tokenizer.pieces([index])[0]
+
+    return [piece(index) for index in ids]
+
+
+def _split(ids: Sequence[int]) -> Iterator[list[int]]:
+    line: list[int] = []
+    for index in ids:
+        if index == EOS:
+            yield line
+            line = []
+        else:
+            line.append(index)
+    yield line
+
+
+class RunningText:
+    """The text of ids as they come: `decode_text` of all of them, in time that grows with them.
+
+    Text is settled, and not decoded again, wherever it ends with a whole character. What follows
+    is then decoded behind the id before it, since that may have a say in what stands between them:
+    the space between two words, and none at the beginning of a line.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._ids: list[int] = []  # of this line, those not settled and the one before
+        self._settled = 0  # characters of their text
+
+    def add(self, ids: Sequence[int]) -> str:
+        """Add ids, and return the text that no later id can change."""
+        *lines, last = _split(ids)
+        found = []
+        for line in lines:
+            self._ids += line
+            found.append(self.rest() + "\n")
+            self._ids, self._settled = [], 0
+        self._ids += last
+        text = self.rest()
+        if last and last[-1] >= UNK and not text.endswith(_UNFINISHED):
+            found.append(text)
+            self._ids = last[-1:]
+            self._settled = len(self._tokenizer.decode(self._ids))
+        return "".join(found)
+
+    def rest(self) -> str:
+        """Return the text after the settled part, decoded from the ids so far."""
+        return self._tokenizer.decode(self._ids)[self._settled :]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The ids of a text, one after the other."""
+
+    ids: np.ndarray
+    characters: int
+    """Number of characters after the first id. Line feeds count, and unknown text counts at its
+    original length."""
+    unknown: Sequence[int] = ()
+    """The characters of the text that each `UNK` stands for."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, text: str) -> "Stream":
+        """Return the stream of a text."""
+        ids, unknown = encode_text(tokenizer, text), []
+        if (ids == UNK).any():
+            unknown = [len(each) for line in text.split("\n") for each in tokenizer.unknown(line)]
+        [first] = cls(ids, 0, unknown).character_counts(tokenizer, [0])
+        return cls(ids, len(text) - first, unknown)
+
+    def character_counts(self, tokenizer: Tokenizer, places: Sequence[int]) -> list[int]:
+        """The characters of the text up to and with the id at each of some places, in order.
+
+        A character that several ids spell is there with the first of them.
+        """
+        running, unknown = RunningText(tokenizer), iter(self.unknown)
+        counts, count, begin = [], 0, 0
+        for place in places:
+            ids = self.ids[begin : place + 1].tolist()
+            count += len(running.add(ids))
+            count += sum(next(unknown) - len(CONTROL[UNK]) for _ in range(ids.count(UNK)))
+            counts.append(count + len(running.rest()))
+            begin = place + 1
+        return counts
+
+    def sha256(self) -> str:
+        """The checksum of the ids, the same whatever type they have."""
+        return hashlib.sha256(self.ids.astype("<i8").tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Windows:
+    """An epoch of text: windows of `context` ids, of each of which the next one is predicted.
+
+    The windows follow each other without overlap, so that every id but the first of the text is
+    predicted once. The first window is of `first` ids, fewer than `context`, unless that is 0; what
+    is left at the end is a shorter one as well.
+    """
+
+    ids: np.ndarray
+    context: int
+    first: int = 0
+    row, bound = "window", "data.context"
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The ids that each window predicts: an `n 1` array."""
+        count = -(-(len(self.ids) - 1 + self._short) // self.context)
+        begins, ends = self._bounds(np.arange(count))
+        return (ends - begins).reshape(-1, 1)
+
+    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
+        """The windows in an order drawn from (seed, epoch), as many at a time as the budget holds.
+
+        Shorter ones are among them like any other.
+        """
+        order = np.random.default_rng([seed, epoch]).permutation(len(self.lengths))
+        return self._cut(order, max_tokens)
+
+    def in_order(self, max_tokens: int) -> Plan:
+        """All windows, as they stand in the text."""
+        return self._cut(np.arange(len(self.lengths)), max_tokens)
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        """Some windows and, at each position, the id that follows; shorter ones are padded."""
+        begins, ends = self._bounds(np.array(rows))  # of these alone: an epoch may have millions
+        inputs = np.full((2, len(rows), int((ends - begins).max())), PAD, dtype=np.int64)
+        for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+            for offset in (0, 1):
+                inputs[offset, number, : end - begin] = self.ids[begin + offset : end + offset]
+        tokens, following = torch.from_numpy(inputs)
+        return Batch((tokens,), following)
+
+    def tokens(self, row: int) -> str:
+        """Return the number of ids that a window predicts, as text."""
+        begin, end = self._bounds(np.array(row))
+        return f"{int(end - begin):,}"
+
+    @property
+    def _short(self) -> int:
+        """By how many ids the first window is shorter than a whole one."""
+        return self.context - self.first if self.first else 0
+
+    def _bounds(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The places of the first id of some windows, and behind their last: one that follows."""
+        begins = rows * self.context - self._short
+        return np.maximum(begins, 0), np.minimum(begins + self.context, len(self.ids) - 1)
+
+    def _cut(self, order: np.ndarray, max_tokens: int) -> Plan:
+        rows = max(1, max_tokens // self.context)
+        return [order[first : first + rows] for first in range(0, len(order), rows)]
+
+
+def epoch_windows(stream: Stream, context: int, seed: int, epoch: int) -> Windows:
+    """The windows of an epoch, which begin elsewhere in each: a function of (seed, epoch).
+
+    A text that is no longer than a window is one.
+    """
+    first = int(np.random.default_rng([seed, epoch, context]).integers(context))
+    return Windows(stream.ids, context, first if len(stream) - 1 > context else 0)

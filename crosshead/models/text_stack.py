@@ -1,0 +1,96 @@
+"""Models of text by itself: one stack of layers between embeddings and a projection."""
+
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Literal
+
+from pydantic import Field
+from torch import nn
+
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.config import MOST_LAYERS
+from crosshead.layers.embeddings import Embeddings, embedding_weight
+from crosshead.layers.encoder import Encoder, EncoderLayer
+from crosshead.models.base import Model, Numbers, Shape, Task
+from crosshead.models.stack import (
+    Activation,
+    StackConfig,
+    add_norm,
+    added_positions,
+    branch_gain,
+    feedforward,
+    final_norm,
+    scored_keys,
+)
+
+
+class TextStackConfig(StackConfig):
+    """The shape of one stack of layers, for text by itself."""
+
+    task: ClassVar[Task] = "language"
+
+    layers: int = Field(6, ge=1, le=MOST_LAYERS)
+    norm: Literal["post", "pre"] = "pre"
+    activation: Activation = "gelu"
+    # Whether the embeddings and the output projection are one matrix: that saves weights where the
+    # vocabulary is large, but begins with the expectation that every token is written twice.
+    tie: bool = False
+    output_bias: bool = False
+
+    def shape(self) -> str:
+        """Its layers and widths, in a clause."""
+        return (
+            f"{self.layers} layers, d_model {self.d_model}, d_ff {self.d_ff}, {self.heads} heads, "
+            f"{self.norm}-norm"
+        )
+
+    def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
+        """Return the count of numbers held, computed as for a Transformer's encoder."""
+        width, tokens = self.d_model, shape.rows * shape.target
+        layer = (8 + 2 * (self.dropout > 0)) * width + self.inner_vectors() * self.d_ff
+        ends = (1 + (self.dropout > 0) + (self.norm == "pre")) * width
+        keys = scored_keys(self, shape.target, causal=self.task == "language")
+        block = shape.rows * self.heads * shape.target * keys * weights
+        copies = self.kept_of_a_pair()
+        if recompute:
+            vectors = self.layers * width + layer
+            return Numbers(tokens * (ends + vectors), (copies + 2) * block, block)
+        whole = (self.layers * copies + 2) * block
+        return Numbers(tokens * (ends + self.layers * layer), whole, block)
+
+
+class TextStack(Model):
+    """A stack of layers; `attention` builds the self-attention of each layer.
+
+    Weights are initialised as in `Transformer`.
+    """
+
+    config: TextStackConfig
+
+    def __init__(
+        self,
+        config: TextStackConfig,
+        vocabulary: int,
+        attention: Callable[[], MultiHeadAttention],
+    ) -> None:
+        super().__init__()
+        self.config = config
+        weight = embedding_weight(vocabulary, config.d_model)
+        self.embeddings = Embeddings(weight, added_positions(config), config.dropout)
+        self.stack = Encoder(
+            [_layer(config, attention()) for _ in range(config.layers)], final_norm(config)
+        )
+        self.projection = nn.Linear(config.d_model, vocabulary, bias=config.output_bias)
+        self.projection.weight = (
+            weight if config.tie else embedding_weight(vocabulary, config.d_model)
+        )
+        if config.output_bias:
+            nn.init.zeros_(self.projection.bias)
+
+    def layers(self) -> Iterable[nn.Module]:
+        """The layers of the stack."""
+        return tuple(self.stack.layers)
+
+
+def _layer(config: TextStackConfig, attention: MultiHeadAttention) -> EncoderLayer:
+    gain = branch_gain(config.layers)
+    return EncoderLayer(attention, feedforward(config, gain), (add_norm(config), add_norm(config)))

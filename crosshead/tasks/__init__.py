@@ -1,0 +1,1 @@
+"""Kinds of data: how each is read, trained on and validated."""

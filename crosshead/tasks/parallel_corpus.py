@@ -1,0 +1,312 @@
+"""The parallel text of a run: read, split, tokenized and filtered."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from crosshead.bundle.card import CardFile
+from crosshead.bundle.io import Bundle
+from crosshead.data.batching import Epoch, Pairs, example_lengths
+from crosshead.data.parallel.cache import cache_directory
+from crosshead.data.parallel.corpora import (
+    Corpora,
+    DataConfig,
+    Part,
+    read_valid_pairs,
+    survey,
+    training_parts,
+)
+from crosshead.data.parallel.examples import (
+    Chosen,
+    Example,
+    Examples,
+    Measured,
+    Sampled,
+    measure_growth,
+    mixture,
+)
+from crosshead.data.parallel.filters import (
+    HELD_OUT,
+    LEFT_OUT,
+    Kept,
+    keep_pairs,
+    write_held_out,
+    write_left_out,
+)
+from crosshead.data.parallel.held_out import NOTHING, HeldOut, Remaining, hold_out
+from crosshead.data.parallel.pairs import CHUNK, ParallelText, Sides
+from crosshead.data.parallel.shards import cache_key, open_stored, store
+from crosshead.data.text.learning import learn_tokenizers
+from crosshead.data.text.subwords import BpeTokenizer
+from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers, token_ids
+from crosshead.errors import DataError, UserError
+from crosshead.recipe.recipe import Recipe
+from crosshead.system.devices import available_cores
+from crosshead.system.lines import file_sha256
+from crosshead.system.progress import counted
+from crosshead.tasks.corpus import Corpus, Stopped
+
+IN_MEMORY = 500_000
+"""A corpus of more pairs is tokenized into files (`crosshead.data.parallel.shards`)."""
+
+
+FEW = 100
+"""A run on fewer pairs begins with a warning."""
+
+
+@dataclass(frozen=True)
+class ParallelCorpus(Corpus):
+    """Pairs of texts, tokenized."""
+
+    kept: Kept
+    starts: Sequence[int]
+    """The row of the text at which each corpus begins, and how many rows there are."""
+    valid: ParallelText
+    valid_examples: list[Example]
+    held_out: bool
+    """True if the validation pairs were held out of the training data."""
+
+    @property
+    def size(self) -> int:
+        """The number of pairs to train on."""
+        return len(self.kept.examples)
+
+    @property
+    def reach(self) -> int:
+        """Tokens of the longest source that is trained on."""
+        return int(self.kept.examples.source.lengths.max())
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The lengths of all pairs, usually segmented."""
+        return example_lengths(self.kept.examples)
+
+    def epochs(self, recipe: Recipe) -> Callable[[int], Pairs]:
+        """The pairs of an epoch: all, a mixture of the corpora, or sampled segmentations."""
+        chosen = epoch_examples(recipe, self)
+        return lambda epoch: Pairs(chosen(epoch), recipe.model.start_token)
+
+    def sha256(self) -> str:
+        """The checksum of all that is trained and validated on, as ids and in this order."""
+        both = self.kept.sha256 + Examples.of(self.valid_examples).sha256()
+        return hashlib.sha256(both.encode()).hexdigest()
+
+    def origin(self, row: int) -> str:
+        """The file and the line of a pair."""
+        origin = self.kept.text.origin(int(self.kept.encoded.rows[row]))
+        return f"{origin.file}:{origin.line}"
+
+    def tokens(self, row: int) -> str:
+        """The tokens of both sides."""
+        source, target = self.kept.examples.lengths[row].tolist()
+        return f"{source:,} and {target:,}"
+
+    def opening(self, data: DataConfig) -> list[str]:
+        """The pairs to train on, those left out, and those to validate with."""
+        left_out = {reason: count for reason, count in self.left_out().items() if count}
+        dropped = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
+        found = counted(self.size, "pair")
+        lines = [
+            f"{found} to train on"
+            + (f" (left out: {dropped}; see {LEFT_OUT})" if dropped else "")
+            + f"; validation: {self.validation(data)}"
+        ]
+        if self.size < FEW:
+            lines.append(
+                f"warning: of {found} a model learns no more than to repeat them; for sentences it "
+                "has not seen it takes thousands"
+            )
+        return lines
+
+    def validation(self, data: DataConfig) -> str:
+        """Return a clause on the origin of the validation set; `data` names its files."""
+        found = counted(len(self.valid), "pair")
+        if self.held_out:
+            return f"{found} held out of the training files ({HELD_OUT})"
+        names = [*data.valid_source, *data.valid_target, *data.valid_pairs]
+        return f"{found} of {', '.join(names)}"
+
+    def left_out(self) -> dict[str, int]:
+        """Return the number of pairs left out of training, by reason."""
+        return self.kept.counts()
+
+    def write_files(self, out: Path, names: Mapping[str, str]) -> None:
+        """Write the pairs that were left out, and those that were held out."""
+        left_out = [row._replace(file=names[row.file]) for row in self.kept.left_out]
+        write_left_out(out / LEFT_OUT, left_out)
+        if self.held_out:
+            rows = [row._replace(file=names[row.file]) for row in self.valid.origins]
+            write_held_out(out / HELD_OUT, rows)
+
+    def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
+        """The texts of some pairs as JSON Lines."""
+        assert isinstance(epoch, Pairs)
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        texts = [
+            [t.decode(ids) for t, ids in zip(tokenizers, epoch.examples[row], strict=True)]
+            for row in rows
+        ]
+        lines = [json.dumps({"source": source, "target": target}) for source, target in texts]
+        return "\n".join(lines) + "\n", "--pairs, with --fields source,target"
+
+
+@dataclass(frozen=True)
+class _Watched(Part):
+    """A corpus that is read as long as `check` raises nothing."""
+
+    check: Callable[[], None]
+
+    def chunks(self) -> Iterator[Sides]:
+        """Its pairs, at most `CHUNK` at a time."""
+        for sides in super().chunks():
+            self.check()
+            yield sides
+
+    def _lines(self) -> Iterator[str]:
+        for number, line in enumerate(super()._lines()):
+            if number % CHUNK == 0:
+                self.check()
+            yield line
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The training text, read as far as is needed."""
+
+    data: DataConfig
+    parts: Sequence[Part]
+    seed: int | None
+    """Seed that draws the held-out set; None if nothing is held out."""
+
+    @cached_property
+    def text(self) -> Corpora:
+        return survey(self.parts)
+
+    @cached_property
+    def held(self) -> HeldOut:
+        return NOTHING if self.seed is None else hold_out(self.text, self.data, self.seed)
+
+
+def read_parallel(
+    recipe: Recipe,
+    base: Bundle | None,
+    resumed: Path | None,
+    say: Callable[[str], None] = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> ParallelCorpus:
+    """Read, split, tokenize and filter the text of a recipe.
+
+    The tokenizers are those of the bundle `base` or of the run directory `resumed` where training
+    goes on from one, with the recipe's strength of sampling, and learned from the training text
+    otherwise. A text of more than `IN_MEMORY` pairs is tokenized into a cache, or found there, and
+    `say` gets a line now and then. Raises `Stopped` soon after `should_stop` says so, `DataError`
+    for text that cannot be read, `ConfigError` for a stated size of vocabulary that does not fit
+    it, and `UserError` where the cache cannot be written.
+    """
+
+    def check() -> None:
+        if should_stop():
+            raise Stopped
+
+    data, valid = recipe.data, read_valid_pairs(recipe.data, say)
+    parts = [_Watched(part.files, part.fields, check) for part in training_parts(data)]
+    for part in parts:
+        for note in part.notes():
+            say(note)
+    checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
+    reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
+    config = recipe.tokenizer
+    if resumed is not None:
+        source, target = load_tokenizers(resumed, joint=config.joint)
+    elif base is not None:
+        source = _with_sampling(base.source_tokenizer, config.sampling)
+        target = _with_sampling(base.target_tokenizer, config.sampling)
+    else:
+        try:
+            config, source, target = learn_tokenizers(config, Remaining(reading.text, reading.held))
+        except DataError:
+            check()  # SentencePiece says of all that its text raises the same
+            raise
+    text, kept, held = _tokenized(reading, (source, target), checksums, say, check)
+    held_out = valid is None
+    valid = held.valid if valid is None else valid
+    valid_examples: list[Example] = list(
+        zip(token_ids(source, valid.source), token_ids(target, valid.target), strict=True)
+    )
+    files = _card_files(text, checksums)
+    starts = text.starts.tolist()
+    return ParallelCorpus(
+        config, source, target, files, kept, starts, valid, valid_examples, held_out
+    )
+
+
+def epoch_examples(recipe: Recipe, corpus: ParallelCorpus) -> Callable[[int], Measured]:
+    """The training examples of an epoch, a function of (seed, epoch)."""
+    examples, seed, weights = corpus.kept.examples, recipe.train.seed, recipe.data.weights
+    counts = np.diff(corpus.kept.encoded.rows.searchsorted(corpus.starts)).tolist()
+
+    def chosen(epoch: int) -> Measured:
+        return Chosen(examples, mixture(counts, weights, seed, epoch)) if weights else examples
+
+    if not recipe.tokenizer.sampling:
+        return chosen
+    tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
+    growth = measure_growth(examples, tokenizers, seed)
+
+    def sampled(epoch: int) -> Measured:
+        usual = chosen(epoch)
+        return Sampled(
+            usual, tokenizers, seed, epoch, growth.room(usual.lengths, recipe.data.max_length)
+        )
+
+    return sampled
+
+
+def _tokenized(
+    reading: _Reading,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    checksums: Mapping[str, str],
+    say: Callable[[str], None],
+    check: Callable[[], None],
+) -> tuple[Corpora, Kept, HeldOut]:
+    """The pairs that are kept and those that are held out, in memory or in the cache."""
+    data, parts = reading.data, reading.parts
+    files = [[checksums[name] for name in part.files] for part in parts]
+    with tempfile.TemporaryDirectory() as scratch:
+        key = cache_key(files, data, tokenizers, reading.seed, Path(scratch))
+    place = cache_directory() / key
+    stored = open_stored(place, parts, say)
+    if stored is not None:
+        return stored.text, stored.kept, stored.held
+    text, held = reading.text, reading.held
+    if len(text) <= IN_MEMORY:
+        return text, keep_pairs(text, data, *tokenizers, held), held
+    try:
+        stored = store(place, text, held, data, tokenizers, available_cores(), say, check)
+    except UserError as error:
+        if not str(error).startswith(str(place.parent)):
+            raise
+        raise UserError(
+            f"{error}; $CROSSHEAD_CACHE names another place for tokenized corpora"
+        ) from None
+    return stored.text, stored.kept, stored.held
+
+
+def _with_sampling(tokenizer: Tokenizer, sampling: float) -> Tokenizer:
+    """The tokenizer with another strength of sampling; nothing but BPE is sampled."""
+    return tokenizer.with_sampling(sampling) if isinstance(tokenizer, BpeTokenizer) else tokenizer
+
+
+def _card_files(text: Corpora, checksums: Mapping[str, str]) -> list[CardFile]:
+    """Every training file with its pairs and checksum, in the order of the recipe."""
+    counts = {part.files: count for part, count in zip(text.parts, text.counts, strict=True)}
+    aligned = [part for part in text.parts if len(part.files) == 2]
+    names = [(part.files[side], part) for side in (0, 1) for part in aligned]
+    names += [(part.files[0], part) for part in text.parts if len(part.files) == 1]
+    return [CardFile(name, counts[part.files], checksums[name]) for name, part in names]

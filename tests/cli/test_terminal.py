@@ -1,0 +1,217 @@
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from crosshead.cli.terminal import (
+    at_terminal,
+    guarded,
+    note,
+    open_output,
+    program,
+    put,
+    stop_on_signals,
+    table,
+    watched,
+)
+from crosshead.errors import UserError
+
+
+def raising(error: BaseException):
+    def work() -> None:
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (UserError("no such thing"), 2, "crosshead: error: no such thing\n"),
+        (typer.BadParameter("bad value"), 2, "bad value; see `crosshead --help`\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (BrokenPipeError(), 141, ""),
+        (typer.Exit(7), 7, ""),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "error: No space left on device\n"),
+        (PermissionError(13, "Permission denied", "x"), 2, "error: x: Permission denied\n"),
+        (MemoryError(), 2, "error: not enough memory for what is read"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 2, "a smaller batch takes"),
+    ],
+)
+def test_how_work_ends(
+    error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert guarded(raising(error)) == code
+    captured = capsys.readouterr()
+    assert line in captured.err
+    assert captured.err.count("\n") == bool(line)
+    assert captured.out == ""
+
+
+def test_work_that_is_done_ends_with_0() -> None:
+    assert guarded(lambda: None) == 0
+
+
+def test_a_mistake_of_the_program_itself_is_not_hidden() -> None:
+    with pytest.raises(RuntimeError, match="a bug"):
+        guarded(raising(RuntimeError("a bug")))
+
+
+def test_a_question_is_no_clause(capsys: pytest.CaptureFixture[str]) -> None:
+    guarded(raising(typer.BadParameter("No such thing. Did you mean 'x'?")))
+    assert "Did you mean 'x'? See `crosshead --help`\n" in capsys.readouterr().err
+
+
+def test_somebody_watches_a_file_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not at_terminal()
+    assert not watched(tmp_path / "out")  # standard error is no terminal here
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert at_terminal()
+    assert watched(tmp_path / "out")
+    for name, answer in ((tmp_path / "out", True), (Path("/dev/null"), False)):
+        kept = os.dup(1)
+        with name.open("wb") as file:
+            os.dup2(file.fileno(), 1)
+        try:
+            assert watched(None) == answer
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+    monkeypatch.setattr("sys.stderr", None)
+    assert not at_terminal()
+    assert not watched(tmp_path / "out")
+
+
+def test_a_message_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    note("a\nfile\x1b[31m [bold]\udcff é")
+    assert capsys.readouterr().err == "crosshead: a\\nfile\\x1b[31m [bold]\\udcff é\n"
+
+
+def test_a_long_message_is_cut_in_the_middle(capsys: pytest.CaptureFixture[str]) -> None:
+    note(f"error: no {'x' * 100_000} here; name another")
+    said = capsys.readouterr().err
+    assert len(said) < 1200
+    assert said.startswith("crosshead: error: no xxx") and said.endswith("x here; name another\n")
+    assert "characters left out" in said
+
+
+def test_output_is_utf8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    put("é\u2028\r\n")
+    assert capfdbinary.readouterr().out == "é\u2028\r\n".encode()
+
+
+def test_the_program_is_named_as_the_shell_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("my env", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "crosshead").touch(mode=0o755)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "my env" / "python"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "my env"))
+    assert program() == "crosshead"
+    for path in (tmp_path / "other", tmp_path):
+        monkeypatch.setenv("PATH", str(path))
+        assert program() == "'my env/crosshead'"
+    monkeypatch.chdir(tmp_path / "other")
+    assert program() == f"'{tmp_path}/my env/crosshead'"
+    (tmp_path / "my env" / "crosshead").unlink()
+    assert program() == "crosshead"
+
+
+def test_an_output_file_is_whole_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+
+    def write_half() -> None:
+        with open_output(path) as write:
+            write(b"half")
+            raise UserError("stop")
+
+    with pytest.raises(UserError):
+        write_half()
+    assert list(tmp_path.iterdir()) == []
+    with open_output(path) as write:
+        write(b"a")
+        write(b"b")
+    assert path.read_bytes() == b"ab"
+
+
+def test_a_table_is_aligned() -> None:
+    rows = [["name", "n"], ["a", "1,000"], ["long name", ""]]
+    assert table(rows, numbers=1) == "name           n\na          1,000\nlong name\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "second"),
+    [(signal.SIGINT, 130, KeyboardInterrupt), (signal.SIGTERM, 143, SystemExit)],
+)
+def test_the_first_signal_asks_and_the_second_ends(
+    number: int, code: int, second: type[BaseException]
+) -> None:
+    before = signal.getsignal(number)
+    with stop_on_signals() as request:
+        assert not request()
+        os.kill(os.getpid(), number)
+        assert request()
+        assert request.exit_code == code
+        with pytest.raises(second):
+            os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is before
+
+
+def test_a_terminal_that_hangs_up_asks_as_often_as_it_likes() -> None:
+    with stop_on_signals() as request:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)  # shell and kernel both send it
+        assert request.exit_code == 129
+        request.ask(signal.SIGPIPE)
+        assert request.exit_code == 129  # the first reason counts
+        with pytest.raises(SystemExit):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_under_nohup_a_terminal_may_hang_up() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signals() as request:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not request()
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_standard_output_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        assert guarded(lambda: put("text")) == 2
+        monkeypatch.undo()
+    said = capsys.readouterr().err
+    assert said == (
+        "crosshead: error: standard output: cannot be written: No space left on device; "
+        "free some space where it goes, or send it elsewhere\n"
+    )
+
+
+def test_an_error_that_nobody_reads_still_has_its_exit_code() -> None:
+    script = (
+        "import sys\n"
+        "from crosshead.errors import UserError\n"
+        "from crosshead.cli.terminal import guarded\n"
+        "def work(): raise UserError('no such thing')\n"
+        "sys.exit(guarded(work))"
+    )
+    for redirection in ("2>&-", "2>/dev/full"):
+        done = subprocess.run(
+            ["bash", "-c", f'"$@" {redirection}', "-", sys.executable, "-c", script],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (2, "")

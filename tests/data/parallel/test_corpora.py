@@ -1,0 +1,125 @@
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crosshead.config import validate
+from crosshead.data.parallel.corpora import DataConfig, read_aligned, read_pairs, read_valid_pairs
+from crosshead.errors import ConfigError
+from tests.data.written import config, refusal, write
+
+
+def test_unequal_files_are_named_with_both_counts(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "one", "a\nb\n"), write(tmp_path / "two", "a\n")
+    message = refusal(read_aligned, one, two)
+    assert f"{one} has 2 lines but {two} has 1" in message
+    empty = write(tmp_path / "empty", "")
+    assert "are empty" in refusal(read_aligned, empty, empty)
+
+
+def test_several_corpora_of_every_kind_with_their_origins(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / "a.en", "one\ntwo\n"),
+        write(tmp_path / "b.en.gz", "three\n"),
+        write(tmp_path / "a.de", "eins\nzwei"),
+        write(tmp_path / "b.de", "drei\r\n"),
+        write(tmp_path / "c.tsv.gz", "id\tde\ten\n7\tvier\tfour\n8\tf\u2028nf\tfive\textra\n"),
+        write(tmp_path / "d.jsonl", '{"en": "six", "de": "sechs"}\n{"de": "", "en": "\\n"}\n'),
+    ]
+    text = read_pairs(
+        config(source=paths[:2], target=paths[2:4], pairs=paths[4:], fields=["en", "de"])
+    )
+    assert text.source == ["one", "two", "three", "four", "five", "six", "\n"]
+    assert text.target == ["eins", "zwei", "drei", "vier", "f\u2028nf", "sechs", ""]
+    assert [text.origin(row) for row in range(7)] == [
+        (str(paths[0]), 1),
+        (str(paths[0]), 2),
+        (str(paths[1]), 1),
+        (str(paths[4]), 2),
+        (str(paths[4]), 3),
+        (str(paths[5]), 1),
+        (str(paths[5]), 2),
+    ]
+
+
+def test_tsv_by_position(tmp_path: Path) -> None:
+    two = write(tmp_path / "two.tsv", "a\tb\nc\t\n")
+    text = read_pairs(config(pairs=str(two)))
+    assert (text.source, text.target) == (["a", "c"], ["b", ""])
+    text = read_pairs(config(pairs=str(two), fields=["2", "1"]))
+    assert (text.source, text.target) == (["b", ""], ["a", "c"])
+
+
+def test_configurations_that_do_not_fit_together() -> None:
+    for values, message in [
+        ({"source": "a"}, "data.source names 1 files but data.target 0"),
+        ({"source": ["a"], "target": ["a", "b"]}, "data.source names 1 files but data.target 2"),
+        ({"valid_source": ["a"]}, "data.valid_source names 1 files but data.valid_target 0"),
+        ({"pairs": "a.jsonl.gz"}, "which two fields"),
+        ({"fields": ["en"]}, "data.fields names two fields, of source and target"),
+        ({"max_ratio": float("nan")}, "max_ratio"),
+        ({"max_length": 0}, "max_length"),
+        ({"pairs": "a.tsv", "weights": [1.0, 2.0]}, "weights has 2 numbers for 1 corpora"),
+        ({"pairs": "a.tsv", "weights": [0.0]}, "weights"),
+        ({"pairs": "a.tsv", "weights": [float("inf")]}, "weights"),
+        ({"sources": ["a"]}, "did you mean 'source'"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            validate(DataConfig, values)
+
+
+def test_a_name_with_a_nul_is_no_name() -> None:
+    with pytest.raises(ConfigError, match="it holds a NUL"):
+        validate(DataConfig, {"text": ["a\0b"]})
+
+
+def test_no_data_at_all() -> None:
+    assert "no training data" in refusal(read_pairs, DataConfig())
+
+
+def test_validation_files(tmp_path: Path) -> None:
+    assert read_valid_pairs(DataConfig()) is None
+    one, two = write(tmp_path / "one", "a\n"), write(tmp_path / "two", "b\n")
+    valid = read_valid_pairs(config(valid_source=[one], valid_target=[two]))
+    assert valid is not None and (valid.source, valid.target) == (["a"], ["b"])
+    both = write(tmp_path / "both.tsv", "c\td\n")
+    valid = read_valid_pairs(config(valid_pairs=[both]))
+    assert valid is not None and (valid.source, valid.target) == (["c"], ["d"])
+
+
+def test_real_files(data: Path) -> None:
+    folder = data / "multi30k/raw"
+    text = read_pairs(config(source=[folder / "train.en"], target=[folder / "train.de"]))
+    assert len(text) == 29_000
+    assert text.origin(28_999).line == 29_000
+    assert json.dumps(text.source[0]).startswith('"Two young, White males')
+
+
+def test_aligned_files_are_compared_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crosshead.data.parallel.corpora.CHUNK", 3)
+    one, two = write(tmp_path / "one", "a\n" * 20), write(tmp_path / "two", "b\n" * 8)
+    assert f"{one} has 20 lines but {two} has 8" in refusal(read_aligned, one, two)
+    assert f"{two} has 8 lines but {one} has 20" in refusal(read_aligned, two, one)
+    assert read_aligned(two, two) == (["b"] * 8, ["b"] * 8)
+
+
+@pytest.mark.parametrize("read", [read_pairs, read_valid_pairs])
+def test_a_pipe_is_refused_since_text_is_read_again(
+    read: Callable[[DataConfig], object], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    file, (out, into) = write(tmp_path / "en", "a\n"), os.pipe()
+    try:
+        for pipe in (tmp_path / "fifo", f"/dev/fd/{out}"):
+            for source, target in ((pipe, file), (file, pipe)):
+                names = {"source": [source], "target": [target]}
+                valid = {f"valid_{key}": value for key, value in names.items()}
+                said = refusal(read, config(**names, **valid))
+                assert said.startswith(f"{pipe}: a pipe, and text is read several times; write it")
+            said = refusal(read, config(pairs=[pipe], valid_pairs=[pipe]))
+            assert said.startswith(f"{pipe}: a pipe")
+    finally:
+        os.close(out)
+        os.close(into)

@@ -1,0 +1,95 @@
+import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
+
+from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.parallel.held_out import HeldOut, Remaining, hold_out
+from crosshead.data.parallel.pairs import Origin, ParallelText
+from crosshead.errors import DataError
+
+
+def corpus(pairs: list[tuple[str, str]]) -> ParallelText:
+    sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    return ParallelText(sources, targets, [Origin("file", n + 1) for n in range(len(pairs))])
+
+
+def train_of(text: ParallelText, held: HeldOut) -> tuple[list[str], list[str]]:
+    """What remains, as sources and targets."""
+    found: tuple[list[str], list[str]] = [], []
+    for source, target in Remaining(text, held).chunks():
+        found[0].extend(source)
+        found[1].extend(target)
+    assert len(Remaining(text, held)) == len(found[0])
+    return found
+
+
+def refusal(text: ParallelText) -> str:
+    with pytest.raises(DataError) as caught:
+        hold_out(text, DataConfig(), 1)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+PAIRS = st.lists(st.tuples(st.sampled_from("abcdef "), st.sampled_from("uvwxyz")), max_size=80)
+
+
+@given(pairs=PAIRS, size=st.integers(1, 9), seed=st.integers(0, 3))
+def test_held_out_pairs_are_not_trained_on(
+    pairs: list[tuple[str, str]], size: int, seed: int
+) -> None:
+    text = corpus(pairs)
+    try:
+        held = hold_out(text, DataConfig(valid_size=size), seed)
+    except DataError:
+        reject()  # too few, or too much alike
+    kept = list(zip(*train_of(text, held), strict=True))
+    train = set(kept)
+    valid = list(zip(held.valid.source, held.valid.target, strict=True))
+    assert not train & set(valid)
+    assert len(set(valid)) == len(valid) <= min(size, max(1, len(text) // 10))
+    assert len(kept) + len(held.valid) + len(held.repeats) == len(text)
+    assert train | set(valid) == set(pairs)
+    for row, pair in zip(held.rows, valid, strict=True):
+        assert pairs[row] == pair
+    assert [origin.line for origin in held.valid.origins] == [row + 1 for row in held.rows]
+
+
+def test_the_held_out_slice_is_spread_and_drawn_by_the_seed() -> None:
+    text = corpus([(f"s{n}", f"t{n}") for n in range(1000)])
+    drawn = [hold_out(text, DataConfig(valid_size=50), seed).valid for seed in (1, 1, 2)]
+    assert drawn[0].source == drawn[1].source != drawn[2].source
+    assert [(origin.line - 1) // 20 for origin in drawn[0].origins] == list(range(50))
+    assert len(hold_out(text, DataConfig(), 1).valid) == 100
+
+
+def test_where_repetitions_of_held_out_pairs_stood_is_known() -> None:
+    pairs = [(f"s{number % 20}", f"t{number % 20}") for number in range(60)]
+    held = hold_out(corpus(pairs), DataConfig(valid_size=4), 1)
+    drawn = set(held.valid.source)
+    kept = {held.valid.origin(row).line for row in range(len(held.valid))}
+    expected = [
+        number for number, (source, _) in enumerate(pairs, 1)
+        if source in drawn and number not in kept
+    ]  # fmt: skip
+    assert [row + 1 for row in held.repeats] == expected
+    assert len(expected) == 2 * len(drawn)
+
+
+def test_what_cannot_be_learned_from_is_not_held_out() -> None:
+    long, short = "x" * 2000, [(f"s{n}", "t") for n in range(1, 20, 2)]
+    pairs = [pair for kept in short for pair in ((long, "t"), kept)]
+    held = hold_out(corpus(pairs * 5), DataConfig(valid_size=100), 1)
+    assert set(held.valid.source) <= {kept[0] for kept in short}
+    assert "give validation files" in refusal(corpus([(" ", "t")] * 50))
+    assert "give validation files" in refusal(corpus([("s", "t")] * 50))
+    assert "give validation files" in refusal(corpus([]))
+
+
+def test_a_held_out_pair_is_not_trained_on_with_more_white_space_around_it() -> None:
+    pairs = [(f"s{n}", f"t{n}") for n in range(10)]
+    spaced = [(f"  {source}\t", f"{target} ") for source, target in pairs]
+    text = corpus(pairs + spaced)
+    held = hold_out(text, DataConfig(valid_size=2), 1)
+    drawn = {source.strip() for source in held.valid.source}
+    assert drawn and not drawn & {source.strip() for source in train_of(text, held)[0]}
+    assert len(held.repeats) == len(drawn)

@@ -1,0 +1,35 @@
+"""Names that are language codes, and names that are not."""
+
+import pytest
+
+from crosshead.data.parallel.languages import language_code, suffix_language
+
+
+@pytest.mark.parametrize("name", ["en", "deu", "pt-BR", "zh-Hans", "haw", "es-419"])
+def test_codes(name: str) -> None:
+    assert language_code(name) == name
+    assert language_code(name.replace("-", "_")) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["txt", "tsv", "src", "tgt", "xx", "EN", "english", "new", "", "e"]
+)
+def test_other_names(name: str) -> None:
+    assert language_code(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("data/train.en", "en"),
+        ("train.de.gz", "de"),
+        ("train.tok.pt_BR", "pt-BR"),
+        ("train.en.txt", "en"),
+        ("train.txt", None),
+        ("data.en/train", None),
+        ("en", None),
+        ("x.en.old", None),
+    ],
+)
+def test_suffixes(name: str, code: str | None) -> None:
+    assert suffix_language(name) == code

@@ -1,0 +1,20 @@
+import numpy as np
+
+from crosshead.data.parallel.pairs import CHUNK, Origin, ParallelText, numbered, within
+
+
+def test_chunks_are_numbered_and_all_the_text() -> None:
+    lines = [str(number) for number in range(2 * CHUNK + 5)]
+    text = ParallelText(lines, lines[::-1], [Origin("f", 1)] * len(lines))
+    found = list(numbered(text))
+    assert [(first, len(source)) for first, (source, _) in found] == [
+        (0, CHUNK), (CHUNK, CHUNK), (2 * CHUNK, 5),
+    ]  # fmt: skip
+    assert [line for _, (source, _) in found for line in source] == lines
+    assert [line for _, (_, target) in found for line in target] == lines[::-1]
+
+
+def test_rows_within_a_span() -> None:
+    rows = np.array([2, 3, 7, 9])
+    assert within(rows, 3, 9) == [3, 7]
+    assert within(rows, 0, 2) == [] == within(np.zeros(0, np.int64), 0, 9)

@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+
+from crosshead.data.parallel.corpora import read_pairs
+from tests.data.written import config, refusal, write
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fields", "message"),
+    [
+        ("x.tsv", "a\tb\nc\n", [], "x.tsv:2: expected 2 columns between tabs, found 1"),
+        ("x.tsv", "a\tb\tc\n", [], "x.tsv:1: expected 2 columns between tabs, found 3 ("),
+        ("x.tsv", "a\tb\nc\n", ["1", "2"], "x.tsv:2: expected at least 2 columns"),
+        ("x.tsv", "en\tfr\nc\td\n", ["en", "de"], "x.tsv:1: no column 'de'"),
+        ("x.tsv", "en\tfr\nc\td\n", ["1", "9" * 5000], "x.tsv:1: no column '1'"),
+        ("x.tsv", "en\tde\na\tb\nc\n", ["en", "de"], "x.tsv:3: expected at least 2 columns"),
+        ("x.tsv", "en\tde\n", ["en", "de"], "x.tsv: empty"),
+        ("x.tsv", "", [], "x.tsv: empty"),
+        ("x.tsv.gz", "", ["en", "de"], "x.tsv.gz:1: no column 'en'"),
+        ("x.jsonl", "", ["en", "de"], "x.jsonl: empty"),
+        ("x.jsonl", '{"en": "a", "de": "b"}\n{"en"', ["en", "de"], "x.jsonl:2: not JSON"),
+        ("x.jsonl", "\n", ["en", "de"], "x.jsonl:1: not JSON"),
+        ("x.jsonl", '["a", "b"]', ["en", "de"], "x.jsonl:1: expected an object with 'en', 'de'"),
+        ("x.jsonl", '{"en": "a"}', ["en", "de"], "x.jsonl:1: no field 'de'; it has 'en'"),
+        ("x.jsonl", '{"en": "a", "de": 3}', ["en", "de"], "x.jsonl:1: field 'de' is not a string"),
+        ("x.jsonl", '{"en": "\\ud800", "de": ""}', ["en", "de"], "x.jsonl:1: field 'en' holds a"),
+        ("x.jsonl", "[" * 100_000, ["en", "de"], "x.jsonl:1: not JSON"),
+    ],
+)
+def test_damaged_pairs_are_named(
+    tmp_path: Path, name: str, content: str, fields: list[str], message: str
+) -> None:
+    path = write(tmp_path / name, content)
+    refused = refusal(read_pairs, config(pairs=str(path), fields=fields))
+    assert refused.startswith(f"{tmp_path}/{message}")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fields"),
+    [
+        ("x.tsv", "a\tb\n\nc\td\n\n", []),
+        ("x.tsv", "a\tb\n\nc\td\n\n", ["1", "2"]),
+        ("x.csv", "a;b\n\nc;d\n\n", []),
+        ("x.csv", '"a",b\n\nc,d\n\n', ["1", "2"]),
+    ],
+)
+def test_an_empty_line_is_an_empty_pair(
+    name: str, content: str, fields: list[str], tmp_path: Path
+) -> None:
+    """It is left out of training and counted, as other empty pairs are."""
+    write(tmp_path / name, content)
+    text = read_pairs(config(pairs=str(tmp_path / name), fields=fields))
+    assert list(zip(text.source, text.target, strict=True)) == [
+        ("a", "b"), ("", ""), ("c", "d"), ("", ""),
+    ]  # fmt: skip
+
+
+def test_columns_are_named_where_there_are_too_many(tmp_path: Path) -> None:
+    write(tmp_path / "x.csv", "ID,English,Deutsch\n1,One two,Eins zwei\n")
+    said = refusal(read_pairs, config(pairs=str(tmp_path / "x.csv")))
+    assert "found 3 ('ID', 'English', 'Deutsch')" in said and "--fields 1,2" in said

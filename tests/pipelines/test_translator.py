@@ -1,0 +1,361 @@
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import crosshead
+from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.io import Bundle
+from crosshead.bundle.weights import build_model
+from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.decoding.search import DecodeConfig
+from crosshead.errors import BundleError, ConfigError, DataError
+from crosshead.models.recurrent import RecurrentConfig
+from crosshead.models.registry import AnyConfig
+from crosshead.models.transformer import TransformerConfig
+from crosshead.pipelines.loading import load
+from crosshead.pipelines.translator import Translator
+
+STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
+
+ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+GERMAN = {
+    "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf",
+    "six": "sechs", "seven": "sieben", "eight": "acht", "nine": "neun", "ten": "zehn",
+}  # fmt: skip
+
+
+def english(words: list[str]) -> str:
+    return " ".join(words).capitalize() + "."
+
+
+def german(words: list[str]) -> str:
+    return english([GERMAN[word] for word in words])
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return load(STORED, "cpu")
+
+
+@pytest.fixture(scope="module")
+def random_translator() -> Translator:
+    """An untrained model that has learned positions and says anything."""
+    return untrained(
+        TransformerConfig(
+            encoder_layers=1,
+            decoder_layers=1,
+            d_model=8,
+            d_ff=8,
+            heads=2,
+            positions="learned",
+            max_length=24,
+        )
+    )
+
+
+def untrained(shape: AnyConfig) -> Translator:
+    """One of bytes that says anything."""
+    torch.manual_seed(1)
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
+    size = tokenizer.vocab_size
+    config = BundleConfig(
+        model=shape, joint_tokenizer=True, source_vocabulary=size, target_vocabulary=size,
+        longest_source=40,
+    )  # fmt: skip
+    model = build_model(shape, size, size).eval()
+    with torch.no_grad():
+        model.projection.weight.mul_(4)  # bolder, so that neighbours in probability are no ties
+    return Translator(Bundle(config, model, tokenizer, tokenizer))
+
+
+def test_a_line_gives_a_line_and_a_list_a_list() -> None:
+    translate = crosshead.load(STORED)
+    assert translate("One two three.") == "Eins zwei drei."
+    assert translate(["One."]) == ["Eins."]
+    assert translate(("One.", "Two.")) == ["Eins.", "Zwei."]
+    assert translate([]) == []
+
+
+def test_the_model_is_a_plain_module(translator: Translator) -> None:
+    assert isinstance(translator.model, torch.nn.Module)
+    assert not translator.model.training
+    logits = translator.model(torch.tensor([[7, 2]]), torch.tensor([[1]]))
+    assert logits.shape == (1, 1, 330)
+
+
+@pytest.fixture(scope="module")
+def answers(translator: Translator) -> dict[str, str]:
+    """Lines of many lengths with the translation that each has by itself."""
+    words = [ENGLISH[(3 * start + step) % 10] for start in range(10) for step in range(5)]
+    lines = ["", " ", *(english(words[n : n + 1 + n % 6]) for n in range(20)), "One two. " * 6]
+    return {line: translator(line) for line in lines}
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.data(), st.sampled_from([1, 40, 4096]))
+def test_every_line_is_answered_in_its_place(
+    translator: Translator, answers: dict[str, str], data: st.DataObject, batch_tokens: int
+) -> None:
+    lines = data.draw(st.lists(st.sampled_from(sorted(answers)), max_size=8))
+    decode = translator.bundle.config.decode.model_copy(update={"batch_tokens": batch_tokens})
+    found = translator.translate(lines, decode=decode)
+    assert [each[0].text for each in found] == [answers[line] for line in lines]
+
+
+def test_a_translation_does_not_depend_on_its_companions(random_translator: Translator) -> None:
+    lines = ["abc", "a line of its own", "", "x", "öäü 漢字", "abc"]
+    together = random_translator.translate(lines)
+    assert together[0] == together[5]
+    for line, [found] in zip(lines, together, strict=True):
+        [[alone]] = random_translator.translate([line])
+        assert alone.text == found.text
+        assert alone.pieces == found.pieces
+        assert alone.log_prob == pytest.approx(found.log_prob, abs=1e-4)
+
+
+def test_a_blank_line_has_one_empty_translation(translator: Translator) -> None:
+    for line in ("", "  ", "\u3000\t"):
+        [[only]] = translator.translate([line], n_best=3)
+        assert (only.text, only.log_prob, only.pieces, only.was_split) == ("", 0, [], False)
+
+
+def test_log_probabilities_belong_to_pieces(translator: Translator) -> None:
+    [[found]] = translator.translate(["Seven eight."])
+    assert found.pieces[-1] == "</s>"
+    assert len(found.pieces) == len(found.piece_log_probs)
+    assert found.log_prob == pytest.approx(math.fsum(found.piece_log_probs))
+    penalty = ((5 + len(found.pieces)) / 6) ** 0.6
+    assert found.score == pytest.approx(found.log_prob / penalty)
+
+
+def test_n_best_are_different_and_in_order(translator: Translator) -> None:
+    [found] = translator.translate(["Seven eight."], n_best=4)
+    assert len({tuple(each.pieces) for each in found}) == 4
+    assert found[0].text == "Sieben acht."
+    scores = [each.score for each in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_paragraph_is_split_at_its_sentences(translator: Translator) -> None:
+    sentences = [["one", "two", "three"], ["four"], ["ten", "nine", "eight", "seven"]] * 3
+    paragraph = "  ".join(english(words) for words in sentences)
+    [[found]] = translator.translate([paragraph])
+    assert found.was_split
+    assert found.text == "  ".join(german(words) for words in sentences)
+    assert found.pieces.count("</s>") == len(sentences)
+    assert found.log_prob == pytest.approx(math.fsum(found.piece_log_probs))
+    [[short]] = translator.translate(["One two. Three."])
+    assert not short.was_split
+
+
+def test_n_best_of_a_paragraph_are_in_order(translator: Translator) -> None:
+    paragraph = " ".join(english(["one", "two", "three", "four"]) for _ in range(4))
+    [found] = translator.translate([paragraph], n_best=3)
+    assert len({each.text for each in found}) == 3
+    scores = [each.score for each in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_white_space_around_a_line_stays_as_it_is(translator: Translator) -> None:
+    assert translator(["  One.\t", "One.\r\n", "\nOne.\nTwo."]) == [
+        "  Eins.\t", "Eins.", *translator(["One.\nTwo."]),
+    ]  # fmt: skip
+
+
+def test_a_text_is_translated_line_by_line(translator: Translator) -> None:
+    lines = ["One two.", "", "Three.\r"]
+    assert translator("\n".join(lines)) == "\n".join(translator(lines)) == "Eins zwei.\n\nDrei."
+    assert translator("One.\n") == "Eins.\n"
+
+
+@pytest.mark.parametrize("stretch", ["x" * 10_001, "x" * 10**6, "\0" * 10_001, "\u0301" * 10_001])
+def test_a_line_that_is_no_text_is_passed_through(translator: Translator, stretch: str) -> None:
+    line = f" One two. {stretch}\rThree.\r"
+    found = translator.translate(["One.", line, "Two."], n_best=2)
+    assert [best[0].was_passed_through for best in found] == [False, True, False]
+    assert [best[0].text for best in found] == [
+        "Eins.", f" One two. {stretch} Three.", "Zwei.",
+    ]  # fmt: skip
+    [passed] = found[1]
+    assert (passed.pieces, passed.log_prob, passed.was_split) == ([], 0.0, False)
+    assert translator("One.\n" + "x" * 20_000) == "Eins.\n" + "x" * 20_000
+
+
+def test_a_stretch_that_is_not_too_long_is_translated(translator: Translator) -> None:
+    lines = ["x" * 2000 + " " + "y" * 2000, "One."]
+    found = translator.translate(lines, decode=DecodeConfig(beam=1, max_extra=0))
+    assert not any(best[0].was_passed_through for best in found)
+
+
+def test_pairs_that_are_too_long_are_found_before_they_are_scored(translator: Translator) -> None:
+    sources, targets = ["One.", "x" * 9000, "Two."], ["Eins.", "Zwei.", "y" * 9000]
+    refused = translator.refusals(sources, targets, first=10)
+    assert list(refused) == [1, 2]
+    assert "pair 12: its source has 9,00" in refused[1] and "pair 13: its target" in refused[2]
+    with pytest.raises(DataError, match=r"pair 2: its source has .*; split both sides"):
+        translator.score(sources, targets)
+
+
+def test_progress_is_told_part_by_part(translator: Translator) -> None:
+    shares: list[float] = []
+    decode = translator.bundle.config.decode.model_copy(update={"batch_tokens": 40})
+    lines = ["One two three. " * 20, "", "One."]
+    translator.translate(lines, decode=decode, progress=shares.append)
+    assert shares[0] == 0 and shares[-1] == 1
+    assert shares == sorted(shares) and len(shares) > 5
+    shares.clear()
+    translator.translate([""], progress=shares.append)
+    assert shares == [0]
+
+
+def test_nothing_of_a_very_long_line_is_dropped(translator: Translator) -> None:
+    decode = DecodeConfig(beam=1, max_extra=10)
+    [[found]] = translator.translate([" ".join([english(["one", "two"])] * 500)], decode=decode)
+    assert found.text == " ".join(["Eins zwei."] * 500)
+    [[unbroken]] = translator.translate(["x" * 2000], decode=decode)
+    assert unbroken.was_split
+    assert (found.sentence_was_cut, unbroken.sentence_was_cut) == (False, True)
+
+
+def test_learned_positions_are_never_run_past(random_translator: Translator) -> None:
+    assert random_translator.reach == 23
+    lines = ["a" * 22, "a" * 23, "a" * 24, "word " * 30, "é" * 50]
+    found = random_translator.translate(lines)
+    assert [each[0].was_split for each in found] == [False, False, True, True, True]
+
+
+def test_what_bounds_the_source_alone_does_not_bound_what_is_written() -> None:
+    """The places that location-based attention knows are places of the source."""
+    shape = RecurrentConfig(
+        encoder_layers=1, decoder_layers=1, d_model=8, attention="luong-location", max_length=12
+    )
+    translator = untrained(shape)
+    assert translator.reach == 11
+    decode = DecodeConfig(beam=1, max_extra=30)
+    [[cut], [whole]] = translator.translate(["a" * 20, "a"], decode=decode)
+    assert cut.was_split and not whole.was_split
+    assert len(whole.pieces) > 12
+    translator.score(["a"], ["a" * 40])
+    with pytest.raises(DataError, match="pair 1: its source has 21 tokens, and the model takes 12"):
+        translator.score(["a" * 20], ["a"])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.text(alphabet="ab\n\r。. é", max_size=40), max_size=4))
+def test_no_translation_has_a_line_break(random_translator: Translator, lines: list[str]) -> None:
+    decode = DecodeConfig(beam=1, sample=True, max_extra=5, temperature=3.0)
+    found = random_translator.translate(lines, decode=decode)
+    assert len(found) == len(lines)
+    assert not any("\n" in each[0].text or "\r" in each[0].text for each in found)
+
+
+def test_samples_depend_on_the_number_of_the_line_and_nothing_else(
+    random_translator: Translator,
+) -> None:
+    decode = DecodeConfig(beam=1, sample=True)
+    lines = ["abc", "abc", "defg", "h " * 30]
+    together = random_translator.translate(lines, decode=decode)
+    apart = [
+        random_translator.translate([line], decode=decode, first=number)[0]
+        for number, line in enumerate(lines)
+    ]
+    assert [each[0].pieces for each in together] == [each[0].pieces for each in apart]
+    assert together[0][0].pieces != together[1][0].pieces
+
+
+def test_scoring_agrees_with_searching(translator: Translator) -> None:
+    lines = ["Seven eight.", "One.", "Ten nine eight seven six."]
+    found = [each[0] for each in translator.translate(lines)]
+    scored = translator.score(lines, [each.text for each in found])
+    for given_one, searched in zip(scored, found, strict=True):
+        assert given_one.pieces == searched.pieces
+        assert given_one.piece_log_probs == pytest.approx(searched.piece_log_probs, abs=1e-5)
+        assert given_one.log_prob == pytest.approx(math.fsum(given_one.piece_log_probs))
+
+
+def test_scoring_in_batches_is_scoring_one_by_one(
+    random_translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = ["abc", "", "a longer source", "x"]
+    targets = ["target", "t", "", "four targets"]
+    together = random_translator.score(sources, targets)
+    assert [len(each.pieces) for each in together] == [7, 2, 1, 13]
+    monkeypatch.setattr("crosshead.pipelines.SCORED_LOGITS", 1)
+    for alone, found in zip(random_translator.score(sources, targets), together, strict=True):
+        assert alone.piece_log_probs == pytest.approx(found.piece_log_probs, abs=1e-5)
+    assert random_translator.score([], []) == []
+
+
+def test_scoring_sees_no_white_space_around_lines(random_translator: Translator) -> None:
+    [bare] = random_translator.score(["abc"], ["xyz"])
+    [spaced] = random_translator.score(["\t abc\u3000"], ["  xyz \r\n"])
+    assert spaced == bare
+
+
+def test_scores_are_the_logarithms_of_the_model_s_probabilities(
+    random_translator: Translator,
+) -> None:
+    tokenizer = random_translator.bundle.target_tokenizer
+    source, [first] = torch.tensor([[*tokenizer.encode("abc"), 2]]), tokenizer.encode("z")
+    with torch.inference_mode():
+        probabilities = random_translator.model(source, torch.tensor([[1]]))[0, 0].softmax(-1)
+    [scored] = random_translator.score(["abc"], ["z"])
+    assert math.exp(scored.piece_log_probs[0]) == pytest.approx(float(probabilities[first]))
+
+
+def test_what_cannot_be_scored_is_one_line(random_translator: Translator) -> None:
+    with pytest.raises(DataError, match="2 sources and 1 targets"):
+        random_translator.score(["a", "b"], ["a"])
+    with pytest.raises(DataError, match="pair 2: its target has 31 tokens, and the model takes 24"):
+        random_translator.score(["a", "b"], ["a", "c" * 30])
+    with pytest.raises(DataError, match="pair 1026: its target has 31 tokens"):
+        random_translator.score(["a", "b"], ["a", "c" * 30], first=1024)
+
+
+def test_a_megabyte_is_not_scored(translator: Translator) -> None:
+    with pytest.raises(DataError, match=r"pair 2: its target has [\d,]+ tokens, .* takes 4,096"):
+        translator.score(["One.", "One."], ["Eins.", "Eins. " * 2**18])
+
+
+def test_what_is_no_text_is_refused_where_it_is_given(translator: Translator) -> None:
+    for wrong, found in ((5, "int"), (None, "NoneType"), (b"One.", "bytes")):
+        with pytest.raises(TypeError, match=f"expected a list of lines of text, found {found}"):
+            translator(wrong)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="found int at index 1"):
+        translator(["One.", 1])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="a list of lines of text, found str"):
+        translator.translate("One.")
+    with pytest.raises(TypeError, match="a list of lines of text, found str"):
+        translator.score("One.", "Eins.")
+    assert translator(line for line in ["One."]) == ["Eins."]  # type: ignore[call-overload]
+
+
+def test_the_precision_is_that_asked_for() -> None:
+    narrow = load(STORED, "cpu", precision="bfloat16")
+    assert {parameter.dtype for parameter in narrow.model.parameters()} == {torch.bfloat16}
+    lines = ["One two three.", "Ten nine."]
+    assert narrow(lines) == load(STORED, "cpu")(lines)
+    assert narrow.score(["One."], ["Eins."])[0].log_prob == pytest.approx(
+        load(STORED, "cpu").score(["One."], ["Eins."])[0].log_prob, abs=0.1
+    )
+    with pytest.raises(ConfigError, match="no precision 'float16' here; did you mean 'bfloat16'"):
+        load(STORED, "cpu", precision="float16")
+
+
+def test_a_bundle_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no such directory"):
+        load(tmp_path / "nothing")
+
+
+def test_a_model_that_diverged_is_named(translator: Translator) -> None:
+    bundle = translator.bundle
+    broken = build_model(bundle.config.model, 330, 330).eval()
+    with torch.no_grad():
+        broken.projection.weight.fill_(torch.nan)
+    with pytest.raises(BundleError, match="not finite"):
+        Translator(replace(bundle, model=broken))("One.")

@@ -1,0 +1,47 @@
+import pytest
+import torch
+
+from crosshead.bundle.weights import build_model
+from crosshead.models.registry import CONFIGS, MODELS
+from crosshead.recipe.presets import PRESETS
+from crosshead.recipe.recipe import Recipe, compose
+
+NAMED = [(architecture, size) for architecture, sizes in PRESETS.items() for size in sizes]
+TASKS = {config.model_fields["architecture"].default: config.task for config in CONFIGS}
+
+
+def preset(architecture: str, size: str) -> Recipe:
+    return compose(size, {"model": architecture})
+
+
+def parameters(recipe: Recipe, vocabulary: int) -> int:
+    with torch.device("meta"):
+        model = build_model(recipe.model, vocabulary, vocabulary)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_every_model_has_the_smallest() -> None:
+    assert PRESETS.keys() == MODELS.keys()
+    assert all("tiny" in sizes for sizes in PRESETS.values())
+
+
+@pytest.mark.parametrize(("architecture", "size"), NAMED)
+def test_presets_are_whole_recipes_but_for_the_data(architecture: str, size: str) -> None:
+    recipe = preset(architecture, size)
+    assert recipe.model.architecture == architecture
+    metric = "bleu" if TASKS[architecture] == "translation" else "loss"
+    assert recipe.train.metric == metric
+    assert recipe.decode.sample == (TASKS[architecture] == "language")
+
+
+@pytest.mark.parametrize("architecture", PRESETS)
+def test_a_larger_one_has_more_parameters(architecture: str) -> None:
+    sizes = [parameters(preset(architecture, size), 8000) for size in PRESETS[architecture]]
+    assert sizes == sorted(sizes) and len(set(sizes)) == len(sizes)
+
+
+@pytest.mark.parametrize(("size", "millions"), [("base", 65), ("big", 213)])
+def test_the_paper_has_as_many(size: str, millions: int) -> None:
+    """Vaswani et al. 2017, Table 3, with a vocabulary of 37,000; the table rounds up, or more."""
+    recipe = preset("transformer", size)
+    assert parameters(recipe, 37_000) / 1e6 == pytest.approx(millions, rel=0.04)

@@ -1,0 +1,133 @@
+import gzip
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crosshead.system.lines import (
+    LONGEST_LINE,
+    LONGEST_TEXT,
+    check_regular,
+    file_sha256,
+    iter_lines,
+    read_lines,
+    split_lines,
+)
+from tests.data.written import refusal, write
+
+
+def test_only_line_feeds_end_lines() -> None:
+    odd = "a\u2028b\u0085c\x0bd\x0ce\x1c\x1d\x1e\0f\rg"
+    assert split_lines(f"\ufeff{odd}\r\n\r\n\ufeffx\r\r\nlast".encode(), "f") == [
+        odd,
+        "",
+        "\ufeffx\r",
+        "last",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raw", "lines"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"\n\n", ["", ""]),
+        (b"a", ["a"]),
+        (b"a\n", ["a"]),
+        (b"a\n\n", ["a", ""]),
+        (b"\xef\xbb\xbf", []),
+        (b"a\r", ["a\r"]),
+    ],
+)
+def test_how_many_lines_there_are(raw: bytes, lines: list[str]) -> None:
+    assert split_lines(raw, "f") == lines
+
+
+LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\ufeff"))
+
+
+@given(lines=st.lists(LINE.map(lambda line: line.rstrip("\r")), max_size=6), crlf=st.booleans())
+def test_lines_that_are_written_are_read(lines: list[str], crlf: bool) -> None:
+    end = "\r\n" if crlf else "\n"
+    assert split_lines("".join(line + end for line in lines).encode(), "f") == lines
+
+
+@pytest.mark.parametrize(
+    ("raw", "where"),
+    [(b"\xff\xff", "f:1:1"), (b"ok\nok\nab\xe4cd\n", "f:3:3"), (b"a\n\xf0\x9f", "f:2:1")],
+)
+def test_invalid_utf8_is_named_by_line_and_byte(raw: bytes, where: str) -> None:
+    assert refusal(split_lines, raw, "f").startswith(f"{where}: not UTF-8 (byte 0x")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    assert refusal(read_lines, tmp_path / "no").endswith("no: no such file; check its name")
+    assert "is a directory" in refusal(read_lines, tmp_path)
+    assert "cannot be read" in refusal(read_lines, write(tmp_path / "file", "x") / "below")
+    whole = write(tmp_path / "whole.gz", "Zeile\n" * 1000)
+    assert read_lines(whole) == ["Zeile"] * 1000
+    cut = tmp_path / "cut.gz"
+    for damaged in (b"plain text", whole.read_bytes()[:-20], whole.read_bytes()[:12] + b"\0" * 30):
+        cut.write_bytes(damaged)
+        assert "cut.gz: not a whole gzip file" in refusal(read_lines, cut)
+
+
+def test_the_checksum_of_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", "ä\n")
+    assert file_sha256(path) == hashlib.sha256("ä\n".encode()).hexdigest()
+    assert "no such file" in refusal(file_sha256, tmp_path / "b")
+
+
+@given(
+    lines=st.lists(LINE.map(lambda line: line.rstrip("\r")), max_size=9),
+    block=st.integers(1, 9),
+    mark=st.booleans(),
+)
+def test_lines_are_the_same_in_blocks_of_any_size(
+    lines: list[str], block: int, mark: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("blocks") / "file"
+    raw = ("\ufeff" * mark + "\r\n".join(lines)).encode()
+    path.write_bytes(raw)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("crosshead.system.lines._BLOCK", block)
+        assert read_lines(path) == split_lines(raw, "f")
+
+
+def test_a_damaged_line_is_named_in_whichever_block_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crosshead.system.lines._BLOCK", 4)
+    path = write(tmp_path / "file", b"one line\n\ntwo\nab\xe4cd\n")
+    assert refusal(read_lines, path).startswith(f"{path}:4:3: not UTF-8 (byte 0xE4)")
+
+
+def test_a_line_that_does_not_end_is_refused_before_it_is_held(tmp_path: Path) -> None:
+    sparse = tmp_path / "sparse"
+    sparse.write_bytes(b"one\ntwo\n")
+    os.truncate(sparse, 200 * 10**9)
+    packed = tmp_path / "zeros.gz"
+    packed.write_bytes(gzip.compress(b"one\ntwo\n" + bytes(LONGEST_LINE + 2**20), 1))
+    for path in (sparse, packed):
+        lines = iter_lines(path)
+        said = refusal(lambda lines=lines: list(lines))
+        assert f"{path}:3: more than 16,777,216 bytes without a line feed" in said
+    assert "/dev/zero:1: more than" in refusal(read_lines, Path("/dev/zero"))
+
+
+def test_a_text_may_be_one_long_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "text", "x" * (LONGEST_LINE + 2**20 + 1))
+    assert "more than" in refusal(read_lines, path)
+    [line] = read_lines(path, LONGEST_TEXT)
+    assert len(line) > LONGEST_LINE
+
+
+def test_what_cannot_be_read_twice_is_refused_by_what_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for place, kind in ((tmp_path / "fifo", "pipe"), (Path("/dev/zero"), "device")):
+        assert f"{place}: a {kind}, and text is read several" in refusal(check_regular, place)
+    for place in (tmp_path, tmp_path / "absent", write(tmp_path / "file", "")):
+        check_regular(place)

@@ -1,0 +1,232 @@
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from crosshead.data.batching import example_lengths
+from crosshead.data.text.tokenizers import load_tokenizer
+from crosshead.errors import DataError, UserError
+from crosshead.recipe.recipe import Recipe, compose
+from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.parallel_corpus import epoch_examples, read_parallel
+
+LINES = [f"one {word} two" for word in "abcdefghijklmnopqrst"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "en").write_text("\n".join(LINES) + "\n")
+    (tmp_path / "de").write_text("\n".join(line.upper() for line in LINES) + "\n")
+    (tmp_path / "tsv").write_text("x y\tX Y\nx\tX\n")
+    return tmp_path
+
+
+def recipe(folder: Path, *assignments: str) -> Recipe:
+    data = {"source": str(folder / "en"), "target": str(folder / "de")}
+    return compose(flags={"data": data}, assignments=["tokenizer.kind=words", *assignments])
+
+
+def test_what_is_held_out_is_not_trained_on(folder: Path) -> None:
+    corpus = read_parallel(recipe(folder), None, None)
+    assert corpus.held_out
+    assert len(corpus.valid) == len(corpus.valid_examples) == 2
+    sources = [corpus.source_tokenizer.decode(source) for source, _ in corpus.kept.examples]
+    trained = set(sources)
+    assert trained | set(corpus.valid.source) == set(LINES)
+    assert not trained & set(corpus.valid.source)
+    source, target = corpus.kept.examples[0]
+    line = LINES[corpus.kept.encoded.rows[0]]
+    assert corpus.source_tokenizer.decode(source) == line
+    assert corpus.target_tokenizer.decode(target) == line.upper()
+    data = recipe(folder).data
+    assert corpus.validation(data) == "2 pairs held out of the training files (held-out.tsv)"
+
+
+def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:
+    settings = recipe(folder, f"valid_pairs={folder / 'tsv'}")
+    corpus = read_parallel(settings, None, None)
+    assert not corpus.held_out
+    assert corpus.kept.encoded.rows.tolist() == list(range(len(LINES)))
+    assert corpus.valid.target == ["X Y", "X"]
+    typed = settings.data.renamed(["a", "b", "typed.tsv"])
+    assert corpus.validation(typed) == "2 pairs of typed.tsv"
+    assert corpus.reach == 3
+
+
+def test_the_files_are_listed_with_their_pairs(folder: Path) -> None:
+    corpus = read_parallel(recipe(folder, f"pairs={folder / 'tsv'}"), None, None)
+    assert [(Path(file.path).name, file.lines) for file in corpus.files] == [
+        ("en", 20), ("de", 20), ("tsv", 2),
+    ]  # fmt: skip
+    assert len({file.sha256 for file in corpus.files}) == 3
+
+
+def test_a_run_that_goes_on_keeps_its_tokenizers(folder: Path) -> None:
+    settings = recipe(folder, "tokenizer.joint=false", "tie=two-way")
+    first = read_parallel(settings, None, None)
+    assert first.source_tokenizer.encode("one") != first.target_tokenizer.encode("one")
+    first.source_tokenizer.save(folder, "source")
+    first.target_tokenizer.save(folder, "target")
+    (folder / "en").write_text("\n".join(f"{line} more" for line in LINES) + "\n")
+    second = read_parallel(settings, None, folder)
+    words = second.source_tokenizer
+    assert words.vocab_size == first.source_tokenizer.vocab_size
+    assert words.decode(words.encode("one more")) == "one <unk>"
+    assert load_tokenizer(folder, "target").vocab_size == second.target_tokenizer.vocab_size
+
+
+def test_the_checksum_is_of_all_ids(folder: Path) -> None:
+    corpus = read_parallel(recipe(folder), None, None)
+    before = corpus.sha256()
+    assert before == read_parallel(recipe(folder), None, None).sha256()
+    fewer = dataclasses.replace(corpus, valid_examples=corpus.valid_examples[1:])
+    other = dataclasses.replace(corpus, kept=dataclasses.replace(corpus.kept, sha256="0"))
+    assert len({before, fewer.sha256(), other.sha256()}) == 3
+
+
+def test_sampled_examples_are_others_in_each_epoch_and_the_same_again(folder: Path) -> None:
+    settings = recipe(
+        folder, "tokenizer.kind=bpe", "tokenizer.vocab_size=306", "tokenizer.sampling=0.5"
+    )
+    draw = epoch_examples(settings, read_parallel(settings, None, None))
+    first, again, other = ([list(map(list, pair)) for pair in draw(n)] for n in (0, 0, 1))
+    assert first == again != other
+    plain = recipe(folder)
+    corpus = read_parallel(plain, None, None)
+    assert list(epoch_examples(plain, corpus)(3)) == list(corpus.kept.examples)
+
+
+def test_text_without_a_pair_is_refused_by_its_files(folder: Path) -> None:
+    (folder / "de").write_text("\n" * 20)
+    with pytest.raises(DataError, match=r"en, .*de: no pair has text on both sides"):
+        read_parallel(recipe(folder), None, None)
+    (folder / "de").write_text("x\n" * 20)
+    (folder / "tsv").write_text(" \tX\n")
+    with pytest.raises(DataError, match="tsv: no pair has text"):
+        read_parallel(recipe(folder, f"valid_pairs={folder / 'tsv'}"), None, None)
+
+
+def test_a_cache_that_cannot_be_written_can_be_moved(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crosshead.tasks.parallel_corpus.IN_MEMORY", 10)
+    (tmp_path / "file").write_text("x")
+    cache = tmp_path / "file/cache"
+    monkeypatch.setenv("CROSSHEAD_CACHE", str(cache))
+    with pytest.raises(UserError, match=r"; \$CROSSHEAD_CACHE names another place") as caught:
+        read_parallel(recipe(folder), None, None)
+    assert str(caught.value).startswith(f"{cache}: cannot be")
+    monkeypatch.setenv("CROSSHEAD_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(DataError) as refused:
+        read_parallel(recipe(folder, "data.max_length=1"), None, None)
+    assert "CROSSHEAD_CACHE" not in str(refused.value)
+
+
+def test_a_large_corpus_is_found_in_the_cache(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, said = recipe(folder, f"pairs={folder / 'tsv'}", "data.weights=[1, 2]"), list[str]()
+    small = read_parallel(settings, None, None, said.append)
+    monkeypatch.setattr("crosshead.tasks.parallel_corpus.IN_MEMORY", 10)
+    monkeypatch.setenv("CROSSHEAD_CACHE", str(tmp_path / "cache"))
+    corpora = [read_parallel(settings, None, None, said.append) for _ in range(2)]
+    small.source_tokenizer.save(folder, "tokenizer")
+    # A run that goes on neither reads nor tokenizes the text.
+    monkeypatch.setattr("crosshead.tasks.parallel_corpus.survey", None)
+    monkeypatch.setattr("crosshead.tasks.parallel_corpus.hold_out", None)
+    corpora.append(read_parallel(settings, None, folder, said.append))
+    for corpus in corpora:
+        assert corpus.sha256() == small.sha256()
+        assert corpus.files == small.files and corpus.valid == small.valid
+        assert corpus.kept.left_out == small.kept.left_out
+        for epoch in (0, 1):
+            ours, theirs = (epoch_examples(settings, each)(epoch) for each in (corpus, small))
+            assert list(ours) == list(theirs)
+    assert said == [
+        f"tokenizing 22 pairs into {tmp_path / 'cache'}, where later runs find them",
+        "tokenized 22 of 22 pairs",
+    ]
+    assert len(list((tmp_path / "cache").glob("*/corpus.json"))) == 1
+
+
+def test_a_corpus_with_a_weight_comes_as_often_in_an_epoch(folder: Path) -> None:
+    valid = f"valid_pairs={folder / 'tsv'}"
+    settings = recipe(folder, f"pairs={folder / 'tsv'}", valid, "data.weights=[0.5, 3]")
+    corpus = read_parallel(settings, None, None)
+    draw = epoch_examples(settings, corpus)
+    small = [pair for row, pair in enumerate(corpus.kept.examples) if row >= 20]
+    for epoch in (0, 1):
+        assert len(draw(epoch)) == 16 and len(example_lengths(draw(epoch))) == 16
+        assert sum(pair in small for pair in draw(epoch)) == 6
+    assert list(draw(0)) == list(draw(0)) != list(draw(1))
+
+
+def test_a_text_is_read_until_somebody_asks_for_the_end(folder: Path) -> None:
+    asked = iter([False, False, True])
+    with pytest.raises(Stopped):
+        read_parallel(recipe(folder), None, None, should_stop=lambda: next(asked))
+    # SentencePiece reads the text itself, in pieces of 20 pairs here, and hides what that raises.
+    asked = iter([False, False, False, False, True, True])
+    bpe = recipe(folder, "tokenizer.kind=bpe", "tokenizer.vocab_size=306")
+    with pytest.raises(Stopped):
+        read_parallel(bpe, None, None, should_stop=lambda: next(asked))
+
+
+TRAIN = """
+import crosshead.data.parallel.filters, crosshead.data.parallel.shards
+import crosshead.tasks.parallel_corpus
+from crosshead.cli import main
+crosshead.tasks.parallel_corpus.IN_MEMORY = 1000
+crosshead.data.parallel.filters.CHUNKS_A_SHARD = crosshead.data.parallel.shards.CHUNKS_A_SHARD = 2
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "line"),
+    [
+        (signal.SIGINT, 130, "tokenizing"),
+        pytest.param(signal.SIGTERM, 143, "tokenized", marks=pytest.mark.slow),
+    ],
+)
+def test_a_signal_ends_tokenizing_within_seconds_and_keeps_what_is_done(
+    number: int, code: int, line: str, tmp_path: Path
+) -> None:
+    """As a terminal does, the signal is sent to all processes of the group."""
+    for name in ("en", "de"):
+        lines = "".join(f"{name} {row} {'word ' * 40}\n" for row in range(200_000))
+        (tmp_path / name).write_text(lines)
+    out, cache = tmp_path / "run", tmp_path / "cache"
+    settings = [
+        "--set",
+        "tokenizer.kind=characters",
+        "--set",
+        "precision=float32",
+        "--threads",
+        "1",
+    ]
+    files = ["--source", tmp_path / "en", "--target", tmp_path / "de", "--out", out]
+    with subprocess.Popen(
+        [sys.executable, "-c", TRAIN, "train", *files, *settings],
+        env={**os.environ, "CROSSHEAD_CACHE": str(cache)},
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stderr
+        while not process.stderr.readline().startswith(line):
+            assert process.poll() is None
+        began = time.perf_counter()
+        os.killpg(process.pid, number)
+        assert process.wait(timeout=60) == code
+        seconds = time.perf_counter() - began
+        said = process.stderr.read()
+    assert seconds < 5
+    assert "Traceback" not in said
+    assert said.endswith(f"crosshead: stopped before the first update: nothing is left in {out}\n")
+    assert not out.exists()
+    shards = list(cache.glob("*.part/shard-*.safetensors"))
+    assert bool(shards) == (line == "tokenized") and len(shards) < 10
