@@ -16,7 +16,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from crosshead import bundle as bundle_module
+from crosshead.bundle import io as bundle_module
 from crosshead.bundle.config import FORMAT, BundleConfig, BundleScore
 from crosshead.bundle.io import Bundle, load_bundle, outline_bundle, save_bundle, verify_bundle
 from crosshead.bundle.weights import build_model, set_weights, weights_of
@@ -25,7 +25,7 @@ from crosshead.errors import BundleError, DamagedBundle, UserError
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.loading import load
 
-STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
+STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 # What `save_bundle(SEALED, load_bundle(STORED), (STORED / "README.md").read_text())` writes.
 SEALED = STORED.with_name("bundle-format-1-sealed")
 FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"}
@@ -492,6 +492,6 @@ for config in (*plain, *variants, ConvolutionalConfig()):
 
 def test_a_model_without_memory_is_there_at_once() -> None:
     """PyTorch's compiler alone would take longer than all else that a command waits for."""
-    command, root = [sys.executable, "-c", SHAPES], Path(__file__).parent.parent
+    command, root = [sys.executable, "-c", SHAPES], Path(__file__).parent.parent.parent
     done = subprocess.run(command, capture_output=True, text=True, cwd=root)
     assert done.returncode == 0, done.stderr

@@ -18,7 +18,7 @@ from crosshead.errors import BundleError, UserError
 from crosshead.training.average import average_bundles
 from crosshead.training.settings import new_recipe
 
-OLDER = Path(__file__).parent / "fixtures" / "bundle-format-1"
+OLDER = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 SEALED = OLDER.with_name("bundle-format-1-sealed")
 FILES = ["tokenizer.json", "tokenizer.model", "model.safetensors", "README.md", "config.json"]
 

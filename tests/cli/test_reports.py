@@ -29,7 +29,7 @@ from crosshead.tasks.usability import Findings, Sample
 from crosshead.training.checkpoint import Progress
 from crosshead.training.run import Summary
 
-BUNDLE = Path(__file__).parent / "fixtures" / "bundle-format-1"
+BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 
 
 def test_metrics_are_named_by_commas() -> None:

@@ -12,7 +12,7 @@ from crosshead.errors import BundleError
 from crosshead.pipelines import batched_search
 from crosshead.pipelines.batched_search import search_all
 
-STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
+STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 WORDS = ["One", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 LINES = [" ".join(WORDS[i % 10 : i % 10 + i % 7 + 1]) + "." for i in range(60)]
 BEAM = DecodeConfig(beam=3)

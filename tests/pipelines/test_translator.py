@@ -20,7 +20,7 @@ from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.loading import load
 from crosshead.pipelines.translator import Translator
 
-STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
+STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 
 ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 GERMAN = {

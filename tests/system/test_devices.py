@@ -8,7 +8,7 @@ from crosshead.errors import ConfigError
 from crosshead.pipelines.loading import load
 from crosshead.system.devices import choose_device, choose_threads
 
-STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
+STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:99", "", "meta", "cpu:x", "\udc80"])

@@ -18,7 +18,7 @@ from crosshead.system.stored import (
     stored_size,
 )
 
-SEALED = Path(__file__).parent / "fixtures" / "bundle-format-1-sealed"
+SEALED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1-sealed"
 
 
 def a_socket(path: Path) -> None:

@@ -40,8 +40,8 @@ def test_what_is_not_given_is_left_out() -> None:
 def test_a_recipe_that_ships_is_found_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "recipes").mkdir()
-    (tmp_path / "recipes" / "captions.toml").write_text("[train]\nmax_updates = 7\n")
+    (tmp_path / "shipped").mkdir()
+    (tmp_path / "shipped" / "captions.toml").write_text("[train]\nmax_updates = 7\n")
     monkeypatch.setattr(importlib.resources, "files", lambda package: tmp_path)
     assert read_recipe("captions") == {"train": {"max_updates": 7}}
     assert new_recipe(None, "captions", {}, ["train.seed=3"]).train.max_updates == 7
