@@ -13,12 +13,13 @@ from pathlib import Path
 from harness import machine, progress, spread, table
 
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle, load_bundle, save_bundle
+from crosshead.bundle.io import Bundle, save_bundle
 from crosshead.bundle.places import WEIGHTS
-from crosshead.bundle.weights import build_model
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.models.registry import build_model
 from crosshead.recipe.presets import PRESETS
-from crosshead.recipe.recipe import compose
+from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import load_bundle
 
 LOADS = "from crosshead.bundle import load_bundle; load_bundle({!r})"
 

@@ -25,11 +25,12 @@ from harness import (
     take_turns,
 )
 
-from crosshead.bundle.weights import build_model
 from crosshead.data.batching import Pairs
 from crosshead.models.base import Shape
-from crosshead.recipe.recipe import Recipe, compose
+from crosshead.models.registry import build_model
+from crosshead.recipe.recipe import Recipe
 from crosshead.system.devices import hold_kernels
+from crosshead.tasks.recipes import compose
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine

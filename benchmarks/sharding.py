@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from harness import PeakMemory, mebibytes
 
-from crosshead.bundle.weights import build_model
 from crosshead.data.batching import Pairs
-from crosshead.recipe.recipe import compose
+from crosshead.models.registry import build_model
+from crosshead.tasks.recipes import compose
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World, joined, shard
 from crosshead.training.optimizer import Optimizer

@@ -41,7 +41,6 @@ from safetensors import safe_open
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from crosshead.bundle.weights import build_model
 from crosshead.data.batching import (
     Batch,
     Example,
@@ -55,10 +54,12 @@ from crosshead.data.parallel.corpora import DataConfig, read_pairs
 from crosshead.data.parallel.filters import keep_pairs
 from crosshead.data.parallel.pairs import ParallelText
 from crosshead.data.text.tokenizers import train_tokenizer
+from crosshead.models.registry import build_model
 from crosshead.models.transformer import Transformer
-from crosshead.recipe.recipe import Recipe, compose
+from crosshead.recipe.recipe import Recipe
 from crosshead.system.devices import hold_kernels
-from crosshead.tasks.token_loss import batch_loss
+from crosshead.tasks.recipes import compose
+from crosshead.tasks.token_loss import token_loss
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine, choose_precision, matrix_rates
@@ -257,8 +258,8 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
             return {"loss": side.loss(batches[0])}
         if request["do"] == "operations":
             made = sum(side.operations(batch) for batch in batches)
-            return {"operations": made / sum(batch.target_tokens for batch in batches)}
-        tokens = [batch.target_tokens for batch in batches]
+            return {"operations": made / sum(batch.count for batch in batches)}
+        tokens = [batch.count for batch in batches]
         losses, batches = [], [side.prepared(batch) for batch in batches]
         began = time.perf_counter()
         for batch in batches:
@@ -300,12 +301,12 @@ def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
     def loss(batch: Batch) -> float:
         model.eval()
         with torch.inference_mode():
-            sums = batch_loss(model, batch, config.label_smoothing)
+            sums = token_loss(model, batch, config.label_smoothing)
         return float(sums.loss) / sums.count
 
     def operations(batch: Batch) -> int:
         with FlopCounterMode(display=False) as counter:
-            batch_loss(model.train(), batch, config.label_smoothing).loss.backward()
+            token_loss(model.train(), batch, config.label_smoothing).loss.backward()
         updater.optimizer.drop_gradients()
         return int(counter.get_total_flops())
 

@@ -35,7 +35,7 @@ from harness import (
     take_turns,
 )
 
-from crosshead.bundle.io import Bundle, load_bundle
+from crosshead.bundle.io import Bundle
 from crosshead.data.parallel.corpora import DataConfig, read_pairs
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig
@@ -43,6 +43,7 @@ from crosshead.errors import UserError
 from crosshead.evaluation import bleu
 from crosshead.pipelines.batched_search import search_all
 from crosshead.pipelines.translator import Translator
+from crosshead.tasks.registry import load_bundle
 from crosshead.vocabulary import EOS, PAD
 
 BUDGETS = [1024, 4096, 16384]

@@ -9,7 +9,7 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo
 
@@ -81,6 +81,11 @@ class Config(BaseModel):
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
     )
 
+    @classmethod
+    def variant(cls, values: Any) -> "type[Config]":
+        """Return the class of the configuration that `values` stand for, for messages."""
+        return cls
+
 
 def validate(
     config_class: type[C],
@@ -104,7 +109,7 @@ def validate(
         return config_class.model_validate(values, context=typed)
     except ValidationError as error:
         prefix = f"{where}: " if where else ""
-        raise ConfigError(prefix + _explain(config_class, error, typed or {})) from None
+        raise ConfigError(prefix + _explain(config_class, error, values, typed or {})) from None
 
 
 def called(key: str, info: ValidationInfo) -> str:
@@ -185,10 +190,12 @@ def nearest(word: str, known: list[str]) -> str:
     return f"known: {', '.join(sorted(known))}"
 
 
-def _explain(config_class: type[Config], error: ValidationError, typed: Mapping[str, str]) -> str:
+def _explain(
+    config_class: type[Config], error: ValidationError, values: Any, typed: Mapping[str, str]
+) -> str:
     """One line for the first of pydantic's complaints, in the words of a recipe."""
     first = error.errors(include_url=False)[0]
-    location, fields = _located(config_class, first["loc"])
+    location, fields = _located(config_class, first["loc"], values)
     key = ".".join(location)
     if first["type"] == "extra_forbidden":
         return f"unknown key {key!r}; {nearest(location[-1], fields)}"
@@ -204,8 +211,6 @@ def _complaint(error: Any) -> str:
         return "missing; there is no default, so give a value"
     if kind == "value_error":
         return str(context["error"])
-    if kind == "union_tag_invalid":
-        return f"there is no {context['tag']!r}; known: {context['expected_tags']}"
     found = shown(error["input"])
     if kind in _EXPECTED:
         bounds = {key: _number(value) for key, value in context.items()}
@@ -232,28 +237,16 @@ def _number(bound: Any) -> Any:
     return f"{bound:,}" if isinstance(bound, int | float) else bound
 
 
-def _located(config_class: type[Config], path: tuple[Any, ...]) -> tuple[list[str], list[str]]:
-    """The keys on the way to a mistake, and the fields of the configuration it stands in.
-
-    Where one of several configurations may stand, pydantic puts the name of the one that was meant
-    into the path, which is no key.
-    """
+def _located(
+    config_class: type[Config], path: tuple[Any, ...], values: Any
+) -> tuple[list[str], list[str]]:
+    """The keys on the way to a mistake in `values`, and the fields of the section it stands in."""
     current: Any = config_class
-    keys: list[str] = []
-    names = [part for part in path if isinstance(part, str)]
-    for place, name in enumerate(names):
-        meant = [each for each in get_args(current) if name in _tags(each)]
-        if meant:
-            current = meant[0]
-            continue
-        keys.append(name)
+    keys = [part for part in path if isinstance(part, str)]
+    for name in keys[:-1]:
         field = getattr(current, "model_fields", {}).get(name)
-        if field is not None and place < len(names) - 1:
+        values = values.get(name) if isinstance(values, dict) else None
+        if field is not None:
             current = field.annotation
+            current = current.variant(values) if hasattr(current, "variant") else current
     return keys, sorted(getattr(current, "model_fields", {}))
-
-
-def _tags(config_class: Any) -> list[Any]:
-    """Return the values of the fields that allow one value only."""
-    fields = getattr(config_class, "model_fields", {}).values()
-    return [get_args(each.annotation)[0] for each in fields if len(get_args(each.annotation)) == 1]

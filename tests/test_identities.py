@@ -13,8 +13,8 @@ from crosshead.data.synthetic import DatePairs, date_pairs
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.beam import beam_search
 from crosshead.decoding.search import DecodeConfig, Specials, greedy_search
-from crosshead.pipelines.loading import load
 from crosshead.pipelines.translator import Translator
+from crosshead.tasks.loading import load
 from crosshead.training.run import train
 from crosshead.training.settings import new_recipe
 from crosshead.vocabulary import BOS, EOS, PAD, UNK

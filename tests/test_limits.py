@@ -16,7 +16,7 @@ def numbers(config_class: Any) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("config_class", CONFIGS)
+@pytest.mark.parametrize("config_class", CONFIGS.values())
 def test_every_number_of_a_model_has_bounds(config_class: Any) -> None:
     for name in numbers(config_class):
         for value in (10**9, 2**63, 10**400, -1, float("nan"), float("inf")):

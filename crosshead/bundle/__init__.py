@@ -1,6 +1,15 @@
 """The bundle: a trained model as one directory, the only form in which a model stands on disk."""
 
 from crosshead.bundle.config import BundleConfig, BundleScore
-from crosshead.bundle.io import Bundle, load_bundle, save_bundle, verify_bundle
+from crosshead.bundle.io import Bundle, save_bundle, verify_bundle
+from crosshead.bundle.text import TextBundle, TextBundleConfig
 
-__all__ = ["Bundle", "BundleConfig", "BundleScore", "load_bundle", "save_bundle", "verify_bundle"]
+__all__ = [
+    "Bundle",
+    "BundleConfig",
+    "BundleScore",
+    "TextBundle",
+    "TextBundleConfig",
+    "save_bundle",
+    "verify_bundle",
+]

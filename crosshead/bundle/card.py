@@ -8,13 +8,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from crosshead.bundle.config import BundleScore
-from crosshead.models.base import Task
 
 _METRIC_TYPES = {"chrF2": "chrf"}
 """Model hubs' names of metrics, where they differ from sacreBLEU's name in lower case."""
 
-_HUB_TASKS = {"translation": "translation", "language": "text-generation", "masked": "fill-mask"}
-"""Model hubs' names of tasks."""
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a task on a model card."""
+
+    does: str
+    """A clause: `translates from ... to ...`."""
+    hub_task: str
+    """Model hubs' name of the task."""
+    command: str
+    """An example of the command line; `DIR` stands for the bundle."""
+    variable: str
+    """The name of the loaded model in an example in Python."""
+    call: str
+    """The call in that example."""
+    scored: str = "Scored in"
+    """What precedes the search, or the context, behind the scores."""
+    languages: Sequence[str | None] = ()
+    """Language codes; None for an unknown one."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +50,10 @@ class CardFacts:
     commands: list[str]  # what was typed to begin the run, and to resume it
     recipe: str  # the resolved recipe as TOML
     files: list[CardFile]
-    task: Task
+    words: Words
     architecture: str
     unit: str  # what `size` counts: "pair", "token"
+    unit_name: str  # its plural: "sentence pairs", "tokens"
     size: int  # that training read, after filtering and without what was held out
     left_out: dict[str, int]  # pairs by reason
     validation: str  # a clause: "500 pairs held out of the training files", "valid.en and valid.de"
@@ -53,18 +70,15 @@ class CardFacts:
     versions: dict[str, str]  # "crosshead", "torch", "python", ... to version
     scores: list[BundleScore] = field(default_factory=list)
     search: str = ""  # how the translations that were scored came about: "greedy", "beam 4"
-    source_language: str | None = None
-    target_language: str | None = None
     skipped: int = 0  # updates left out because their gradients were not finite
 
 
 def model_card(facts: CardFacts) -> str:
     """The card as Markdown with YAML front matter."""
-    languages = [facts.source_language, facts.target_language]
     sections = [
-        front_matter(facts.name, languages, facts.scores, facts.task),
+        front_matter(facts.name, facts.words, facts.scores),
         f"# {facts.name}\n\n{_summary(facts)}",
-        use(facts.task),
+        use(facts.words),
         f"## Data\n\n{_data(facts)}",
         f"## Scores\n\n{_scores(facts)}",
         f"## Training\n\n{_training(facts)}",
@@ -94,22 +108,17 @@ _ABSOLUTE = re.compile(r"""(?:(?<=^)|(?<=[=,\["']))/[^,"'\]]*[^,"'\]/]/*(?=$|[,"
 """An absolute path: a whole word, or a value in one (`--out=/tmp/x`, `data.source=["/tmp/x"]`)."""
 
 
-def front_matter(
-    name: str,
-    languages: Sequence[str | None] = (),
-    scores: Sequence[BundleScore] = (),
-    task: Task = "translation",
-) -> str:
+def front_matter(name: str, words: Words, scores: Sequence[BundleScore] = ()) -> str:
     """The head of a card, in YAML.
 
     It names languages, task and scores by the keys that model hubs index (`language`,
     `library_name`, `pipeline_tag`, `tags`, `model-index`); what is unknown is left out.
     """
     lines = []
-    known = [code for code in languages if code]
+    known = [code for code in words.languages if code]
     if known:
         lines += ["language:", *(f"- {_yaml(code)}" for code in known)]
-    hub = _HUB_TASKS[task]
+    hub = words.hub_task
     lines += [
         "library_name: crosshead",
         f"pipeline_tag: {hub}",
@@ -141,27 +150,10 @@ def _yaml(text: str) -> str:
 
 
 def _summary(facts: CardFacts) -> str:
-    does = what_it_does(facts.task, facts.source_language, facts.target_language)
-    units = {"pair": "sentence pairs", "token": "tokens"}[facts.unit]
     return (
-        f"A model ({facts.architecture}) that {does}: {facts.parameters:,} parameters, trained "
-        f"with crosshead on {facts.size:,} {units}."
+        f"A model ({facts.architecture}) that {facts.words.does}: {facts.parameters:,} parameters, "
+        f"trained with crosshead on {facts.size:,} {facts.unit_name}."
     )
-
-
-def what_it_does(task: Task, source: str | None, target: str | None) -> str:
-    """A clause: `translates from ... to ...`, with the languages that are known."""
-    return {
-        "translation": _translates(source, target),
-        "language": "writes text",
-        "masked": "finds what is hidden in a text",
-    }[task]
-
-
-def _translates(source: str | None, target: str | None) -> str:
-    """`translates from ... to ...`, with the languages that are known."""
-    known = [f" {word} `{code}`" for word, code in (("from", source), ("to", target)) if code]
-    return "translates" + ("".join(known) or " from one language to another")
 
 
 def fenced(language: str, text: str) -> str:
@@ -172,34 +164,13 @@ def fenced(language: str, text: str) -> str:
     return f"{fence}{language}\n{text.strip()}\n{fence}"
 
 
-def use(task: Task = "translation") -> str:
+def use(words: Words) -> str:
     """The section that says how the bundle beside the card is used."""
-    command, name, call = _USE[task]
-    python = f'import crosshead\n\n{name} = crosshead.load("DIR")\n{call}'
+    python = f'import crosshead\n\n{words.variable} = crosshead.load("DIR")\n{words.call}'
     return (
-        f"## Use\n\n{fenced('sh', command)}\n\n{fenced('python', python)}\n\n`DIR` is the "
+        f"## Use\n\n{fenced('sh', words.command)}\n\n{fenced('python', python)}\n\n`DIR` is the "
         "directory of this card."
     )
-
-
-_USE: dict[Task, tuple[str, str, str]] = {
-    "translation": (
-        "crosshead translate DIR input.txt",
-        "translate",
-        'translate(["A first line.", "Another."])',
-    ),
-    "language": (
-        "crosshead generate DIR --prompt 'Once upon a time'",
-        "write",
-        'write("Once upon a time")',
-    ),
-    "masked": (
-        "crosshead fill DIR 'Once [MASK] a time'",
-        "fill",
-        'fill("Once [MASK] a time")',
-    ),
-}
-"""Usage of a bundle, by task: on the command line, and the name and call in Python."""
 
 
 def _data(facts: CardFacts) -> str:
@@ -222,8 +193,7 @@ def _scores(facts: CardFacts) -> str:
         for score in facts.scores
     ]
     table = _table(["metric", "score", "set", "signature"], rows)
-    how = "Search" if facts.task == "translation" else "Scored in"
-    return f"{table}\n\n{how}: {facts.search}." if facts.search else table
+    return f"{table}\n\n{facts.words.scored}: {facts.search}." if facts.search else table
 
 
 def _training(facts: CardFacts) -> str:

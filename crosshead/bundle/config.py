@@ -1,14 +1,11 @@
-"""The configuration of a bundle: what its `config.json` says, but for the checksums."""
+"""The configuration of a bundle: the contents of its `config.json` without the checksums."""
 
 from typing import Protocol, Self
 
 from pydantic import Field, model_validator
 
 from crosshead import __version__
-from crosshead.config import MOST_TOKENS, MOST_VOCABULARY, Config
-from crosshead.data.text.symbols import CONTROL
-from crosshead.decoding.search import DecodeConfig
-from crosshead.models.base import Task
+from crosshead.config import Config
 from crosshead.models.registry import AnyConfig
 
 FORMAT = 1
@@ -54,27 +51,14 @@ class BundleScore(Config):
 
 
 class BundleConfig(Config):
-    """The contents of `config.json`."""
+    """What `config.json` says of every bundle; each kind of bundle adds to it."""
 
     format: int = Field(default=FORMAT, ge=1)
     # The version of crosshead that wrote the bundle.
     crosshead: str = __version__
-    task: Task = "translation"
+    task: str = "translation"
     model: AnyConfig
-    # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
-    joint_tokenizer: bool
-    # The number of pieces of each side, which is the number of rows of its embedding.
-    source_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
-    target_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
-    # Tokens of the longest source in training, without the end token: translation splits beyond it.
-    # Of a model of text by itself, those of a window.
-    longest_source: int = Field(ge=1, le=MOST_TOKENS)
-    # How the model is searched when nothing else is asked for.
-    decode: DecodeConfig = Field(default_factory=DecodeConfig)
-    # Language codes such as `en`, where they are known.
-    source_language: str | None = None
-    target_language: str | None = None
-    # What its translations scored when it was trained.
+    # Scores of the model at the end of its training.
     scores: list[BundleScore] = Field(default_factory=list)
 
     @model_validator(mode="after")

@@ -10,10 +10,12 @@ Nothing in it can run code when it is loaded: no pickle is read or written.
 """
 
 import logging
-import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 
@@ -39,14 +41,7 @@ from crosshead.bundle.weights import (
     weights_of,
 )
 from crosshead.config import validate
-from crosshead.data.text.tokenizers import (
-    TOKENIZER_FILES,
-    Tokenizer,
-    load_tokenizers,
-    save_tokenizers,
-)
-from crosshead.decoding.candidates import NOTHING
-from crosshead.decoding.search import Specials
+from crosshead.data.text.tokenizers import TOKENIZER_FILES
 from crosshead.errors import BundleError, ConfigError, DamagedBundle
 from crosshead.models.base import Model
 from crosshead.system.files import StrPath, atomic_write_all, make_directory
@@ -57,33 +52,61 @@ from crosshead.system.stored import (
     parse_metadata,
     read_stored,
 )
-from crosshead.vocabulary import BOS, EOS, PAD, UNK
-
-_LAYERS = "encoder_layers", "decoder_layers", "layers"
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """A trained model and what it takes to use it on text."""
+class Bundle(ABC):
+    """A trained model, its configuration, and whatever else its task needs to use it.
+
+    Each kind of bundle adds its own fields, in files of its own.
+    """
 
     config: BundleConfig
     model: Model
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
+
+    config_type: ClassVar[type[BundleConfig]] = BundleConfig
+    own_files: ClassVar[tuple[str, ...]] = ()
+    """The names that files of this kind alone may have."""
 
     @property
-    def specials(self) -> Specials:
-        """Return the special tokens for search, with the target tokens that are never produced.
+    def reach(self) -> int:
+        """The positions of the longest input that its weights have seen, where that is known."""
+        return 0
 
-        The end token ends a translation. In monolingual text it ends a line, and so begins the next
-        one.
+    @classmethod
+    @abstractmethod
+    def build(cls, config: BundleConfig) -> Model:
+        """Build a freshly initialised model of the shape that `config` states."""
+
+    @classmethod
+    def read(cls, directory: Path, config: BundleConfig) -> dict[str, Any]:
+        """Read the fields of this kind, by name, from its own files.
+
+        Raises:
+            DamagedBundle: If a file is not what it should be.
         """
-        forbidden = {PAD, BOS, UNK, *self.target_tokenizer.line_breaks}
-        if self.config.task != "translation":
-            return Specials(EOS, NOTHING, tuple(sorted(forbidden)))
-        return Specials(self.config.model.start_token, EOS, tuple(sorted(forbidden)))
+        return {}
+
+    def files(self) -> dict[str, bytes]:
+        """Return the contents of its own files, by name."""
+        return {}
+
+    def merged(self, others: list[Self]) -> BundleConfig:
+        """Return the configuration of the average of this bundle and others."""
+        return self.config
+
+    def why_not_averaged(self, other: "Bundle") -> str:
+        """Return why another bundle of the same model cannot be averaged with this one, or nothing.
+
+        `{first}` in the text stands for the place of this bundle.
+        """
+        return ""
+
+
+Kinds = Mapping[str, type[Bundle]]
+"""The kind of bundle of each task."""
 
 
 def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
@@ -97,7 +120,7 @@ def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
         UserError: If a file cannot be written.
     """
     make_directory(directory)
-    contents = _tokenizer_files(bundle)
+    contents = bundle.files()
     contents[WEIGHTS] = serialized(weights_of(bundle.model))
     contents[CARD] = card.encode()
     sums = {name: file_sum(data) for name, data in contents.items()}
@@ -105,13 +128,14 @@ def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
     atomic_write_all(directory, contents)
 
 
-def load_bundle(path: StrPath, device: torch.device | str = "cpu") -> Bundle:
+def load_bundle(path: StrPath, kinds: Kinds, device: torch.device | str = "cpu") -> Bundle:
     """Read a bundle.
 
     Args:
         path: Its directory, or the file that `crosshead pack` made of it. Of a run that has no
             bundle yet the best weights so far are read, and a note is logged.
-        device: Where its model is to be.
+        kinds: The kinds of bundles that may stand there.
+        device: Device of its model.
 
     Returns:
         The bundle, its model in evaluation mode.
@@ -124,34 +148,44 @@ def load_bundle(path: StrPath, device: torch.device | str = "cpu") -> Bundle:
     directory = Path(path)
     best = best_so_far(directory)
     if best is not None:
-        return _unfinished_bundle(directory, best, device)
-    config, seal, tokenizers = _opened(directory)
-    path = directory / WEIGHTS
-    with open_stored(path) as (stored, size):
-        file = TensorFile(stored, size, path)
-        model = _matched(config, file.tensors, path, directory / CONFIG)
+        return _unfinished_bundle(directory, best, kinds, device)
+    opened = _open(directory, kinds)
+    weights_path = directory / WEIGHTS
+    with open_stored(weights_path) as (stored, size):
+        file = TensorFile(stored, size, weights_path)
+        model = _matched(opened, file.tensors, weights_path, directory / CONFIG)
         weights, sha256 = file.read()
-    seal.compare(WEIGHTS, sha256)
+    opened.seal.compare(WEIGHTS, sha256)
     fill(model, weights)
-    _say_if_unchecked(seal)
-    return Bundle(config, model.to(device).eval(), *tokenizers)
+    _say_if_unchecked(opened.seal)
+    return opened.bundle(model.to(device))
 
 
-def outline_bundle(path: Path | str) -> Bundle:
+def outline_bundle(path: Path | str, kinds: Kinds) -> Bundle:
     """Read a bundle but for the numbers of its model, whose parameters have no memory.
 
     All files but the card are compared with their checksums: the weights are read once for that,
     in pieces. Raises what `load_bundle` raises.
     """
     directory = Path(path)
-    config, seal, tokenizers = _opened(directory)
+    opened = _open(directory, kinds)
     weights = directory / WEIGHTS
-    seal.check(WEIGHTS)
+    opened.seal.check(WEIGHTS)
     with open_stored(weights) as (stored, size):
         tensors = TensorFile(stored, size, weights).tensors
-    model = _matched(config, tensors, weights, directory / CONFIG)
-    _say_if_unchecked(seal)
-    return Bundle(config, model.eval(), *tokenizers)
+    model = _matched(opened, tensors, weights, directory / CONFIG)
+    _say_if_unchecked(opened.seal)
+    return opened.bundle(model)
+
+
+def load_config(directory: Path, kinds: Kinds) -> tuple[type[Bundle], BundleConfig]:
+    """Read the `config.json` of a bundle: quick, no weights are read. Raises `BundleError`.
+
+    Returns:
+        The kind of the bundle, and its configuration.
+    """
+    values, seal = _values(directory)
+    return _configured(values, seal, directory / CONFIG, kinds)
 
 
 def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
@@ -164,7 +198,7 @@ def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
     Raises:
         BundleError: If `config.json` is not that of a bundle.
     """
-    _, seal = _configured(path)
+    _, seal = _values(path)
     if not seal.files:
         return []
     found: list[tuple[str, str | None]] = [
@@ -181,7 +215,7 @@ def card_was_changed(path: Path) -> bool:
     Raises:
         BundleError: If `config.json` is not that of a bundle.
     """
-    _, seal = _configured(path)
+    _, seal = _values(path)
     return CARD in seal.files and _difference(seal, CARD) is not None
 
 
@@ -197,27 +231,18 @@ def _difference(seal: Seal, name: str) -> str | None:
 
 def bundle_files(path: Path) -> list[str]:
     """The names of the files of a bundle, `config.json` last."""
-    _, seal = _configured(path)
+    _, seal = _values(path)
     if path.is_file():
         return packed_names(path)
     names = [each for each in (*TOKENIZER_FILES, WEIGHTS, CARD) if (path / each).is_file()]
     return [*(seal.files or names), CONFIG]
 
 
-def load_config(directory: Path) -> BundleConfig:
-    """The `config.json` of a bundle: quick, no weights are read. Raises `BundleError`."""
-    return _configured(directory)[0]
-
-
-def _configured(directory: Path) -> tuple[BundleConfig, Seal]:
-    """The configuration of a bundle and the checksums of its files; raises `BundleError`."""
-    for name in check_place(directory):
-        if name not in {CONFIG, WEIGHTS, CARD, *TOKENIZER_FILES}:
-            raise BundleError(
-                f"{directory}: a file; expected the directory of a bundle, or a file that "
-                f"`crosshead pack` wrote ({name[:60]!a} in it is no file of a bundle); if it is an "
-                "archive, unpack it and give the directory"
-            )
+def _values(directory: Path) -> tuple[dict[str, Any], Seal]:
+    """The settings in the `config.json` of a bundle, and the checksums; raises `BundleError`."""
+    names = check_place(directory)
+    if names and CONFIG not in names:
+        raise _no_bundle(directory, names[0])
     mend = None
     if is_run(directory):
         mend = f"to write the bundle of this run again: {how_to_resume(directory)}"
@@ -234,25 +259,64 @@ def _configured(directory: Path) -> tuple[BundleConfig, Seal]:
             "upgrade crosshead"
         )
     values, seal = unsealed(directory, values, data, mend)
-    for name in seal.files:
-        if name not in {WEIGHTS, CARD, *TOKENIZER_FILES}:
-            raise DamagedBundle(path, f"files: {name[:60]!a} is no file of a bundle")
     if seal.files and WEIGHTS not in seal.files:
         raise DamagedBundle(path, f"files: {WEIGHTS} is missing")
+    return values, seal
+
+
+def _configured(
+    values: dict[str, Any], seal: Seal, path: Path, kinds: Kinds
+) -> tuple[type[Bundle], BundleConfig]:
+    """The kind and the configuration in the settings of `path`; raises `BundleError`."""
+    task = values.get("task", "translation")
+    if task not in kinds:
+        known = ", ".join(map(repr, kinds))
+        raise DamagedBundle(path, f"task: expected {known}, found {task!r:.60}")
+    kind = kinds[task]
+    allowed = {CONFIG, WEIGHTS, CARD, *kind.own_files}
+    for name in seal.files:
+        if name not in allowed:
+            raise DamagedBundle(path, f"files: {name[:60]!a} is no file of a bundle")
+    if seal.directory.is_file():
+        for name in packed_names(seal.directory):
+            if name not in allowed:
+                raise _no_bundle(seal.directory, name)
     try:
-        return validate(BundleConfig, values), seal
+        return kind, validate(kind.config_type, values)
     except ConfigError as error:
         raise DamagedBundle(path, str(error)) from None
 
 
-def _opened(directory: Path) -> tuple[BundleConfig, Seal, tuple[Tokenizer, Tokenizer]]:
+def _no_bundle(archive: Path, name: str) -> BundleError:
+    """The error for an archive in which a file is no file of a bundle."""
+    return BundleError(
+        f"{archive}: a file; expected the directory of a bundle, or a file that `crosshead pack` "
+        f"wrote ({name[:60]!a} in it is no file of a bundle); if it is an archive, unpack it and "
+        "give the directory"
+    )
+
+
+class _Opened(NamedTuple):
+    """All of a bundle but its model."""
+
+    kind: type[Bundle]
+    config: BundleConfig
+    seal: Seal
+    fields: dict[str, Any]
+
+    def bundle(self, model: Model) -> Bundle:
+        return self.kind(self.config, model.eval(), **self.fields)
+
+
+def _open(directory: Path, kinds: Kinds) -> _Opened:
     """All of a bundle but its model; the files that are there have the sizes that they should."""
-    config, seal = _configured(directory)
+    values, seal = _values(directory)
+    kind, config = _configured(values, seal, directory / CONFIG, kinds)
     seal.check_sizes(name for name in seal.files if name != CARD)
     for name in seal.files:
-        if name in TOKENIZER_FILES:
+        if name in kind.own_files:
             seal.check(name)
-    return config, seal, _load_tokenizers(directory, config)
+    return _Opened(kind, config, seal, kind.read(directory, config))
 
 
 def _say_if_unchecked(seal: Seal) -> None:
@@ -263,60 +327,37 @@ def _say_if_unchecked(seal: Seal) -> None:
         logger.info("%s: has no checksum of its own; changes go unnoticed", seal.directory / CONFIG)
 
 
-def _unfinished_bundle(directory: Path, best: BestSoFar, device: torch.device | str) -> Bundle:
+def _unfinished_bundle(
+    directory: Path, best: BestSoFar, kinds: Kinds, device: torch.device | str
+) -> Bundle:
     """The bundle of the best weights so far of a run."""
-    try:
-        config = validate(BundleConfig, best.settings)
-    except ConfigError as error:
-        raise DamagedBundle(best.path, str(error)) from None
-    model = _matched(config, described(best.weights.items()), best.path, best.path)
+    nothing = Seal(directory, {}, of_config=False)
+    kind, config = _configured(best.settings, nothing, best.path, kinds)
+    opened = _Opened(kind, config, nothing, kind.read(directory, config))
+    model = _matched(opened, described(best.weights.items()), best.path, best.path)
     fill(model, best.weights)
     logger.info(
         "%s: the run is not finished; these are its best weights so far, those of update %s",
         directory, best.update,
     )  # fmt: skip
-    tokenizers = _load_tokenizers(directory, config)
-    return Bundle(config, model.to(device).eval(), *tokenizers)
+    return opened.bundle(model.to(device))
 
 
-def _matched(config: BundleConfig, tensors: Mapping[str, Described], path: Path, of: Path) -> Model:
+def _matched(opened: _Opened, tensors: Mapping[str, Described], path: Path, of: Path) -> Model:
     """Build the model of a configuration, without memory, where a file holds its weights.
 
     `path` is that of the file, `of` that of the configuration. Raises `DamagedBundle` where there
     is no such model, or the weights are of another.
     """
-    shape = config.model, config.source_vocabulary, config.target_vocabulary
-    layers = sum(getattr(config.model, key) for key in _LAYERS if hasattr(config.model, key))
+    layers = opened.config.model.depth
     if layers > len(tensors):  # to build them would take long
         raise DamagedBundle(
             path, f"holds {len(tensors)} tensors, too few for the {layers} layers of {of.name}"
         )
     try:
-        model = build_without_memory(*shape)
+        model = build_without_memory(partial(opened.kind.build, opened.config))
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
         raise DamagedBundle(of, f"no such model can be: {reason}") from None
     check_described(described(model.named_parameters()), tensors, path)
     return model
-
-
-def _tokenizer_files(bundle: Bundle) -> dict[str, bytes]:
-    """The contents of the tokenizers' files by name."""
-    with tempfile.TemporaryDirectory() as scratch:
-        tokenizers = bundle.source_tokenizer, bundle.target_tokenizer
-        save_tokenizers(Path(scratch), *tokenizers, joint=bundle.config.joint_tokenizer)
-        return {file.name: file.read_bytes() for file in sorted(Path(scratch).iterdir())}
-
-
-def _load_tokenizers(directory: Path, config: BundleConfig) -> tuple[Tokenizer, Tokenizer]:
-    source, target = load_tokenizers(directory, joint=config.joint_tokenizer)
-    sides = (
-        ("source", source.vocab_size, config.source_vocabulary),
-        ("target", target.vocab_size, config.target_vocabulary),
-    )
-    for side, found, expected in sides:
-        if found != expected:
-            raise DamagedBundle(
-                directory, f"the {side} tokenizer has {found} pieces, {CONFIG} says {expected}"
-            )
-    return source, target

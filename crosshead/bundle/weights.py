@@ -8,9 +8,9 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import safetensors.torch
 import torch
@@ -19,8 +19,9 @@ from torch.overrides import TorchFunctionMode
 
 from crosshead.errors import DamagedBundle
 from crosshead.models.base import Model
-from crosshead.models.registry import MODELS, AnyConfig
 from crosshead.system.stored import LARGEST_HEADER
+
+M = TypeVar("M", bound=torch.nn.Module)
 
 _TYPES = {
     "F32": torch.float32, "F64": torch.float64, "F16": torch.float16, "BF16": torch.bfloat16,
@@ -35,16 +36,6 @@ class Described(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: torch.dtype
-
-
-def build_model(config: AnyConfig, source_vocabulary: int, target_vocabulary: int) -> Model:
-    """A freshly initialised model of this shape, in training mode.
-
-    A model of text by itself has one vocabulary, that of the target.
-    """
-    both = config.task == "translation"
-    sizes = (source_vocabulary, target_vocabulary) if both else (target_vocabulary,)
-    return MODELS[config.architecture](config, *sizes)
 
 
 class _Undrawn(TorchFunctionMode):
@@ -68,12 +59,10 @@ class _Undrawn(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def build_without_memory(
-    config: AnyConfig, source_vocabulary: int, target_vocabulary: int
-) -> Model:
-    """A model of this shape on the meta device: its shapes alone, however large it is."""
+def build_without_memory(build: Callable[[], M]) -> M:
+    """Build a model on the meta device: its shapes alone, however large it is."""
     with torch.device("meta"), _Undrawn():
-        return build_model(config, source_vocabulary, target_vocabulary)
+        return build()
 
 
 def described(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Described]:

@@ -12,8 +12,8 @@ from crosshead.cli.terminal import json_line, note, open_output, table, watched
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
-from crosshead.pipelines.mask_filler import MARK, Filler
-from crosshead.pipelines.text_generator import Writer
+from crosshead.pipelines.mask_filler import MARK, MaskFiller
+from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import (
     LONGEST_STRETCH,
     ScoredTranslation,
@@ -78,7 +78,7 @@ def writing_settings(
 
 
 def written(
-    writer: Writer, prompt: str, length: int, samples: int, decode: DecodeConfig, stop: str
+    writer: TextGenerator, prompt: str, length: int, samples: int, decode: DecodeConfig, stop: str
 ) -> Iterator[str]:
     """The prompt and what follows it, piece by piece; an empty line between samples.
 
@@ -96,7 +96,7 @@ def written(
         yield "\n"
 
 
-def filled(filler: Filler, text: str, top: int | None, jsonl: bool) -> str:
+def filled(filler: MaskFiller, text: str, top: int | None, jsonl: bool) -> str:
     """Return the output of `fill`: the filled text and, with `top`, each mask's candidates."""
     found = filler.fill(text.replace("\\n", "\n"), 1 if top is None else top)
     if jsonl:

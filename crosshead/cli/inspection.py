@@ -60,8 +60,8 @@ def attention(
     from crosshead.inspection import attention_weights, draw_attention
     from crosshead.inspection.drawing import check_picture
     from crosshead.inspection.record import NAMES
-    from crosshead.pipelines.loading import load
     from crosshead.pipelines.translator import Translator
+    from crosshead.tasks.loading import load
 
     check_picture(out)
     pipeline = load(bundle, device)

@@ -29,8 +29,8 @@ def info(
     For a training run the command also lists which files may be shared and which may be
     deleted.
     """
-    from crosshead.bundle.io import outline_bundle
     from crosshead.cli import reports
+    from crosshead.tasks.registry import outline_bundle
 
     if verify:
         reports.verify(bundle)

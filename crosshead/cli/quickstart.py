@@ -18,9 +18,9 @@ from crosshead.cli.terminal import guarded, note, program, put, stop_on_signals,
 from crosshead.data.synthetic import Pair, date_pairs, write_date_files
 from crosshead.evaluation import exact_match
 from crosshead.inspection import attention_weights, draw_attention
-from crosshead.pipelines.loading import load_as
 from crosshead.pipelines.translator import Translator
 from crosshead.system.progress import choose_display
+from crosshead.tasks.loading import load_as
 from crosshead.training.directory import holds_run
 from crosshead.training.run import train
 from crosshead.training.settings import new_recipe

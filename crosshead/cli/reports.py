@@ -27,14 +27,16 @@ from crosshead.evaluation import (
     perplexity,
     text_scores,
 )
-from crosshead.pipelines.loading import load
-from crosshead.pipelines.mask_filler import Filler
+from crosshead.models.registry import build_model
+from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
 from crosshead.recipe.presets import PRESETS
-from crosshead.recipe.recipe import compose, search_name
 from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.system.stored import stored_size
+from crosshead.tasks.loading import load
+from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import TASKS
 from crosshead.tasks.usability import Findings
 from crosshead.training.directory import PICTURE
 from crosshead.training.log import LOG
@@ -102,14 +104,14 @@ def text_evaluation(
     joined = "".join(f"{line}\n" for line in lines)
     if isinstance(model, Translator):
         raise BundleError(f"{bundle}: a model that {model.does}; give --source and --reference")
-    if isinstance(model, Filler) and (stride is not None or memory is not None):
+    if isinstance(model, MaskFiller) and (stride is not None or memory is not None):
         raise ConfigError(
             "--stride and --memory are for models that go on with text; this one finds "
             "what is hidden, in windows as long as those of training"
         )
     with answering(len(joined) if at_terminal() else None, "characters") as advance:
         progress = partial(advance, 0, len(joined))
-        if isinstance(model, Filler):
+        if isinstance(model, MaskFiller):
             scores = masked_scores(model.score(joined, progress))
         else:
             scores = text_scores(model.score(joined, stride, memory, progress))
@@ -171,21 +173,12 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
     names = bundle_files(directory)
     size = sum(stored_size(directory / name) for name in names)
-    kinds = [bundle.source_tokenizer.kind, bundle.target_tokenizer.kind]
-    sizes = [config.source_vocabulary, config.target_vocabulary]
-    if config.joint_tokenizer:
-        vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces"
-        vocabulary += " for both sides" if config.task == "translation" else ""
-    else:
-        vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces; {kinds[1]}, {sizes[1]:,} pieces"
     rows = [
         ["bundle", f"{directory}, format {config.format}, written by crosshead {config.crosshead}"],
         ["size", f"{size / 1e6:.1f} MB: {', '.join(names)}"],
         ["model", f"{model.architecture}, {model.shape()}"],
         ["parameters", f"{parameters:,}"],
-        ["tokenizer", vocabulary],
-        *_languages(bundle),
-        *(_translation_facts(bundle) if config.task == "translation" else _text_facts(bundle)),
+        *TASKS[config.task].pipeline(bundle).facts(),
     ]
     rows += [
         [each.metric, f"{each.value:.2f} on {each.test_set} ({each.signature})"]
@@ -238,32 +231,6 @@ def _run_facts(directory: Path) -> list[list[str]]:
     return rows
 
 
-def _languages(bundle: Bundle) -> list[list[str]]:
-    """The languages of a bundle, in a row if they are known."""
-    known = [bundle.config.source_language, bundle.config.target_language]
-    if not any(known):
-        return []
-    return [["languages", " to ".join(code or "unknown" for code in known)]]
-
-
-def _translation_facts(bundle: Bundle) -> list[list[str]]:
-    """Return the longest source and the search settings of a bundle that translates."""
-    decode, longest = bundle.config.decode, bundle.config.longest_source
-    return [
-        [
-            "longest source",
-            f"{longest} tokens; longer lines are split between sentences, and sentences of more "
-            f"than {Translator(bundle).reach} tokens are cut into parts",
-        ],
-        ["search", search_name(decode)],
-    ]
-
-
-def _text_facts(bundle: Bundle) -> list[list[str]]:
-    """Return the context length of a bundle for monolingual text."""
-    return [["context", f"{bundle.config.longest_source:,} tokens"]]
-
-
 def end_of_run(summary: Summary) -> str:
     """Return the message about a run that has ended or was stopped."""
     if summary.bundle_kept:  # nothing is new
@@ -294,24 +261,29 @@ def run_report(summary: Summary) -> str:
         parts.append(table([["left out of training", "pairs"], *counts], numbers=1))
         parts.append(f"The lines are in {summary.out / LEFT_OUT}\n")
     out = shlex.quote(str(summary.out))
-    use = {
-        "translation": f"Translate with: {program()} translate {out} FILE\n",
-        "language": f"Write with: {program()} generate {out} --prompt TEXT\n",
-        "masked": f"Fill with: {program()} fill {out} TEXT\n",
-    }
     if summary.findings:
         parts += _samples(summary.findings)
     if summary.verdict:
         parts.append(f"warning: {summary.verdict}\n")
-    parts.append(use[summary.task])
+    if summary.task:
+        pipeline = summary.task.pipeline
+        parts.append(
+            pipeline.usage.format(command=f"{program()} {pipeline.verb}", bundle=out) + "\n"
+        )
     return "\n".join(parts)
 
 
 def _score_rows(summary: Summary) -> list[list[str]]:
     """The scores of a run: by the quick search of training, and by that of the bundle."""
-    rows = []
-    if summary.greedy is not None and summary.search != "greedy":
-        rows.append(["BLEU (greedy, as in training)", f"{summary.greedy:.2f} (validation)"])
+    metrics = summary.task.metrics if summary.task else ()
+    rows = [
+        [
+            f"{each.label} ({each.search}, as in training)",
+            f"{summary.validated[each.name]:.{each.digits}f} (validation)",
+        ]
+        for each in metrics
+        if each.search and each.search != summary.search and each.name in summary.validated
+    ]
     return rows + [
         [f"{each.metric} ({summary.search})", f"{each.value:.2f} ({each.test_set})"]
         for each in summary.scores
@@ -350,9 +322,9 @@ def preset_table() -> str:
     for architecture, presets in PRESETS.items():
         for name in presets:
             recipe = compose(name, {"model": architecture})
-            model, vocabulary = recipe.model, recipe.tokenizer.vocab_size or MOST_PIECES
-            most = "" if recipe.tokenizer.vocab_size else "to "
-            built = build_without_memory(model, vocabulary, vocabulary)
+            model, stated = recipe.model, recipe.tokenizer.vocab_size
+            vocabulary, most = stated or MOST_PIECES, "" if stated else "to "
+            built = build_without_memory(partial(build_model, model, vocabulary, vocabulary))
             parameters = sum(parameter.numel() for parameter in built.parameters())
             sizes = [f"{most}{vocabulary:,}", f"{most}{parameters:,}"]
             first, *rest = _parts(model.shape(), _SHAPE_WIDTH)

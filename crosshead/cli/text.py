@@ -99,10 +99,10 @@ def generate(
     and --seed turn sampling on. In --prompt and --stop, \\n is a line break.
     """
     from crosshead.cli import answers
-    from crosshead.pipelines.loading import load_as
-    from crosshead.pipelines.text_generator import Writer
+    from crosshead.pipelines.text_generator import TextGenerator
+    from crosshead.tasks.loading import load_as
 
-    writer = load_as(Writer, bundle, device, threads, precision)
+    writer = load_as(TextGenerator, bundle, device, threads, precision)
     flags = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     decode = answers.writing_settings(writer.bundle.config.decode, greedy, beam, flags)
     for text in answers.written(writer, prompt, length, samples, decode, stop):
@@ -140,8 +140,8 @@ def fill(
     certain of first, then predicts the others again. In TEXT, \\n is a line break.
     """
     from crosshead.cli import answers
-    from crosshead.pipelines.loading import load_as
-    from crosshead.pipelines.mask_filler import Filler
+    from crosshead.pipelines.mask_filler import MaskFiller
+    from crosshead.tasks.loading import load_as
 
-    filler = load_as(Filler, bundle, device, threads, precision)
+    filler = load_as(MaskFiller, bundle, device, threads, precision)
     put(answers.filled(filler, text, top, jsonl))

@@ -126,8 +126,8 @@ def translate(
     model is split at the ends of sentences, with a warning.
     """
     from crosshead.cli import answers
-    from crosshead.pipelines.loading import load_as
     from crosshead.pipelines.translator import Translator
+    from crosshead.tasks.loading import load_as
 
     answers.check_not_input(output, file)
     translator = load_as(Translator, bundle, device, threads, precision)
@@ -211,8 +211,8 @@ def evaluate(
     """
     from crosshead.cli import reports
     from crosshead.data.parallel.corpora import read_aligned
-    from crosshead.pipelines.loading import load_as
     from crosshead.pipelines.translator import Translator
+    from crosshead.tasks.loading import load_as
 
     if text is not None:
         of_translation = {
@@ -278,8 +278,8 @@ def compare(
     from crosshead.cli import reports
     from crosshead.data.parallel.corpora import read_aligned
     from crosshead.evaluation import compare as compare_systems
-    from crosshead.pipelines.loading import load_as
     from crosshead.pipelines.translator import Translator
+    from crosshead.tasks.loading import load_as
 
     names = reports.metric_names(metrics, tokenize)
     reports.check_distinct(bundles)
@@ -320,8 +320,8 @@ def score(
     """
     from crosshead.cli import answers
     from crosshead.data.parallel.corpora import read_aligned
-    from crosshead.pipelines.loading import load_as
     from crosshead.pipelines.translator import Translator
+    from crosshead.tasks.loading import load_as
 
     sources, targets = read_aligned(source, target)
     translator = load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT)

@@ -61,8 +61,8 @@ class Batch:
         return self.inputs[-1]
 
     @property
-    def target_tokens(self) -> int:
-        """The number of target positions without padding; the loss is taken over these."""
+    def count(self) -> int:
+        """The number of target positions without padding: the predictions that the loss counts."""
         return int((self.target_output != PAD).sum())
 
     def to(self, device: torch.device) -> "Batch":
@@ -91,8 +91,8 @@ class Epoch(Protocol):
         """Some rows as a batch."""
         ...
 
-    def tokens(self, row: int) -> str:
-        """Return the number of tokens of a row, as text."""
+    def extent(self, row: int) -> str:
+        """Return the length of a row, for messages."""
         ...
 
 
@@ -117,10 +117,10 @@ class Pairs:
         """`collate` some of the pairs."""
         return collate(self.examples, rows, self.start)
 
-    def tokens(self, row: int) -> str:
+    def extent(self, row: int) -> str:
         """The tokens of both sides."""
         source, target = map(len, self.examples[row])
-        return f"{source:,} and {target:,}"
+        return f"{source:,} and {target:,} tokens"
 
 
 # How far, in tokens, the shorter sides of neighbours may differ by chance. More of it mixes the

@@ -345,3 +345,13 @@ def _inverse_cdf(
     targets = uniforms[:, None] * cumulative[:, -1:]
     places = torch.searchsorted(cumulative, targets, right=True)[:, 0]
     return places.clamp(max=probabilities.shape[1] - 1)
+
+
+def search_name(decode: DecodeConfig) -> str:
+    """Return a few words on the search for translations."""
+    if decode.sample:
+        return "sampled"
+    if decode.beam == 1:
+        return "greedy"
+    stop = "" if decode.stop == "full" else f", {decode.stop} stop"
+    return f"beam {decode.beam}, length penalty {decode.length_penalty:g}{stop}"

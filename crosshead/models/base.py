@@ -1,4 +1,4 @@
-"""The interface of all models: a configuration, hidden states, and logits of the next token.
+"""The interface of all models, and of models that predict tokens.
 
 Training, search and bundles know models by these classes alone.
 """
@@ -34,9 +34,6 @@ class Numbers(NamedTuple):
     """The part of `weights` in one tensor: a layer's attention."""
 
 
-Task = Literal["translation", "language", "masked"]
-"""The task of a model: translation, writing monolingual text, or filling in hidden tokens."""
-
 AttentionKind = Literal["cross", "encoder", "decoder"]
 """Kinds of attention: to the source, and the self-attention of an encoder or of a decoder."""
 
@@ -44,7 +41,11 @@ AttentionKind = Literal["cross", "encoder", "decoder"]
 class ModelConfig(Config, ABC):
     """The shape of a model; `architecture` says which."""
 
-    task: ClassVar[Task] = "translation"
+    task: ClassVar[str] = "translation"
+    """The task that models of this architecture are trained for, by name: see `crosshead.tasks`."""
+
+    vocabularies: ClassVar[int] = 2
+    """Vocabularies of such a model: of source and target, or of one text."""
 
     cannot: ClassVar[Mapping[str, str]] = {
         "memory": "what stands before a text is remembered by one architecture alone, "
@@ -110,6 +111,26 @@ class ModelConfig(Config, ABC):
     def shape(self) -> str:
         """Its layers and widths, in a clause."""
 
+    @property
+    def shares_vocabulary(self) -> bool:
+        """True if source and target have one embedding, and so need one vocabulary."""
+        return False
+
+    @property
+    def depth(self) -> int:
+        """The number of layers that have weights of their own."""
+        return 0
+
+    @classmethod
+    def variant(cls, values: Any) -> type[Config]:
+        """Return the configuration class of the architecture that `values` name, for messages."""
+        wanted = values.get("architecture") if isinstance(values, dict) else None
+        for each in cls.__subclasses__():
+            found = each.variant(values)
+            if found.model_fields["architecture"].default == wanted:
+                return found
+        return cls
+
     @abstractmethod
     def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
         """Return the count of numbers held at the peak of an update, derived from the code.
@@ -123,24 +144,9 @@ class ModelConfig(Config, ABC):
 
 
 class Model(nn.Module, ABC):
-    """A model that says which token belongs to each position: all that training knows of it."""
+    """Any model: its configuration, its attention and its layers."""
 
     config: ModelConfig
-    projection: nn.Linear
-    """From features to logits; fused with the loss in training."""
-
-    @abstractmethod
-    def features(self, *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
-        """Return the last hidden states, one per predicted position.
-
-        The inputs are a source `B S` and a shifted target `B T`, or tokens `B T` alone for a model
-        of monolingual text. `forward` projects these hidden states to logits. A loss that never
-        holds all logits starts here.
-        """
-
-    def forward(self, *inputs: Int[Tensor, "B _"]) -> Float[Tensor, "B _ V"]:
-        """Logits of the token of each position; inputs as those of `features`."""
-        return self.projection(self.features(*inputs))
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
         """Return the attention modules of each kind that the model has, the first layer first."""
@@ -155,7 +161,27 @@ class Model(nn.Module, ABC):
         return ()
 
 
-class SequenceModel(Model):
+class TokenModel(Model):
+    """A model that predicts a token at each position."""
+
+    projection: nn.Linear
+    """From hidden states to logits; fused with the loss in training."""
+
+    @abstractmethod
+    def features(self, *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
+        """Return the last hidden states, one per predicted position.
+
+        The inputs are a source `B S` and a shifted target `B T`, or tokens `B T` alone for a model
+        of monolingual text. `forward` projects these hidden states to logits. A loss that never
+        holds all logits starts here.
+        """
+
+    def forward(self, *inputs: Int[Tensor, "B _"]) -> Float[Tensor, "B _ V"]:
+        """Logits of the token of each position; inputs as those of `features`."""
+        return self.projection(self.features(*inputs))
+
+
+class SequenceModel(TokenModel):
     """A model that says what follows, of a target given a source or of text by itself.
 
     The logits of a position are those of the token after the one that stands there. `start` and

@@ -80,6 +80,16 @@ class ConvolutionalConfig(ModelConfig):
         """The number of learned positions."""
         return self.max_length
 
+    @property
+    def shares_vocabulary(self) -> bool:
+        """True if source and target have one embedding."""
+        return self.tie == "three-way"
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return self.encoder_layers + self.decoder_layers
+
     def shape(self) -> str:
         """Its layers and widths, in a clause."""
         return (

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from crosshead.attention.attend import Attention
 from crosshead.attention.masks import present
-from crosshead.models.base import AttentionKind, Task
+from crosshead.models.base import AttentionKind
 from crosshead.models.stack import Positions, branch_gain, self_attention, self_mask
 from crosshead.models.text_stack import TextStack, TextStackConfig
 from crosshead.vocabulary import PAD
@@ -17,7 +17,7 @@ from crosshead.vocabulary import PAD
 class EncoderConfig(TextStackConfig):
     """The shape of an encoder-only Transformer."""
 
-    task: ClassVar[Task] = "masked"
+    task: ClassVar[str] = "masked"
 
     architecture: Literal["encoder"] = "encoder"
     positions: Positions = "rotary"

@@ -115,6 +115,16 @@ class RecurrentConfig(ModelConfig):
         """The limited resource behind `most_source`, named for messages."""
         return "source positions that luong-location knows (model.max_length)"
 
+    @property
+    def shares_vocabulary(self) -> bool:
+        """True if source and target have one embedding."""
+        return self.tie == "three-way"
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return self.encoder_layers + self.decoder_layers
+
     def shape(self) -> str:
         """Its layers and widths, in a clause."""
         attention = "no" if self.attention == "none" else self.attention

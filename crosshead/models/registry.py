@@ -1,10 +1,10 @@
-"""All models by the name of their architecture."""
+"""All architectures by name: their configurations and their models."""
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import PlainValidator, SerializeAsAny, ValidationInfo
 
-from crosshead.models.base import Model, ModelConfig
+from crosshead.models.base import Model, ModelConfig, TokenModel
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
@@ -12,29 +12,15 @@ from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 
-_Configs = (
-    TransformerConfig
-    | ConvolutionalConfig
-    | EncoderConfig
-    | LanguageConfig
-    | RecurrentConfig
-    | TransformerXLConfig
-)
-
-CONFIGS: tuple[type[ModelConfig], ...] = get_args(_Configs)
-
-
-def _transformer_by_default(values: Any) -> Any:
-    if isinstance(values, dict) and "architecture" not in values:
-        return {"architecture": "transformer", **values}
-    return values
-
-
-AnyConfig = Annotated[
-    Annotated[_Configs, Field(discriminator="architecture")],
-    BeforeValidator(_transformer_by_default),
-]
-"""The configuration of any model; `architecture` says of which, by default a Transformer."""
+CONFIGS: dict[str, type[ModelConfig]] = {
+    "transformer": TransformerConfig,
+    "convolutional": ConvolutionalConfig,
+    "encoder": EncoderConfig,
+    "language": LanguageConfig,
+    "recurrent": RecurrentConfig,
+    "transformer-xl": TransformerXLConfig,
+}
+"""The configuration of each `architecture`."""
 
 MODELS: dict[str, type[Model]] = {
     "transformer": Transformer,
@@ -44,4 +30,41 @@ MODELS: dict[str, type[Model]] = {
     "recurrent": Recurrent,
     "transformer-xl": TransformerXL,
 }
-"""The model of each `architecture` that a configuration can name."""
+"""The model of each `architecture`."""
+
+
+def register_architecture(config: type[ModelConfig], model: type[Model]) -> None:
+    """Make an architecture known, under the name that its configuration has by default."""
+    name = config.model_fields["architecture"].default
+    CONFIGS[name], MODELS[name] = config, model
+
+
+def build_model(config: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> TokenModel:
+    """Build a freshly initialised model of tokens, in training mode.
+
+    Args:
+        config: Its shape.
+        source_vocabulary: Tokens of the source; a model of one text has no use for it.
+        target_vocabulary: Tokens of the target, or of the text.
+    """
+    sizes = (source_vocabulary, target_vocabulary)[-config.vocabularies :]
+    model = MODELS[config.architecture](config, *sizes)
+    assert isinstance(model, TokenModel)
+    return model
+
+
+def _parsed(values: Any, info: ValidationInfo) -> ModelConfig:
+    """Return the configuration of the architecture that `values` name, a Transformer by default."""
+    if isinstance(values, ModelConfig):
+        return values
+    if not isinstance(values, dict):
+        return ModelConfig.model_validate(values, context=info.context)
+    name = values.get("architecture", "transformer")
+    if not isinstance(name, str) or name not in CONFIGS:
+        known = ", ".join(map(repr, CONFIGS))
+        raise ValueError(f"there is no {name!r}; known: {known}")
+    return CONFIGS[name].model_validate(values, context=info.context)
+
+
+AnyConfig = Annotated[SerializeAsAny[ModelConfig], PlainValidator(_parsed)]
+"""The configuration of any model; `architecture` says of which, by default a Transformer."""

@@ -10,7 +10,7 @@ from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.config import MOST_LAYERS
 from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import Encoder, EncoderLayer
-from crosshead.models.base import Model, Numbers, Shape, Task
+from crosshead.models.base import Numbers, Shape, TokenModel
 from crosshead.models.stack import (
     Activation,
     StackConfig,
@@ -26,7 +26,8 @@ from crosshead.models.stack import (
 class TextStackConfig(StackConfig):
     """The shape of one stack of layers, for text by itself."""
 
-    task: ClassVar[Task] = "language"
+    task: ClassVar[str] = "language"
+    vocabularies: ClassVar[int] = 1
 
     layers: int = Field(6, ge=1, le=MOST_LAYERS)
     norm: Literal["post", "pre"] = "pre"
@@ -35,6 +36,11 @@ class TextStackConfig(StackConfig):
     # vocabulary is large, but begins with the expectation that every token is written twice.
     tie: bool = False
     output_bias: bool = False
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return self.layers
 
     def shape(self) -> str:
         """Its layers and widths, in a clause."""
@@ -58,7 +64,7 @@ class TextStackConfig(StackConfig):
         return Numbers(tokens * (ends + self.layers * layer), whole, block)
 
 
-class TextStack(Model):
+class TextStack(TokenModel):
     """A stack of layers; `attention` builds the self-attention of each layer.
 
     Weights are initialised as in `Transformer`.

@@ -54,6 +54,16 @@ class TransformerConfig(StackConfig):
         """The id that the target begins with."""
         return BOS if self.start == "bos" else PAD
 
+    @property
+    def shares_vocabulary(self) -> bool:
+        """True if source and target have one embedding."""
+        return self.tie == "three-way"
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return self.encoder_layers + self.decoder_layers
+
     def shape(self) -> str:
         """Its layers and widths, in a clause."""
         return (

@@ -1,24 +1,43 @@
-"""The base of all pipelines."""
+"""The base of all pipelines: a bundle as a function."""
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
+from torch import Tensor
 
+from crosshead.bundle.card import Words
 from crosshead.bundle.io import Bundle
-from crosshead.models.base import Model
+from crosshead.bundle.text import TextBundle
+from crosshead.data.text.streams import pieces_of
+from crosshead.data.text.tokenizers import Tokenizer
+from crosshead.errors import ConfigError
+from crosshead.models.base import AttentionKind, Model
+
+LONGEST_SCORED = 4096
+"""Tokens of a side that are scored: the memory that attention takes grows with their square."""
+
+
+class AttentionInputs(NamedTuple):
+    """The inputs of a model, and labels along the axes of its attention."""
+
+    inputs: tuple[Tensor, ...]
+    queries: list[str]
+    keys: list[str]
 
 
 class Pipeline:
-    """A bundle as a function on text: what all of them are."""
+    """A bundle as a function on raw input."""
 
     does: ClassVar[str]
     """A phrase that says in a message what the bundle does."""
     verb: ClassVar[str]
     """The command that does it."""
+    usage: ClassVar[str]
+    """A line on how to use the bundle; `{command}` stands for the program with this verb, and
+    `{bundle}` for the bundle."""
 
-    def __init__(self, bundle: Bundle) -> None:
-        self.bundle = bundle
-        self.tokenizer = bundle.target_tokenizer
+    def __init__(self, bundle: Any) -> None:
+        self.bundle: Bundle = bundle
 
     @property
     def model(self) -> Model:
@@ -30,7 +49,67 @@ class Pipeline:
         """The device of the model."""
         return next(self.model.parameters()).device
 
+    @classmethod
+    def words(cls, config: Any) -> Words:
+        """Return the words of a model card for a bundle with this configuration."""
+        raise NotImplementedError
+
+    def facts(self) -> list[list[str]]:
+        """Return facts about the bundle that only its task knows, in rows of a name and a value."""
+        return []
+
+    def attention_inputs(
+        self, text: str, target: str | None, kind: AttentionKind
+    ) -> AttentionInputs:
+        """Return the inputs with which a model reads a text as a whole.
+
+        Args:
+            text: The text.
+            target: The text that a decoder is given, or None.
+            kind: The kind of attention to be looked at.
+
+        Raises:
+            ConfigError: If the model does not read text, or has no use for a target.
+            DataError: If the text is longer than the model reads at once.
+        """
+        raise ConfigError(f"this model {self.does}: it reads no text")
+
+
+class TextPipeline(Pipeline):
+    """A bundle as a function on text."""
+
+    bundle: TextBundle
+
+    def __init__(self, bundle: Bundle) -> None:
+        super().__init__(bundle)
+        self.tokenizer: Tokenizer = self.bundle.target_tokenizer
+
     @property
     def context(self) -> int:
-        """The tokens that the model saw at once in training: of sources, or of text by itself."""
+        """The tokens that the model saw at once in training: of sources, or of monolingual text."""
         return self.bundle.config.longest_source
+
+    def facts(self) -> list[list[str]]:
+        """Return the tokenizers and the languages."""
+        config, bundle = self.bundle.config, self.bundle
+        kinds = [bundle.source_tokenizer.kind, bundle.target_tokenizer.kind]
+        sizes = [config.source_vocabulary, config.target_vocabulary]
+        if config.joint_tokenizer:
+            vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces"
+            vocabulary += " for both sides" if config.model.vocabularies == 2 else ""
+        else:
+            vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces; {kinds[1]}, {sizes[1]:,} pieces"
+        rows = [["tokenizer", vocabulary]]
+        known = [config.source_language, config.target_language]
+        if any(known):
+            rows.append(["languages", " to ".join(code or "unknown" for code in known)])
+        return rows
+
+    def _read_alone(self, ids: list[int], target: str | None) -> AttentionInputs:
+        """Return the inputs for monolingual text, which is queries and keys."""
+        if target is not None:
+            raise ConfigError(
+                f"this model {self.does}, it does not translate; leave the target out"
+            )
+        pieces = pieces_of(self.tokenizer, ids)
+        return AttentionInputs((torch.tensor([ids], device=self.device),), pieces, pieces)

@@ -9,12 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from crosshead.bundle.card import Words
+from crosshead.bundle.text import TextBundleConfig
 from crosshead.data.text.masking import SHARE, MaskedWindows
 from crosshead.data.text.streams import Stream, Windows, check_text, fill_line, pieces_of
 from crosshead.data.text.symbols import GapError
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
-from crosshead.pipelines.base import Pipeline
+from crosshead.models.base import AttentionKind
+from crosshead.pipelines.base import AttentionInputs, TextPipeline
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
 MARK = "[MASK]"
@@ -50,13 +53,14 @@ class ScoredMasks:
     tokenizer: Tokenizer
 
 
-class Filler(Pipeline):
+class MaskFiller(TextPipeline):
     """Finds the tokens that are hidden in a text, each behind a `[MASK]`.
 
     A call takes a text and returns it filled; `fill` says more about each mark.
     """
 
     does, verb = "finds what is hidden in a text", "fill"
+    usage = "Fill with: {command} {bundle} TEXT"
 
     def __call__(self, text: str) -> str:
         """The text with the most probable token in the place of each `[MASK]`."""
@@ -155,6 +159,31 @@ class Filler(Pipeline):
                 "(data.context); shorten it"
             )
         return np.array(ids, dtype=np.int64)
+
+    def attention_inputs(
+        self, text: str, target: str | None, kind: AttentionKind
+    ) -> AttentionInputs:
+        """Return a text between two ends of lines, with or without marks."""
+        ids = self.encoded(text).tolist()
+        inputs, pieces, _ = self._read_alone(ids, target)
+        read = [MARK if index == MASK else piece for index, piece in zip(ids, pieces, strict=True)]
+        return AttentionInputs(inputs, read, read)
+
+    @classmethod
+    def words(cls, config: TextBundleConfig) -> Words:
+        """Return the words of a model card."""
+        return Words(
+            does="finds what is hidden in a text",
+            hub_task="fill-mask",
+            command="crosshead fill DIR 'Once [MASK] a time'",
+            variable="fill",
+            call='fill("Once [MASK] a time")',
+            languages=[config.source_language, config.target_language],
+        )
+
+    def facts(self) -> list[list[str]]:
+        """Return the tokenizer, the language and the context."""
+        return [*super().facts(), ["context", f"{self.context:,} tokens"]]
 
     def _candidates(
         self, ids: np.ndarray, places: Sequence[int], top: int

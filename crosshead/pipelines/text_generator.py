@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from crosshead.bundle.card import Words
+from crosshead.bundle.text import TextBundleConfig
 from crosshead.data.text.streams import RunningText, Stream, encode_text
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.decoding.search import DecodeConfig, search, stream
-from crosshead.errors import ConfigError
-from crosshead.models.base import RememberingModel, SequenceModel, decodable
-from crosshead.pipelines.base import Pipeline
+from crosshead.errors import ConfigError, DataError
+from crosshead.models.base import AttentionKind, RememberingModel, SequenceModel, decodable
+from crosshead.pipelines.base import LONGEST_SCORED, AttentionInputs, TextPipeline
 from crosshead.vocabulary import EOS, UNK
 
 _STRETCHES = 1_000_003
@@ -38,7 +40,7 @@ class ScoredText:
     tokenizer: Tokenizer
 
 
-class Writer(Pipeline):
+class TextGenerator(TextPipeline):
     """Goes on with a text.
 
     A call takes a prompt and returns it with what the model writes behind it, as the bundle says:
@@ -47,6 +49,7 @@ class Writer(Pipeline):
     """
 
     does, verb = "goes on with text", "generate"
+    usage = "Write with: {command} {bundle} --prompt TEXT"
 
     @property
     def model(self) -> SequenceModel:
@@ -146,6 +149,34 @@ class Writer(Pipeline):
             losses += self._window_losses(text.ids, ends[first : first + rows], stride)
         how = f"context:{self.context}|stride:{stride}"
         return self._scored(text, losses, [0, *ends], how)
+
+    def attention_inputs(
+        self, text: str, target: str | None, kind: AttentionKind
+    ) -> AttentionInputs:
+        """Return a text behind the end of a line, as it is generated."""
+        ids = [EOS, *encode_text(self.tokenizer, text).tolist()]
+        most = LONGEST_SCORED if isinstance(self.model, RememberingModel) else self.context
+        if len(ids) > most:
+            raise DataError(
+                f"the text has {len(ids):,} tokens, and the model reads {most:,}; shorten it"
+            )
+        return self._read_alone(ids, target)
+
+    @classmethod
+    def words(cls, config: TextBundleConfig) -> Words:
+        """Return the words of a model card."""
+        return Words(
+            does="writes text",
+            hub_task="text-generation",
+            command="crosshead generate DIR --prompt 'Once upon a time'",
+            variable="write",
+            call='write("Once upon a time")',
+            languages=[config.source_language, config.target_language],
+        )
+
+    def facts(self) -> list[list[str]]:
+        """Return the tokenizer, the language and the context."""
+        return [*super().facts(), ["context", f"{self.context:,} tokens"]]
 
     @torch.inference_mode()
     def _read(

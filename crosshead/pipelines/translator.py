@@ -8,6 +8,8 @@ from typing import overload
 import torch
 from torch.nn import functional as F
 
+from crosshead.bundle.card import Words
+from crosshead.bundle.text import TextBundleConfig
 from crosshead.data.batching import Batch, Example, collate, example_lengths, plan_in_order
 from crosshead.data.text.sentences import (
     join_parts,
@@ -18,10 +20,10 @@ from crosshead.data.text.sentences import (
 )
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.candidates import length_penalty
-from crosshead.decoding.search import DecodeConfig, Hypothesis
-from crosshead.errors import DataError
-from crosshead.models.base import SequenceModel, decodable
-from crosshead.pipelines.base import Pipeline
+from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
+from crosshead.errors import ConfigError, DataError
+from crosshead.models.base import AttentionKind, SequenceModel, decodable
+from crosshead.pipelines.base import LONGEST_SCORED, AttentionInputs, TextPipeline
 from crosshead.pipelines.batched_search import search_all
 from crosshead.vocabulary import EOS
 
@@ -31,9 +33,6 @@ source of training."""
 
 SCORED_LOGITS = 2**25
 """Logits that scoring holds at once: 128 MiB of float32."""
-
-LONGEST_SCORED = 4096
-"""Tokens of a side that are scored: the memory that attention takes grows with their square."""
 
 LONGEST_STRETCH = 10_000
 """Characters without a space or the end of a clause that are translated, piece by piece. A longer
@@ -75,7 +74,7 @@ class ScoredTranslation:
     piece_log_probs: list[float]
 
 
-class Translator(Pipeline):
+class Translator(TextPipeline):
     """Translates lines of raw text with a bundle's model.
 
     A call takes a text or a list of lines and returns the like, searched as the bundle says;
@@ -84,6 +83,7 @@ class Translator(Pipeline):
     """
 
     does, verb = "translates", "translate"
+    usage = "Translate with: {command} {bundle} FILE"
 
     @property
     def model(self) -> SequenceModel:
@@ -275,6 +275,63 @@ class Translator(Pipeline):
             most=self.bundle.config.model.most_positions,
             progress=progress,
         )
+
+    def attention_inputs(
+        self, text: str, target: str | None, kind: AttentionKind
+    ) -> AttentionInputs:
+        """Return a source and its target, by default the model's own, for teacher forcing."""
+        if kind == "encoder":
+            if target is not None:
+                raise ConfigError("the encoder does not see the target; leave the target out")
+            target = ""
+        elif target is None:
+            [best] = self.translate([text])[0]
+            if best.was_split:
+                raise DataError(
+                    "the text is longer than the model translates in one piece; give a sentence of "
+                    "it"
+                )
+            target = best.text
+        bundle = self.bundle
+        examples = self.examples([text], [target])
+        [(source_ids, target_ids)] = examples
+        batch = collate(examples, [0], bundle.specials.start).to(self.device)
+        source = bundle.source_tokenizer.pieces([*source_ids, EOS])
+        pieces = bundle.target_tokenizer.pieces
+        if kind == "encoder":
+            return AttentionInputs(batch.inputs, source, source)
+        if kind == "decoder":
+            read = pieces([bundle.specials.start, *target_ids])
+            return AttentionInputs(batch.inputs, read, read)
+        return AttentionInputs(batch.inputs, pieces([*target_ids, EOS]), source)
+
+    @classmethod
+    def words(cls, config: TextBundleConfig) -> Words:
+        """Return the words of a model card."""
+        sides = (("from", config.source_language), ("to", config.target_language))
+        known = [f" {word} `{code}`" for word, code in sides if code]
+        return Words(
+            does="translates" + ("".join(known) or " from one language to another"),
+            hub_task="translation",
+            command="crosshead translate DIR input.txt",
+            variable="translate",
+            call='translate(["A first line.", "Another."])',
+            scored="Search",
+            languages=[config.source_language, config.target_language],
+        )
+
+    def facts(self) -> list[list[str]]:
+        """Return tokenizers, languages, the longest source and the search settings."""
+        longest = self.bundle.config.longest_source
+        return [
+            *super().facts(),
+            [
+                "longest source",
+                f"{longest} tokens; longer lines are split between sentences, and sentences of "
+                f"more than {self.reach} tokens are cut into parts",
+            ],
+            ["search", search_name(self.bundle.config.decode)],
+        ]
 
     def _joined(
         self,

@@ -71,7 +71,6 @@ _RECURRENT: dict[str, Sections] = {
 }
 
 _TEXT = {
-    "metric": "loss",
     "schedule": "cosine",
     "learning_rate": 0.002,
     "max_updates": 2000,

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crosshead import __version__
-from crosshead.bundle.weights import build_model
 from crosshead.evaluation import bleu
 from crosshead.models.base import decodable
-from crosshead.models.registry import AnyConfig
+from crosshead.models.registry import AnyConfig, build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.studies.captions import (
     MEANINGFUL,

@@ -18,15 +18,16 @@ from crosshead.bundle.places import CHECKPOINTS, CONFIG, RECIPE
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.registry import AnyConfig
 from crosshead.models.transformer import TransformerConfig
-from crosshead.pipelines.loading import load_as
 from crosshead.pipelines.translator import Translator
-from crosshead.recipe.recipe import Recipe, compose
+from crosshead.recipe.recipe import Recipe
 from crosshead.studies.effort import Effort
 from crosshead.studies.lexicon import VOCABULARY, as_text, sentences, translated
 from crosshead.studies.sources import THIS_CODE
 from crosshead.studies.study import Say
 from crosshead.system.files import atomic_write, make_directory
 from crosshead.system.lines import read_lines
+from crosshead.tasks.loading import load_as
+from crosshead.tasks.recipes import compose
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train
 from crosshead.training.settings import check_resumed, stored_recipe

@@ -7,7 +7,7 @@ from functools import partial
 from crosshead.bundle.weights import build_without_memory
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.recurrent import RecurrentConfig
-from crosshead.models.registry import AnyConfig
+from crosshead.models.registry import AnyConfig, build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.studies.fitting import size
 
@@ -27,7 +27,7 @@ WIDTHS = range(16, 2049, 2)
 
 def weights(config: AnyConfig, vocabulary: int) -> int:
     """The number of weights of such a model, counted without making any."""
-    return size(build_without_memory(config, vocabulary, vocabulary))
+    return size(build_without_memory(partial(build_model, config, vocabulary, vocabulary)))
 
 
 def as_large(shape: Callable[[int], AnyConfig], vocabulary: int, wanted: int) -> AnyConfig:

@@ -15,8 +15,9 @@ from crosshead.layers.addnorm import PreNorm
 from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.layers.feedforward import FeedForward
-from crosshead.recipe.recipe import TrainConfig
-from crosshead.tasks.token_loss import Predicts, batch_loss
+from crosshead.models.base import TokenModel
+from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.token_loss import token_loss
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.schedule import learning_rate
 from crosshead.vocabulary import PAD, UNK
@@ -98,10 +99,10 @@ def updates(
     )
     optimizer = Optimizer(model, config)
     width = model.get_submodule("projection").in_features
-    reader = cast(Predicts, model)
+    reader = cast(TokenModel, model)
     for update in range(1, most + 1):
-        found = batch_loss(reader, draw(generator), config.label_smoothing)
-        optimizer.backward(found.loss / found.count)
+        found = token_loss(reader, draw(generator), config.label_smoothing)
+        optimizer.backward(found.sums["loss"] / found.count)
         optimizer.step(learning_rate(config, cast(int, width), update))
         yield update
 
@@ -109,7 +110,7 @@ def updates(
 @torch.no_grad()
 def accuracy(model: nn.Module, batch: Batch) -> float:
     """The share of labels that are given the highest logit."""
-    reader = cast(Predicts, model)
+    reader = cast(TokenModel, model)
     labelled = batch.target_output != PAD
     found = reader.projection(reader.features(*batch.inputs)[labelled]).argmax(dim=-1)
     return float((found == batch.target_output[labelled]).double().mean())

@@ -252,7 +252,7 @@ def learn(name: str, filler: int, most: int, seed: int, say: Say) -> float:
 
 
 def mixed(filler: int, generator: Generator) -> Batch:
-    """Filler of the length or of a fourth, 16th or 64th; as many tokens, within bounds."""
+    """MaskFiller of the length or of a fourth, 16th or 64th; as many tokens, within bounds."""
     shorter = filler // 4 ** int(torch.randint(4, (1,), generator=generator))
     return copying(shorter, generator, min(64, 2 * filler // shorter))
 

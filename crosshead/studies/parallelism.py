@@ -15,11 +15,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.bundle.weights import build_model
 from crosshead.data.batching import Batch, collate
 from crosshead.layers.layer_types import Recurrent
 from crosshead.models.recurrent import RecurrentConfig
-from crosshead.models.registry import AnyConfig
+from crosshead.models.registry import AnyConfig, build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.studies.effort import Effort
 from crosshead.studies.equal import as_large, weights
@@ -38,7 +37,7 @@ from crosshead.studies.study import (
 from crosshead.studies.times import TIMES
 from crosshead.studies.turns import Ratio, in_turns, name_powers, ratio
 from crosshead.system.devices import choose_device
-from crosshead.tasks.token_loss import batch_loss
+from crosshead.tasks.token_loss import token_loss
 
 VOCABULARY, HEADS = 1000, 4
 ATTENTION, RECURRENCE = "attention", "recurrence"
@@ -238,11 +237,11 @@ def run_model(model: Any, batch: Batch, direction: str) -> None:
     """Compute the loss of a batch, and its gradients where the direction says so."""
     if direction == FORWARD:
         with torch.no_grad():
-            batch_loss(model, batch, 0.1)
+            token_loss(model, batch, 0.1)
         return
     model.zero_grad()
-    found = batch_loss(model, batch, 0.1)
-    (found.loss / found.count).backward()
+    found = token_loss(model, batch, 0.1)
+    (found.sums["loss"] / found.count).backward()
 
 
 def random_vectors(

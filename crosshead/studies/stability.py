@@ -20,11 +20,10 @@ from typing import Any, NamedTuple
 import torch
 
 from crosshead import __version__
-from crosshead.bundle.weights import build_model
 from crosshead.data.batching import Batch, Pairs, plan_in_order
 from crosshead.data.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
-from crosshead.models.registry import AnyConfig
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.models.registry import AnyConfig, build_model
+from crosshead.recipe.train import TrainConfig
 from crosshead.studies.captions import (
     RUNS,
     SOURCE,
@@ -47,7 +46,7 @@ from crosshead.studies.times import TIMES
 from crosshead.studies.turns import name_powers
 from crosshead.system.files import atomic_write, make_directory
 from crosshead.system.lines import read_lines
-from crosshead.tasks.token_loss import batch_loss
+from crosshead.tasks.token_loss import token_loss
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.schedule import learning_rate
 from crosshead.vocabulary import EOS
@@ -272,16 +271,16 @@ def learn(training: Training, train: Pairs, valid: Pairs) -> Outcome:
     optimizer, norms = Optimizer(model, config), []
     batches = endless(train, training.tokens, training.seed)
     for update, batch in zip(range(1, training.updates + 1), batches, strict=False):
-        found = batch_loss(model, batch, config.label_smoothing)
-        optimizer.backward(found.loss / found.count)
+        found = token_loss(model, batch, config.label_smoothing)
+        optimizer.backward(found.sums["loss"] / found.count)
         norm = optimizer.step(learning_rate(config, training.shape.d_model, update))
         norms.append(math.inf if norm is None else norm)
     model.eval()
     nll, count = 0.0, 0
     with torch.no_grad():
         for rows in plan_in_order(valid.lengths, 4 * training.tokens):
-            sums = batch_loss(model, valid.collate(rows.tolist()), 0.0)
-            nll, count = nll + float(sums.nll), count + sums.count
+            sums = token_loss(model, valid.collate(rows.tolist()), 0.0)
+            nll, count = nll + float(sums.sums["nll"]), count + sums.count
     return Outcome(nll / count if math.isfinite(nll) else math.inf, norms)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from crosshead.bundle.card import CardFile
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle
 from crosshead.data.batching import Epoch, Pairs, example_lengths
 from crosshead.data.parallel.cache import cache_directory
 from crosshead.data.parallel.corpora import (
@@ -46,11 +46,12 @@ from crosshead.data.text.learning import learn_tokenizers
 from crosshead.data.text.subwords import BpeTokenizer
 from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers, token_ids
 from crosshead.errors import DataError, UserError
-from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.text import TextRecipe
 from crosshead.system.devices import available_cores
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import counted
-from crosshead.tasks.corpus import Corpus, Stopped
+from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.token_corpus import TokenCorpus
 
 IN_MEMORY = 500_000
 """A corpus of more pairs is tokenized into files (`crosshead.data.parallel.shards`)."""
@@ -61,7 +62,7 @@ FEW = 100
 
 
 @dataclass(frozen=True)
-class ParallelCorpus(Corpus):
+class ParallelCorpus(TokenCorpus):
     """Pairs of texts, tokenized."""
 
     kept: Kept
@@ -71,6 +72,8 @@ class ParallelCorpus(Corpus):
     valid_examples: list[Example]
     held_out: bool
     """True if the validation pairs were held out of the training data."""
+
+    unit, unit_name, bound = "pair", "sentence pairs", "data.max_length"
 
     @property
     def size(self) -> int:
@@ -87,7 +90,7 @@ class ParallelCorpus(Corpus):
         """The lengths of all pairs, usually segmented."""
         return example_lengths(self.kept.examples)
 
-    def epochs(self, recipe: Recipe) -> Callable[[int], Pairs]:
+    def epochs(self, recipe: TextRecipe) -> Callable[[int], Pairs]:
         """The pairs of an epoch: all, a mixture of the corpora, or sampled segmentations."""
         chosen = epoch_examples(recipe, self)
         return lambda epoch: Pairs(chosen(epoch), recipe.model.start_token)
@@ -102,10 +105,10 @@ class ParallelCorpus(Corpus):
         origin = self.kept.text.origin(int(self.kept.encoded.rows[row]))
         return f"{origin.file}:{origin.line}"
 
-    def tokens(self, row: int) -> str:
-        """The tokens of both sides."""
+    def extent(self, row: int) -> str:
+        """Return the number of tokens of both sides."""
         source, target = self.kept.examples.lengths[row].tolist()
-        return f"{source:,} and {target:,}"
+        return f"{source:,} and {target:,} tokens"
 
     def opening(self, data: DataConfig) -> list[str]:
         """The pairs to train on, those left out, and those to validate with."""
@@ -137,7 +140,8 @@ class ParallelCorpus(Corpus):
         return self.kept.counts()
 
     def write_files(self, out: Path, names: Mapping[str, str]) -> None:
-        """Write the pairs that were left out, and those that were held out."""
+        """Write the tokenizers, the pairs that were left out, and the held-out ones."""
+        super().write_files(out, names)
         left_out = [row._replace(file=names[row.file]) for row in self.kept.left_out]
         write_left_out(out / LEFT_OUT, left_out)
         if self.held_out:
@@ -194,8 +198,8 @@ class _Reading:
 
 
 def read_parallel(
-    recipe: Recipe,
-    base: Bundle | None,
+    recipe: TextRecipe,
+    base: TextBundle | None,
     resumed: Path | None,
     say: Callable[[str], None] = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
@@ -242,11 +246,11 @@ def read_parallel(
     files = _card_files(text, checksums)
     starts = text.starts.tolist()
     return ParallelCorpus(
-        config, source, target, files, kept, starts, valid, valid_examples, held_out
+        files, config, source, target, kept, starts, valid, valid_examples, held_out
     )
 
 
-def epoch_examples(recipe: Recipe, corpus: ParallelCorpus) -> Callable[[int], Measured]:
+def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int], Measured]:
     """The training examples of an epoch, a function of (seed, epoch)."""
     examples, seed, weights = corpus.kept.examples, recipe.train.seed, recipe.data.weights
     counts = np.diff(corpus.kept.encoded.rows.searchsorted(corpus.starts)).tolist()

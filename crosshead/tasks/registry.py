@@ -1,39 +1,75 @@
-"""Tasks of training: how each task reads its data and judges its model."""
+"""All tasks by name, and bundles by task."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from crosshead.bundle.io import Bundle
-from crosshead.recipe.recipe import Recipe
-from crosshead.tasks.corpus import Corpus
-from crosshead.tasks.parallel_corpus import read_parallel
-from crosshead.tasks.text_corpus import MaskedCorpus, read_text
-from crosshead.tasks.validators import Judge, MaskedJudge, TextJudge, TranslationJudge
+import torch
 
+from crosshead.bundle import io
+from crosshead.bundle.io import Bundle, Kinds
+from crosshead.bundle.weights import build_without_memory
+from crosshead.models.base import Model, ModelConfig
+from crosshead.models.registry import register_architecture
+from crosshead.recipe.presets import PRESETS, Sections
+from crosshead.system.files import StrPath
+from crosshead.tasks.base import Task
+from crosshead.tasks.language import Language
+from crosshead.tasks.masked import Masked
+from crosshead.tasks.translation import Translation
 
-class Task(NamedTuple):
-    """One kind of data."""
-
-    read: Callable[..., Corpus]
-    judge: Callable[..., Judge[Any]]
-
-
-TASKS = {
-    "translation": Task(read_parallel, TranslationJudge),
-    "language": Task(read_text, TextJudge),
-    "masked": Task(partial(read_text, kind=MaskedCorpus), MaskedJudge),
+TASKS: dict[str, Task] = {
+    "translation": Translation(),
+    "language": Language(),
+    "masked": Masked(),
 }
 """By the `task` of a model's configuration."""
 
 
-def read_corpus(
-    recipe: Recipe,
-    base: Bundle | None,
-    resumed: Path | None,
-    say: Callable[[str], None] = lambda line: None,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> Corpus:
-    """The data of a recipe: see `read_parallel` and `read_text`."""
-    return TASKS[recipe.model.task].read(recipe, base, resumed, say, should_stop)
+def register_task(
+    task: Task,
+    architectures: Mapping[type[ModelConfig], type[Model]],
+    presets: Mapping[str, Sections] | None = None,
+) -> None:
+    """Make a task known, so that every command trains, loads and describes its models.
+
+    Args:
+        task: The task.
+        architectures: Its models by their configuration.
+        presets: Sections of a recipe by the name of a preset, for each of these architectures; by
+            default one preset, `tiny`, of the configuration's defaults.
+    """
+    TASKS[task.name] = task
+    for config, model in architectures.items():
+        register_architecture(config, model)
+        name = config.model_fields["architecture"].default
+        PRESETS[name] = dict(presets or {"tiny": {"model": {}, "train": {}}})
+
+
+def task_of(thing: Any) -> Task:
+    """Return the task of a recipe, or of the configuration of a bundle."""
+    return TASKS[thing.model.task]
+
+
+def kinds() -> Kinds:
+    """Return the kind of bundle of each task."""
+    return {name: task.bundle for name, task in TASKS.items()}
+
+
+def load_bundle(path: StrPath, device: torch.device | str = "cpu") -> Bundle:
+    """Read a bundle of any task: see `crosshead.bundle.io.load_bundle`."""
+    return io.load_bundle(path, kinds(), device)
+
+
+def outline_bundle(path: Path | str) -> Bundle:
+    """Read a bundle but for the numbers of its model: see `crosshead.bundle.io`."""
+    return io.outline_bundle(path, kinds())
+
+
+def sections_of(path: Path) -> Sections:
+    """Return the settings of a bundle as sections of a recipe; no weights are read."""
+    kind, config = io.load_config(path, kinds())
+    model = build_without_memory(partial(kind.build, config))
+    bundle = kind(config, model, **kind.read(path, config))
+    return TASKS[config.task].sections(bundle)

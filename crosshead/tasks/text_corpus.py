@@ -1,7 +1,7 @@
 """Text by itself as what a run is trained on: read, split, tokenized."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from crosshead.bundle.card import CardFile
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle
 from crosshead.data.batching import Epoch
 from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.text.learning import learn_tokenizer
@@ -17,17 +17,18 @@ from crosshead.data.text.masking import MaskedWindows
 from crosshead.data.text.streams import Stream, Windows, decode_text, epoch_windows
 from crosshead.data.text.tokenizers import Tokenizer, load_tokenizer
 from crosshead.errors import ConfigError, DataError
-from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.text import TextRecipe
 from crosshead.system.lines import LONGEST_TEXT, check_regular, file_sha256, read_lines
 from crosshead.system.progress import counted
-from crosshead.tasks.corpus import Corpus, Stopped
+from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.token_corpus import TokenCorpus
 
 FEW = 1000
 """A run on fewer tokens begins with a warning."""
 
 
 @dataclass(frozen=True)
-class TextCorpus(Corpus):
+class TextCorpus(TokenCorpus):
     """One text to train on and one to validate on, each a stream of ids."""
 
     stream: Stream
@@ -36,7 +37,7 @@ class TextCorpus(Corpus):
     held_out: bool
     """True if the validation text is the end of the given training text."""
 
-    unit, bound = "token", "data.context"
+    unit, unit_name, bound = "token", "tokens", "data.context"
 
     @property
     def size(self) -> int:
@@ -53,7 +54,7 @@ class TextCorpus(Corpus):
         """The lengths of the windows, from the beginning on."""
         return Windows(self.stream.ids, self.context).lengths
 
-    def epochs(self, recipe: Recipe) -> Callable[[int], Epoch]:
+    def epochs(self, recipe: TextRecipe) -> Callable[[int], Epoch]:
         """The windows of an epoch, which begin elsewhere in each."""
         seed = recipe.train.seed
         return lambda epoch: epoch_windows(self.stream, self.context, seed, epoch)
@@ -67,9 +68,9 @@ class TextCorpus(Corpus):
         """The name of the text: all windows are alike."""
         return self.files[0].path
 
-    def tokens(self, row: int) -> str:
-        """Return the number of tokens of a window, as text."""
-        return f"{self.lengths[row, 0]:,}"
+    def extent(self, row: int) -> str:
+        """Return the number of tokens of a window."""
+        return f"{self.lengths[row, 0]:,} tokens"
 
     def opening(self, data: DataConfig) -> list[str]:
         """The tokens to train on, and those to validate with."""
@@ -92,13 +93,6 @@ class TextCorpus(Corpus):
             return f"the last {found} of the text"
         return f"{found} of {', '.join(data.valid_text)}"
 
-    def left_out(self) -> dict[str, int]:
-        """Return an empty dictionary: a text has no pairs to leave out."""
-        return {}
-
-    def write_files(self, out: Path, names: Mapping[str, str]) -> None:
-        """Write nothing: no row is left out; the held-out text is the end of the given file."""
-
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
         """Return some windows as text, one below the other."""
         batch = epoch.collate(rows)
@@ -113,7 +107,7 @@ class TextCorpus(Corpus):
 class MaskedCorpus(TextCorpus):
     """The same, for a model that is to find what is hidden in it."""
 
-    def epochs(self, recipe: Recipe) -> Callable[[int], Epoch]:
+    def epochs(self, recipe: TextRecipe) -> Callable[[int], Epoch]:
         """The windows of an epoch; which begin elsewhere, and hide other tokens, in each."""
         seed, vocabulary = recipe.train.seed, self.target_tokenizer.vocab_size
 
@@ -129,8 +123,8 @@ class MaskedCorpus(TextCorpus):
 
 
 def read_text(
-    recipe: Recipe,
-    base: Bundle | None,
+    recipe: TextRecipe,
+    base: TextBundle | None,
     resumed: Path | None,
     say: Callable[[str], None] = lambda line: None,
     should_stop: Callable[[], bool] = lambda: False,
@@ -180,7 +174,7 @@ def read_text(
                 "text needs two tokens at least"
             )
     return kind(
-        config, tokenizer, tokenizer, files, stream, judged, data.context, not data.valid_text
+        files, config, tokenizer, tokenizer, stream, judged, data.context, not data.valid_text
     )
 
 
@@ -191,7 +185,7 @@ def _joined(files: Sequence[Sequence[str]]) -> Iterator[str]:
             yield line + "\n"
 
 
-def _kept_tokenizer(base: Bundle | None, resumed: Path | None) -> Tokenizer | None:
+def _kept_tokenizer(base: TextBundle | None, resumed: Path | None) -> Tokenizer | None:
     if resumed is not None:
         return load_tokenizer(resumed, "tokenizer")
     return None if base is None else base.target_tokenizer

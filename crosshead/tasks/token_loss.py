@@ -1,32 +1,24 @@
 """The loss of models that predict tokens."""
 
-from typing import Any, Protocol
-
-from torch import Tensor, nn
-
 from crosshead.data.batching import Batch
-from crosshead.layers.loss import LossSums, fused_cross_entropy
+from crosshead.layers.loss import fused_cross_entropy
+from crosshead.models.base import TokenModel
+from crosshead.tasks.validation import Loss
 from crosshead.vocabulary import PAD
 
 
-class Predicts(Protocol):
-    """The parts of a model that a loss needs."""
+def token_loss(model: TokenModel, batch: Batch, smoothing: float) -> Loss:
+    """Return the cross-entropy of a batch as sums over its target tokens, without padding.
 
-    projection: nn.Linear
-
-    def features(self, *inputs: Any, **named: Any) -> Tensor:
-        """Return the hidden states that the projection turns into logits."""
-        ...
-
-
-def batch_loss(model: Predicts, batch: Batch, smoothing: float) -> LossSums:
-    """The loss of a batch as sums over its target tokens; padding is left out."""
-    features = model.features(*batch.inputs)
+    The sums are `loss`, with label smoothing, and `nll`, without, both in nats.
+    """
+    hidden = model.features(*batch.inputs)
     tokens = batch.target_output != PAD
-    return fused_cross_entropy(
-        features[tokens],
+    found = fused_cross_entropy(
+        hidden[tokens],
         model.projection.weight,
         model.projection.bias,
         batch.target_output[tokens],
         smoothing,
     )
+    return Loss({"loss": found.loss, "nll": found.nll}, found.count)

@@ -39,6 +39,8 @@ class Findings:
     labels: tuple[str, str, str] = ("source", "output", "reference")
     """Names of the parts of a sample."""
     samples: list[Sample] = field(default_factory=list)
+    scores_enough: bool = False
+    """True if the scores alone show that the model is usable."""
 
 
 def translation_samples(

@@ -13,14 +13,14 @@ from crosshead.bundle.card import (
     fenced,
     front_matter,
     use,
-    what_it_does,
     without_place,
 )
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle, load_bundle, save_bundle
+from crosshead.bundle.io import Bundle, save_bundle
 from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.errors import BundleError, UserError
 from crosshead.system.files import StrPath, real_path
+from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.training.checkpoint import average_weights
 from crosshead.training.directory import check_utf8, is_unused, remove_unfinished
 from crosshead.training.held import held_directory
@@ -45,10 +45,10 @@ def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "")
         _check_alike(directories[0], first, directory, other)
     weights = [weights_of(bundle.model) for bundle in (first, *others)]
     set_weights(first.model, average_weights(weights))
-    longest = max(bundle.config.longest_source for bundle in (first, *others))
     # The scores are those of other weights.
-    changed = {"longest_source": longest, "crosshead": __version__, "scores": []}
-    averaged = dataclasses.replace(first, config=first.config.model_copy(update=changed))
+    changed = {"crosshead": __version__, "scores": []}
+    merged = first.merged(others).model_copy(update=changed)
+    averaged = dataclasses.replace(first, config=merged)
     with held_directory(out) as held:
         remove_unfinished(held)
         save_bundle(
@@ -58,6 +58,8 @@ def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "")
 
 
 def _check_alike(first: Path, expected: Bundle, directory: Path, found: Bundle) -> None:
+    if type(found) is not type(expected):
+        raise BundleError(f"{directory}: is for another task than {first}")
     for key in type(expected.config.model).model_fields:
         left, right = getattr(expected.config.model, key), getattr(found.config.model, key)
         # Dropout is of training alone.
@@ -66,33 +68,20 @@ def _check_alike(first: Path, expected: Bundle, directory: Path, found: Bundle) 
                 f"{directory}: model.{key} is {right!r}, that of {first} {left!r}; only bundles of "
                 "one shape can be averaged"
             )
-    sides = ("joint_tokenizer", "source_vocabulary", "target_vocabulary")
-    same = all(getattr(expected.config, key) == getattr(found.config, key) for key in sides)
-    if not same or _pieces(expected) != _pieces(found):
-        raise BundleError(
-            f"{directory}: its tokenizer is not that of {first}; only bundles of one tokenizer can "
-            "be averaged (train the second with --from the first, or resume one run)"
-        )
-
-
-def _pieces(bundle: Bundle) -> tuple[list[str], list[str]]:
-    source, target = bundle.source_tokenizer, bundle.target_tokenizer
-    return (
-        source.pieces(list(range(source.vocab_size))),
-        target.pieces(list(range(target.vocab_size))),
-    )
+    why = expected.why_not_averaged(found)
+    if why:
+        raise BundleError(f"{directory}: {why.format(first=first)}")
 
 
 def _card(name: str, config: BundleConfig, directories: Sequence[Path], command: str) -> str:
-    languages = config.source_language, config.target_language
-    does = what_it_does(config.task, *languages)
+    words = TASKS[config.task].pipeline.words(config)
     sources = "\n".join(f"- `{without_place(str(directory))}`" for directory in directories)
     sections = [
-        front_matter(name, languages, task=config.task),
-        f"# {name}\n\nA model ({config.model.architecture}) that {does}. Its weights are the "
+        front_matter(name, words),
+        f"# {name}\n\nA model ({config.model.architecture}) that {words.does}. Its weights are the "
         f"mean of those of {len(directories)} bundles, whose cards say what they were trained on:",
         sources,
-        use(config.task),
+        use(words),
         "## Scores\n\nNone was measured: `crosshead evaluate` does.",
         "## Origin",
         *([fenced("sh", command_shown(command))] if command else []),

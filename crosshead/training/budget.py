@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
 from crosshead.training.checkpoint import Progress
 

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from crosshead.recipe.recipe import TrainConfig
-from crosshead.tasks.validators import Judge
+from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.base import Task
+from crosshead.tasks.validation import Validator
 from crosshead.training.checkpoint import (
     Progress,
     average_weights,
@@ -26,12 +27,16 @@ class Choice(NamedTuple):
     weights: dict[str, Tensor]
     clause: str
     """Their name."""
-    greedy: float | None
-    """BLEU of their greedy translations, or None for a model of text."""
+    validated: dict[str, float]
+    """The metrics that validation found, by name."""
 
 
 def choose_weights(
-    config: TrainConfig, progress: Progress, lead: Lead, judge: Judge[Any]
+    task: Task,
+    config: TrainConfig,
+    progress: Progress,
+    lead: Lead,
+    validator: Validator[Any, Any, Any],
 ) -> Choice:
     """Return the best weights so far or the average of the last checkpoints, by validation.
 
@@ -44,10 +49,13 @@ def choose_weights(
     best = load_best(lead.directory)
     last = list_checkpoints(lead.directory)[-config.average :] if config.average > 1 else []
     if len(last) < 2 or progress.best_score is None:
-        return _best(best, config, progress)
+        return _best(task, best, config, progress)
     averaged = average_weights([load_weights(place) for place in last])
-    found = judge.validate(averaged)
-    updates, score = [update_of(place) for place in last], found.score(config.metric)
+    found = validator.validate(averaged)
+    updates, score = (
+        [update_of(place) for place in last],
+        found.score(task.metrics, config.metric or task.chooses),
+    )
     is_new = score > progress.best_score
     is_best = is_new or updates == progress.best_average
     lead.log.write(
@@ -56,19 +64,21 @@ def choose_weights(
         epoch=progress.epoch,
         seconds=round(progress.seconds, 2),
         weights=_name(updates),
-        **found.values(),
+        **found.values,
         best=is_best,
     )
-    lead.display.say(f"{_name(updates)}: {found.clause()}{'  (best so far)' if is_best else ''}")
+    lead.display.say(
+        f"{_name(updates)}: {found.clause(task.metrics)}{'  (best so far)' if is_best else ''}"
+    )
     if not is_new:
-        return _best(best, config, progress)
+        return _best(task, best, config, progress)
     if progress.best_alone is None:
         progress.best_alone = progress.best_score
     progress.best_score, progress.best_update = score, progress.update
     progress.best_average = updates
     save_best(lead.directory, averaged, lead.settings, progress.update)
     save_state(lead.directory, progress)
-    return _best(averaged, config, progress)
+    return _best(task, averaged, config, progress)
 
 
 def update_of(checkpoint: Path) -> int:
@@ -76,23 +86,25 @@ def update_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("update-"))
 
 
-def _best(weights: dict[str, Tensor], config: TrainConfig, progress: Progress) -> Choice:
+def _best(
+    task: Task, weights: dict[str, Tensor], config: TrainConfig, progress: Progress
+) -> Choice:
     """The best weights so far, with what `progress` says of them."""
-    greedy = _greedy_bleu(progress.best_score, config.metric)
+    chosen = config.metric or task.chooses
+    ordered = sorted(task.metrics, key=lambda metric: metric.name != chosen)
+    validated = {
+        metric.name: value if metric.higher_is_better else -value
+        for metric, value in zip(ordered, progress.best_score or [], strict=False)
+    }
     if progress.best_average:
-        return Choice(weights, _name(progress.best_average), greedy)
-    name = "BLEU (greedy)" if config.metric == "bleu" else "loss"
+        return Choice(weights, _name(progress.best_average), validated)
+    label, search = ordered[0].label, ordered[0].search
+    name = f"{label} ({search})" if search else label
     clause = f"the best validation {name}, at update {progress.best_update}"
     if not progress.best_update:
         clause += ": those that training began with"
-    return Choice(weights, clause, greedy)
+    return Choice(weights, clause, validated)
 
 
 def _name(updates: Sequence[int]) -> str:
     return f"the average of {len(updates)} checkpoints, updates {updates[0]} to {updates[-1]}"
-
-
-def _greedy_bleu(score: Sequence[float] | None, metric: str) -> float | None:
-    """The BLEU in what validation compares (`Validation.score`)."""
-    bleu = (score or [])[0 if metric == "bleu" else 1 :]
-    return bleu[0] if bleu else None

@@ -6,11 +6,17 @@ from typing import Any
 
 from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
+from crosshead.tasks.validation import Metric
 from crosshead.training.log import read_log
 
 
-def plot_curve(log: Path, picture: Path) -> list[int]:
-    """Draw the losses of training and validation, and BLEU where it was measured, as a PNG.
+def plot_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> list[int]:
+    """Draw the losses of training and validation, and a metric that was measured, as a PNG.
+
+    Args:
+        log: The log of the run.
+        picture: The file to write.
+        metrics: The metrics of its task; the first one beside the loss is drawn.
 
     Returns:
         The numbers of the damaged lines of the log, counted from 1, which are left out.
@@ -27,20 +33,24 @@ def plot_curve(log: Path, picture: Path) -> list[int]:
         losses = figure.subplots()
         losses.set_xlabel("update")
         losses.xaxis.get_major_locator().set_params(integer=True)
-        losses.set_ylabel("negative log-likelihood\n(nats per token)")
+        key = "nll" if any("nll" in row for row in [*trained, *valid]) else "loss"
+        losses.set_ylabel(_LABELS[key])
         losses.grid(alpha=0.3)
         lines = [
-            *_line(losses, trained, "nll", "training", "tab:blue"),
-            *_line(losses, valid, "nll", "validation", "tab:orange"),
+            *_line(losses, trained, key, "training", "tab:blue"),
+            *_line(losses, valid, key, "validation", "tab:orange"),
         ]
-        _widen(losses)
-        scored = [row for row in valid if row.get("bleu") is not None]
-        if scored:
-            scores = losses.twinx()
-            scores.set_ylabel("BLEU")
-            most = max(row["bleu"] for row in scored)
-            scores.set_ylim(bottom=0, top=max(_LEAST_BLEU, 1.1 * most))
-            lines += _line(scores, scored, "bleu", "validation BLEU, greedy (right)", "tab:green")
+        if key == "nll":
+            _widen(losses)
+        for metric in [each for each in metrics if each.higher_is_better][:1]:
+            scored = [row for row in valid if row.get(metric.name) is not None]
+            if scored:
+                scores = losses.twinx()
+                scores.set_ylabel(metric.label)
+                most = max(row[metric.name] for row in scored)
+                scores.set_ylim(bottom=0, top=max(_LEAST_SCORE, 1.1 * most))
+                label = f"validation {metric.label}{', ' * bool(metric.search)}{metric.search}"
+                lines += _line(scores, scored, metric.name, f"{label} (right)", "tab:green")
         last = max((row["update"] for row in [*trained, *valid]), default=0)
         losses.set_xlim(-0.03 * max(1, last), 1.03 * max(1, last))
         if lines:
@@ -50,8 +60,10 @@ def plot_curve(log: Path, picture: Path) -> list[int]:
     return damaged
 
 
-_LEAST_BLEU = 10.0
-"""The axis of BLEU reaches so far at least: a BLEU of 0.5 is to look like one."""
+_LABELS = {"nll": "negative log-likelihood\n(nats per token)", "loss": "loss"}
+
+_LEAST_SCORE = 10.0
+"""The axis of scores reaches so far at least: a BLEU of 0.5 is to look like one."""
 
 _LEAST_SPAN = 1.0
 """The nats that the axis of losses shows at least: less is noise, and is not to look like more."""

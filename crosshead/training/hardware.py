@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from crosshead.errors import ConfigError
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.system.devices import available_cores, choose_threads, hold_kernels
 from crosshead.system.progress import counted
 

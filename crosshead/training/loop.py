@@ -12,8 +12,9 @@ from torch import Tensor
 from crosshead.data.batching import Epoch
 from crosshead.errors import UserError, is_out_of_memory
 from crosshead.models.base import Model
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import Display, Silent
+from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.validation import Validation
 from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
@@ -64,6 +65,7 @@ class Lead:
 class Training:
     """All that a run works with."""
 
+    task: Task
     model: Model
     optimizer: Optimizer
     config: TrainConfig
@@ -88,8 +90,9 @@ def fit(training: Training) -> str:
     single row or for validation.
     """
     config, progress, lead = training.config, training.progress, training.lead
-    meter = Meter(progress)
+    meter = Meter(progress, training.task.counter)
     updater = Updater(
+        training.task,
         training.model,
         training.optimizer,
         config,
@@ -212,7 +215,7 @@ def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
     kept = training.lead.keep_batch(epoch, [longest]) if training.lead else ""
     return UserError(
         f"not enough memory for update {training.progress.update + 1}, one {epoch.row} at a "
-        f"time: its longest has {epoch.tokens(longest)} tokens{kept}; go on with more memory "
+        f"time: its longest has {epoch.extent(longest)}{kept}; go on with more memory "
         f"(--resume), or begin again with a lower {epoch.bound}"
     )
 
@@ -229,7 +232,7 @@ def _report(training: Training, meter: Meter) -> None:
         progress.update,
         epoch=progress.epoch,
         seconds=round(progress.seconds + meter.elapsed(), 2),
-        target_tokens=progress.target_tokens,
+        **{training.task.counter: progress.target_tokens},
         **values,
         skipped=progress.skipped,
         peak_memory_bytes=peak_memory(device),
@@ -244,7 +247,7 @@ def _show(training: Training, lead: Lead, meter: Meter) -> None:
         _done(training, meter),
         f"update {progress.update}  epoch {progress.epoch}  "
         + ("no finite update" if loss is None else f"loss {loss:.3f}")
-        + f"  {speed:,.0f} tokens/s"
+        + f"  {speed:,.0f} {training.task.units}/s"
         + (f"  {progress.skipped} skipped" if progress.skipped else ""),
     )
 
@@ -282,7 +285,8 @@ def _validate(training: Training, meter: Meter) -> None:
             f"not enough memory to validate; the run is kept at update {progress.update}: go on "
             "with more (--resume), or with a lower decode.batch_tokens"
         )
-    score = found.score(config.metric)
+    metrics = training.task.metrics
+    score = found.score(metrics, config.metric or training.task.chooses)
     is_best = progress.best_score is None or score > progress.best_score
     if is_best:
         progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
@@ -303,11 +307,11 @@ def _validate(training: Training, meter: Meter) -> None:
         progress.update,
         epoch=progress.epoch,
         seconds=round(progress.seconds, 2),
-        **found.values(),
+        **found.values,
         best=is_best,
     )
     lead.display.say(
-        f"update {progress.update}  epoch {progress.epoch}  validation: {found.clause()}"
+        f"update {progress.update}  epoch {progress.epoch}  validation: {found.clause(metrics)}"
         f"{'  (best so far)' if is_best else ''}"
     )
 

@@ -14,7 +14,8 @@ from crosshead.attention.dropout import drawing_twice
 from crosshead.bundle.weights import build_without_memory
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import Model, ModelConfig, Numbers, Shape
-from crosshead.recipe.recipe import Recipe, TrainConfig
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.corpus import Corpus
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
@@ -116,8 +117,8 @@ def refuse_what_cannot_fit(recipe: Recipe, corpus: Corpus, machine: Machine, wor
     room = memory_room(machine.device, world.local_size)
     if room is None:
         return
-    source, target = corpus.source_tokenizer.vocab_size, corpus.target_tokenizer.vocab_size
-    built = build_without_memory(recipe.model, source, target)
+    config = corpus.bundle_config(recipe, corpus.reach)
+    built = build_without_memory(partial(corpus.kind.build, config))
     parameters = sum(parameter.numel() for parameter in built.parameters())
     weights, gradients = weight_bytes(parameters, recipe.train, machine, world)
     if weights + gradients > room.left:
@@ -133,7 +134,7 @@ def refuse_what_cannot_fit(recipe: Recipe, corpus: Corpus, machine: Machine, wor
         return
     several = "raise train.accumulate, " if world.size > 1 else ""
     raise DataError(
-        f"{corpus.origin(row)}: to train on {corpus.tokens(row)} tokens takes about "
+        f"{corpus.origin(row)}: to train on {corpus.extent(row)} takes about "
         f"{_gb(weights + taken)}, and {_gb(room.left)} are left of {room.of}; {several}lower "
         f"{corpus.bound}, or take a smaller model"
     )

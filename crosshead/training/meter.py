@@ -10,26 +10,33 @@ MAX_SKIPPED = 10
 
 
 class Window:
-    """Sums over the updates since it was cleared, and the time that they took."""
+    """Sums over the updates since it was cleared, and the time that they took.
 
-    def __init__(self) -> None:
+    `counter` is the name in the log of what the loss counts.
+    """
+
+    def __init__(self, counter: str) -> None:
+        self._counter = counter
         self.clear()
 
     def clear(self) -> None:
         """Begin anew, from now on."""
-        self._loss = self._nll = self._norm = self._rate = 0.0
-        self._tokens = self._counted = 0
+        self._sums: dict[str, float] = {}
+        self._norm = self._rate = 0.0
+        self._count = self._finite = 0
         self._since = time.perf_counter()
 
     def add(self, outcome: Outcome, rate: float) -> None:
         """Count an update that was made at a learning rate."""
-        self._tokens += outcome.tokens
+        self._count += outcome.count
         self._rate = rate
+        for name in outcome.sums:
+            self._sums.setdefault(name, 0.0)
         if outcome.norm is not None:
             self._norm = outcome.norm
-            self._counted += outcome.tokens
-            self._loss += outcome.loss
-            self._nll += outcome.nll
+            self._finite += outcome.count
+            for name, value in outcome.sums.items():
+                self._sums[name] += value
 
     def leave_out(self, seconds: float) -> None:
         """Keep time that was not spent on updates out of the speed."""
@@ -37,37 +44,39 @@ class Window:
 
     @property
     def loss(self) -> float | None:
-        """The mean loss of a target token; None where no update was finite."""
-        return self._loss / self._counted if self._counted else None
+        """The mean loss of a prediction; None where no update was finite."""
+        return self._sums["loss"] / self._finite if self._finite else None
 
     @property
     def speed(self) -> float:
-        """Target tokens a second."""
-        return self._tokens / (time.perf_counter() - self._since)
+        """Predictions a second."""
+        return self._count / (time.perf_counter() - self._since)
 
     def values(self) -> dict[str, float | None]:
         """The means for a line of the log; None where no update was finite."""
         return {
-            "loss": self.loss,
-            "nll": self._nll / self._counted if self._counted else None,
-            "target_tokens_per_second": round(self.speed, 1),
+            **{
+                name: value / self._finite if self._finite else None
+                for name, value in self._sums.items()
+            },
+            f"{self._counter}_per_second": round(self.speed, 1),
             "learning_rate": self._rate,
-            "gradient_norm": self._norm if self._counted else None,
+            "gradient_norm": self._norm if self._finite else None,
         }
 
 
 class Meter:
     """Measurements of a run: sums over updates, and time since the last restart."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, counter: str) -> None:
         self._progress = progress
         self._began = time.perf_counter()
-        self.logged, self.shown = Window(), Window()
+        self.logged, self.shown = Window(counter), Window(counter)
 
     def add(self, outcome: Outcome, rate: float) -> bool:
         """Count an update; whether to go on: not after `MAX_SKIPPED` in a row that were skipped."""
         progress = self._progress
-        progress.target_tokens += outcome.tokens
+        progress.target_tokens += outcome.count
         self.logged.add(outcome, rate)
         self.shown.add(outcome, rate)
         if outcome.norm is None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.training.distributed import gathered, like, of_all
 
 _SCALING = "loss_scale"

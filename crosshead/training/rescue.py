@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from crosshead.bundle.places import CHECKPOINTS, RECIPE, how_to_resume
-from crosshead.data.text.tokenizers import TOKENIZER_FILES, save_tokenizers
 from crosshead.errors import UserError
 from crosshead.system.files import atomic_write, make_directory
 from crosshead.system.lines import file_sha256
@@ -17,19 +16,17 @@ from crosshead.training.setup import Setup
 def write_beginning(out: Path, setup: Setup) -> None:
     """Write all that a run is resumed from but checkpoints: the recipe, and what is read with it.
 
-    That is the tokenizers, and what was left out and held out of the text.
+    For text these are the tokenizers, the pairs that were left out, and the held-out ones.
     """
     recipe, corpus, progress = setup.recipe, setup.corpus, setup.progress
     progress.recipe = stored_form(recipe, out)
     atomic_write(out / RECIPE, progress.recipe.encode())
-    tokenizers = corpus.source_tokenizer, corpus.target_tokenizer
-    save_tokenizers(out, *tokenizers, joint=recipe.tokenizer.joint)
+    corpus.write_files(out, dict(zip(recipe.data.files(), progress.names, strict=True)))
     progress.tokenizers = [
         f"{file_sha256(out / name)}  {name}"
-        for name in sorted(TOKENIZER_FILES)
+        for name in sorted(corpus.kind.own_files)
         if (out / name).is_file()
     ]
-    corpus.write_files(out, dict(zip(recipe.data.files(), progress.names, strict=True)))
 
 
 def save_displaced(setup: Setup, held: Held, log: RunLog) -> UserError:

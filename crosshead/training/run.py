@@ -3,8 +3,8 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,10 @@ from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, atomic_write, real_path
 from crosshead.system.progress import Display, Silent, counted
+from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, Stopped
-from crosshead.tasks.registry import TASKS
 from crosshead.tasks.usability import Findings
-from crosshead.tasks.validation import Validation
-from crosshead.tasks.validators import Judge
+from crosshead.tasks.validation import Metric, Validation, Validator
 from crosshead.training.again import has_ended, has_whole_bundle, nothing_to_train
 from crosshead.training.budget import Around
 from crosshead.training.checkpoint import Progress, list_checkpoints, save_state
@@ -67,10 +66,10 @@ class Summary:
     scores: list[BundleScore]
     search: str = ""
     """A few words on the search or the reading behind the scores."""
-    task: str = "translation"
-    """The task of the model."""
-    greedy: float | None = None
-    """BLEU of greedy translations, as validation during training measures it."""
+    task: Task | None = None
+    """The task of the model; None where no bundle was written."""
+    validated: Mapping[str, float] = field(default_factory=dict)
+    """The metrics of the weights, as validation during training measures them."""
     findings: Findings | None = None
     """Findings about the model at the end."""
     verdict: str = ""
@@ -172,8 +171,8 @@ def _train(
                 kept = list_checkpoints(out / CHECKPOINTS) if resume else []
                 progress = Progress(update=update_of(kept[-1]) if kept else 0)
                 return Summary(out, STOPPED, True, progress, 0, "", [])
-            judge = _judge(setup, should_stop)
-            around = _around(setup, judge, command_began)
+            validator = _validator(setup, should_stop)
+            around = _around(setup, validator, command_began)
             ended = has_ended(setup, out, around) if resume else ""
             if ended:
                 is_whole = has_whole_bundle(setup, out)
@@ -182,16 +181,16 @@ def _train(
                 if is_whole:
                     world.agreed(ENDED)
                     return _left_alone(setup, out, ended)
-                judge = _judge(setup, should_stop)  # by the recipe that the run keeps
+                validator = _validator(setup, should_stop)  # by the recipe that the run keeps
             else:
                 setup.progress.commands.append(command)
             with (
                 run_directory(held, resume=resume),
-                _under_way(setup, held, judge, display, should_stop) as lead,
+                _under_way(setup, held, validator, display, should_stop) as lead,
             ):
-                around = _around(setup, judge, command_began)
+                around = _around(setup, validator, command_began)
                 try:
-                    summary = _fit_and_finish(setup, held, judge, lead, around)
+                    summary = _fit_and_finish(setup, held, validator, lead, around)
                 except UserError as error:
                     if held.is_in_place() or isinstance(error, Diverged):
                         raise
@@ -202,7 +201,7 @@ def _train(
 
 
 def _fit_and_finish(
-    setup: Setup, held: Held, judge: Judge[Any], lead: Lead, around: Around
+    setup: Setup, held: Held, validator: Validator[Any, Any, Any], lead: Lead, around: Around
 ) -> Summary:
     """Train to the end and leave a bundle, unless somebody asks for the end before."""
     out, progress = held.path, setup.progress
@@ -214,7 +213,7 @@ def _fit_and_finish(
             reason += ": no update was made"
         held.check()
         with contextlib.suppress(Stopped):
-            return _finish(setup, held, judge, lead, reason)
+            return _finish(setup, held, validator, lead, reason)
     return Summary(out, reason, True, progress, setup.optimizer.size(), "", [])
 
 
@@ -247,8 +246,8 @@ def _follow(
     return Summary(out, reason, stopped, setup.progress, size, "", [], rank=world.rank)
 
 
-def _judge(setup: Setup, should_stop: Callable[[], bool]) -> Judge[Any]:
-    return TASKS[setup.recipe.model.task].judge(
+def _validator(setup: Setup, should_stop: Callable[[], bool]) -> Validator[Any, Any, Any]:
+    return setup.task.validates(
         setup.recipe,
         setup.corpus,
         setup.progress.longest_source,
@@ -267,15 +266,15 @@ def _left_alone(setup: Setup, out: Path, reason: str) -> Summary:
         setup.optimizer.size(),
         "",
         [],
-        task=setup.recipe.model.task,
+        task=setup.task,
         bundle_kept=True,
     )
 
 
-def _around(setup: Setup, judge: Judge[Any], command_began: float) -> Around:
+def _around(setup: Setup, validator: Validator[Any, Any, Any], command_began: float) -> Around:
     """Return the time that the command needs beside updates: reading the text, and the end."""
     averaging = 1.0 if setup.recipe.train.average > 1 else 0.0
-    after = 1.0 + averaging + judge.validations_to_score
+    after = 1.0 + averaging + validator.validations_to_score
     return Around(time.perf_counter() - command_began, after)
 
 
@@ -292,6 +291,7 @@ def _say_if_late(setup: Setup, display: Display, command_began: float) -> None:
 def _training(setup: Setup, lead: Lead | None, around: Around) -> Training:
     config = setup.recipe.train
     return Training(
+        task=setup.task,
         model=setup.model,
         optimizer=setup.optimizer,
         config=config,
@@ -308,7 +308,7 @@ def _training(setup: Setup, lead: Lead | None, around: Around) -> Training:
 def _under_way(
     setup: Setup,
     held: Held,
-    judge: Judge[Any],
+    validator: Validator[Any, Any, Any],
     display: Display,
     should_stop: Callable[[], bool],
 ) -> Iterator[Lead]:
@@ -323,17 +323,17 @@ def _under_way(
         # From here on the others can read what they need.
         setup.world.agreed(progress.text_sha256)
         size = setup.optimizer.size()
-        for line in opening_lines(recipe, corpus, machine, size, setup.world):
+        for line in opening_lines(setup.task, recipe, corpus, machine, size, setup.world):
             display.say(line)
 
         def validate(weights: dict[str, Tensor]) -> Validation:
             held.check()
-            found = judge.validate(weights)
+            found = validator.validate(weights)
             held.check()  # before anything is written of it
             return found
 
         keep = partial(_keep_batch, failed_batch(out), corpus)
-        settings = judge.bundle.config.model_dump_json()
+        settings = validator.bundle.config.model_dump_json()
         yield Lead(validate, out / CHECKPOINTS, log, display, should_stop, keep, settings)
     finally:
         display.close()
@@ -347,21 +347,23 @@ def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -
     return f"; the last batch is in {path} ({how})"
 
 
-def _finish(setup: Setup, held: Held, judge: Judge[Any], lead: Lead, reason: str) -> Summary:
+def _finish(
+    setup: Setup, held: Held, validator: Validator[Any, Any, Any], lead: Lead, reason: str
+) -> Summary:
     """Choose the weights, score them, and write the bundle and the picture of the run.
 
     Raises `Stopped` where somebody asks for the end before the bundle is written.
     """
     recipe, progress, log, display = setup.recipe, setup.progress, lead.log, lead.display
     out = held.path
-    size, how = setup.optimizer.size(), judge.how()
-    weights, clause, greedy = choose_weights(recipe.train, progress, lead, judge)
-    findings = judge.findings(weights)
+    size, how = setup.optimizer.size(), validator.how()
+    weights, clause, validated = choose_weights(setup.task, recipe.train, progress, lead, validator)
+    findings = validator.findings(weights)
     scores = findings.scores
-    bundle = judge.bundle_of(weights)
+    bundle = validator.bundle_of(weights)
     bundle = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"scores": scores}))
     facts = card_facts(
-        recipe, out, setup.corpus, setup.machine, progress, size, clause, scores, how
+        setup.task, recipe, out, setup.corpus, setup.machine, progress, size, clause, scores, how
     )
     held.check()
     save_bundle(out, bundle, model_card(facts))
@@ -371,7 +373,7 @@ def _finish(setup: Setup, held: Held, judge: Judge[Any], lead: Lead, reason: str
         progress.update,
         epoch=progress.epoch,
         seconds=round(progress.seconds, 2),
-        target_tokens=progress.target_tokens,
+        **{setup.task.counter: progress.target_tokens},
         reason=reason,
         weights=clause,
         search=how,
@@ -379,7 +381,7 @@ def _finish(setup: Setup, held: Held, judge: Judge[Any], lead: Lead, reason: str
     )
     if progress.skipped:
         display.say(f"{progress.skipped} updates were left out: their gradients were not finite")
-    _draw(out, display)
+    _draw(out, setup.task.metrics, display)
     progress.bundled = True
     save_state(lead.directory, progress)
     within, note = warmup_signs(recipe.train, progress, findings)
@@ -395,17 +397,17 @@ def _finish(setup: Setup, held: Held, judge: Judge[Any], lead: Lead, reason: str
         clause,
         scores,
         how,
-        task=recipe.model.task,
-        greedy=greedy,
+        task=setup.task,
+        validated=validated,
         findings=findings,
         verdict=verdict(faults, recipe.train, progress, reason, out),
     )
 
 
-def _draw(out: Path, display: Display) -> None:
+def _draw(out: Path, metrics: Sequence[Metric], display: Display) -> None:
     """Draw the picture of the run. What fails is said in a line: the bundle is saved already."""
     try:
-        damaged = plot_curve(out / LOG, out / PICTURE)
+        damaged = plot_curve(out / LOG, out / PICTURE, metrics)
     except UserError as error:
         display.say(str(error))
         return

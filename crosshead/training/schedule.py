@@ -2,7 +2,7 @@
 
 import math
 
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 
 
 def learning_rate(config: TrainConfig, d_model: int, update: int) -> float:

@@ -8,41 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import load_config
 from crosshead.bundle.places import CHECKPOINTS, RECIPE
 from crosshead.config import nearest, read_toml
-from crosshead.data.parallel.corpora import FILES
-from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers
 from crosshead.errors import ConfigError, UserError
 from crosshead.recipe.presets import Sections
-from crosshead.recipe.recipe import Recipe, compose, stated, to_toml
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.toml import to_toml
 from crosshead.system.files import StrPath
+from crosshead.tasks.recipes import compose, file_keys, stated
+from crosshead.tasks.registry import sections_of
 from crosshead.training.checkpoint import newest_state
 from crosshead.training.directory import nothing_to_resume
-
-CHANGEABLE = {
-    "train": {
-        "max_updates", "max_epochs", "max_minutes", "patience", "log_every", "keep_last", "average",
-        "device", "threads", "sharded", "accumulate", "recompute", "learning_rate",
-    },
-    "data": {
-        "source", "target", "pairs", "valid_source", "valid_target", "valid_pairs",
-        "text", "valid_text",
-        "source_language", "target_language",
-    },
-}  # fmt: skip
-"""Settings that may change when a run is resumed, as may all of `[decode]`. The names of text files
-may change, but not their number. Their contents are checked when they are read."""
-
-OPEN: Sections = {
-    "tokenizer": {"vocab_size": None},
-    "train": {"warmup": None, "valid_every": 0, "precision": "auto"},
-}
-"""Values that leave a setting open in a recipe. The run then chooses it for good."""
-
-OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout", "sampling"}
-"""Keys of `[model]` and `[tokenizer]` that a bundle does not fix."""
 
 RELATIVE_TO, HERE = "relative_to", "this file"
 """The key in front of a stored recipe whose files are named relative to its own directory."""
@@ -95,9 +71,7 @@ def new_recipe(
     if start is None:
         return _composed(preset, recipe, flags, assignments, typed=typed)
     start = Path(start)
-    config = load_config(start)
-    source, _ = load_tokenizers(start, joint=config.joint_tokenizer)
-    below = sections_of(config, source)
+    below = sections_of(start)
     _check_architecture(
         below, recipe, flags, assignments, f"that of the bundle {start}",
         "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
@@ -191,14 +165,14 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
 
     Raises `ConfigError` for what differs from the recipe it `began` with and may not.
     """
-    for section, keys in OPEN.items():
+    for section, keys in type(now).left_open.items():
         before, after = getattr(began, section), getattr(now, section)
         chosen = {key: getattr(before, key) for key in keys if getattr(after, key) == keys[key]}
         now = now.model_copy(update={section: after.model_copy(update=chosen)})
     for key, left, right, may_change in _differences(began, now):
         if not may_change:
             advice = BEGIN_ANOTHER
-            if key.partition(".")[2] in FILES:  # another number of them
+            if key.partition(".")[2] in now.data.file_keys:  # another number of them
                 advice = (
                     "a run goes on with the text it began with; to train its bundle on other text, "
                     f"begin a run with --from {shlex.quote(str(out))} and a new --out"
@@ -216,7 +190,7 @@ def _differences(before: Recipe, after: Recipe) -> Iterator[tuple[str, Any, Any,
         for key in type(other).model_fields:
             left, right = getattr(one, key, None), getattr(other, key)
             if left != right:
-                allowed = section == "decode" or key in CHANGEABLE.get(section, ())
+                allowed = type(after).may_change(section, key)
                 yield f"{section}.{key}", left, right, allowed and _as_many(left, right)
 
 
@@ -247,7 +221,7 @@ def _named_from_here(tables: dict[str, Any], folder: Path, where: str) -> dict[s
             return value  # who checks the recipe refuses it
         return _relative(os.path.join(os.path.realpath(folder), value), Path.cwd())
 
-    changed = {key: named(value) for key, value in data.items() if key in FILES}
+    changed = {key: named(value) for key, value in data.items() if key in file_keys()}
     return {**tables, "data": {**data, **changed}}
 
 
@@ -256,41 +230,19 @@ def _as_many(left: Any, right: Any) -> bool:
     return not isinstance(left, list) or len(left) == len(right)
 
 
-def sections_of(config: BundleConfig, tokenizer: Tokenizer) -> Sections:
-    """Return the recipe settings of a bundle: model, (source) tokenizer and languages.
-
-    For monolingual text they include the context length.
-    """
-    context = {} if config.model.task == "translation" else {"context": config.longest_source}
-    return {
-        "data": {
-            **context,
-            "source_language": config.source_language,
-            "target_language": config.target_language,
-        },
-        "tokenizer": {
-            "kind": tokenizer.kind,
-            "vocab_size": tokenizer.vocab_size,
-            "joint": config.joint_tokenizer,
-            "special": tokenizer.special,
-            "sampling": tokenizer.sampling,
-        },
-        "model": config.model.model_dump(),
-    }
-
-
 def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
     """Raise `ConfigError` where the recipe is of another model or tokenizer than the bundle's.
 
-    `bundle` is what `sections_of` says of the one in `start`.
+    `bundle` has the sections of the one in `start`: see `sections_of`.
     """
-    for section in ("tokenizer", "model"):
+    for section in recipe.fixed_by_bundle:
         for key, value in bundle[section].items():
             found = getattr(getattr(recipe, section), key)
-            if found != value and key not in OF_TRAINING:
+            if found != value and key not in recipe.of_training:
+                kept = " and ".join(reversed(recipe.fixed_by_bundle))
                 raise ConfigError(
                     f"{section}.{key} is {found!r}, that of the bundle {start} {value!r}; "
-                    f"fine-tuning keeps model and tokenizer: leave {section}.{key} out"
+                    f"fine-tuning keeps {kept}: leave {section}.{key} out"
                 )
 
 

@@ -8,19 +8,18 @@ from pathlib import Path
 
 import torch
 
-from crosshead.bundle.io import load_bundle
 from crosshead.bundle.places import CHECKPOINTS
 from crosshead.bundle.unfinished import BEST
-from crosshead.bundle.weights import build_model, check_weights, weights_of
-from crosshead.data.parallel.corpora import FILES
+from crosshead.bundle.weights import check_weights, weights_of
 from crosshead.errors import BundleError, DataError, UserError
 from crosshead.models.base import Model
-from crosshead.recipe.recipe import Recipe, TrainConfig
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.train import TrainConfig
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import Display, Silent, counted
+from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, Stopped
-from crosshead.tasks.registry import read_corpus
-from crosshead.tasks.validators import bundle_config
+from crosshead.tasks.registry import load_bundle, task_of
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
     Progress,
@@ -35,7 +34,6 @@ from crosshead.training.checkpoint import (
 )
 from crosshead.training.distributed import World, shard
 from crosshead.training.hardware import Machine, choose_machine
-from crosshead.training.languages import with_languages
 from crosshead.training.loop import STOPPED
 from crosshead.training.memory import recompute_activations, refuse_what_cannot_fit
 from crosshead.training.optimizer import Optimizer
@@ -46,7 +44,6 @@ from crosshead.training.settings import (
     check_resumed,
     renamed,
     saved_recipe,
-    sections_of,
     stored_recipe,
 )
 from crosshead.training.sizes import with_sizes
@@ -63,6 +60,7 @@ class Ended(Exception):
 class Setup:
     """A run that is ready to begin or to go on."""
 
+    task: Task
     recipe: Recipe
     machine: Machine
     corpus: Corpus
@@ -85,22 +83,21 @@ def begun(
     """
     base = load_bundle(start) if start else None
     if base is not None and start is not None:
-        check_fine_tuned(sections_of(base.config, base.source_tokenizer), recipe, start)
+        check_fine_tuned(task_of(base.config).sections(base), recipe, start)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
-    recipe, lines = with_languages(recipe)
+    task = task_of(recipe)
+    recipe, lines = task.prepare(recipe)
     for line in lines:
         display.say(line)
-    corpus = read_corpus(recipe, base, None, display.say, should_stop)
+    corpus = task.read(recipe, base, None, display.say, should_stop)
     first = corpus.epochs(recipe)(0)
-    recipe = with_sizes(_on_machine(recipe, machine), corpus.tokenizer, first)
+    recipe = with_sizes(corpus.completed(_on_machine(recipe, machine)), first)
     setup = _set_up(recipe, machine, corpus, world)
     if base is not None:
         setup.optimizer.set_weights(weights_of(base.model))
         setup.progress.validated, setup.progress.tuned = -1, True
     progress = setup.progress
-    progress.longest_source = max(
-        corpus.reach, base.config.longest_source if base is not None else 0
-    )
+    progress.longest_source = max(corpus.reach, base.reach if base is not None else 0)
     progress.pairs, progress.text_sha256 = corpus.size, corpus.sha256()
     progress.names = recipe.data.files()
     return setup
@@ -121,7 +118,7 @@ def resumed(
     )
     _check_tokenizers(out)
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
-    corpus = read_corpus(recipe, None, out, display.say, should_stop)
+    corpus = task_of(recipe).read(recipe, None, out, display.say, should_stop)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_text(progress, corpus, out)
@@ -157,7 +154,7 @@ def followed(
     machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
     # One for all of a machine says that it tokenizes what others have tokenized elsewhere.
     say = (display if world.local_rank == 0 else Silent()).say
-    corpus = read_corpus(recipe, None, out, say, should_stop)
+    corpus = task_of(recipe).read(recipe, None, out, say, should_stop)
     if corpus.sha256() != text_sha256:
         names = ", ".join([*recipe.data.files(), str(out)])
         raise UserError(
@@ -178,9 +175,8 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> S
     refuse_what_cannot_fit(recipe, corpus, machine, world)
     train = recipe.train
     torch.manual_seed(train.seed)
-    model = build_model(
-        recipe.model, corpus.source_tokenizer.vocab_size, corpus.target_tokenizer.vocab_size
-    ).to(machine.device, machine.dtype)
+    config = corpus.bundle_config(recipe, corpus.reach)
+    model = corpus.kind.build(config).to(machine.device, machine.dtype)
     if train.recompute:
         recompute_activations(model)
     if train.sharded and world.size > 1:
@@ -191,7 +187,9 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> S
         threads=machine.threads,
         processes=world.size,
     )
-    return Setup(recipe, machine, corpus, model, Optimizer(model, train), progress, world)
+    return Setup(
+        task_of(recipe), recipe, machine, corpus, model, Optimizer(model, train), progress, world
+    )
 
 
 def _go_on(setup: Setup, progress: Progress) -> list[str]:
@@ -257,7 +255,7 @@ def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
         with contextlib.suppress(DamagedCheckpoint):
             several = [load_weights(place) for place in places]
             weights = average_weights(several) if progress.best_average else several[0]
-            config = bundle_config(setup.recipe, setup.corpus, progress.longest_source)
+            config = setup.corpus.bundle_config(setup.recipe, progress.longest_source)
             save_best(directory, weights, config.model_dump_json(), update)
             return [f"{best}: missing or damaged; written again from {', '.join(map(str, places))}"]
     # What was validated last may be the best now.
@@ -284,7 +282,7 @@ def _elsewhere(recipe: Recipe, out: Path) -> dict[str, str]:
         DataError: If a file is in neither place.
     """
     newest, files = newest_state(out / CHECKPOINTS), recipe.data.files()
-    keys = [key for key in FILES for _ in getattr(recipe.data, key)]
+    keys = [key for key in recipe.data.file_keys for _ in getattr(recipe.data, key)]
     typed = newest[1].names if newest and len(newest[1].names) == len(files) else files
     found = {}
     for key, name, other in zip(keys, files, typed, strict=True):

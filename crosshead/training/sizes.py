@@ -5,12 +5,12 @@ do the same.
 """
 
 from crosshead.data.batching import Epoch
-from crosshead.data.text.tokenizers import TokenizerConfig
-from crosshead.recipe.recipe import Recipe, TrainConfig
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.train import TrainConfig
 
 
-def with_sizes(recipe: Recipe, tokenizer: TokenizerConfig, epoch: Epoch) -> Recipe:
-    """The recipe with `tokenizer`, and a warm-up and a cadence of validation for such epochs."""
+def with_sizes(recipe: Recipe, epoch: Epoch) -> Recipe:
+    """The recipe with a warm-up and a cadence of validation for such epochs."""
     train = recipe.train
     if train.warmup is None or not train.valid_every:
         updates = len(epoch.plan(train.batch_tokens, train.seed, epoch=0))
@@ -19,7 +19,7 @@ def with_sizes(recipe: Recipe, tokenizer: TokenizerConfig, epoch: Epoch) -> Reci
             "valid_every": train.valid_every or min(max(updates, 200), 2000),
         }
         train = train.model_copy(update=chosen)
-    return recipe.model_copy(update={"tokenizer": tokenizer, "train": train})
+    return recipe.model_copy(update={"train": train})
 
 
 def warmup_updates(config: TrainConfig, updates: int) -> int:

@@ -11,9 +11,11 @@ from crosshead import __version__
 from crosshead.bundle.card import CardFacts, without_place
 from crosshead.bundle.config import BundleScore
 from crosshead.models.base import Shape
-from crosshead.recipe.recipe import Recipe, to_toml
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.toml import to_toml
 from crosshead.system.files import real_path
 from crosshead.system.progress import counted
+from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World
@@ -22,20 +24,18 @@ from crosshead.training.memory import memory_estimate, shape_of
 
 
 def opening_lines(
-    recipe: Recipe, corpus: Corpus, machine: Machine, parameters: int, world: World
+    task: Task, recipe: Recipe, corpus: Corpus, machine: Machine, parameters: int, world: World
 ) -> list[str]:
     """Return the opening lines: device, model size and memory; a warning for little text."""
     train = recipe.train
-    vocabulary = f"{corpus.source_tokenizer.vocab_size:,}"
-    if not recipe.tokenizer.joint:
-        vocabulary += f" and {corpus.target_tokenizer.vocab_size:,}"
     shape = _largest_part(recipe, corpus, world.size)
     memory = memory_estimate(recipe, shape, parameters, machine, world)
     first, *warnings = corpus.opening(recipe.data)
     return [
         first,
-        f"{recipe.model.architecture}, {parameters / 1e6:.2f} M parameters, vocabulary "
-        f"{vocabulary}, batches of {train.batch_tokens:,} tokens, warm-up of "
+        f"{recipe.model.architecture}, {parameters / 1e6:.2f} M parameters, "
+        + (f"{corpus.facts()}, " if corpus.facts() else "")
+        + f"batches of {train.batch_tokens:,} {task.units}, warm-up of "
         f"{counted(train.warmup or 0, 'update')}, validation every "
         f"{counted(train.valid_every, 'update')}",
         f"on {machine.name}, "
@@ -55,6 +55,7 @@ def _largest_part(recipe: Recipe, corpus: Corpus, processes: int) -> Shape:
 
 
 def card_facts(
+    task: Task,
     recipe: Recipe,
     out: Path,
     corpus: Corpus,
@@ -74,9 +75,10 @@ def card_facts(
         commands=[command for command in progress.commands if command],
         recipe=to_toml(recipe.model_copy(update={"data": typed})),
         files=[dataclasses.replace(file, path=names[file.path]) for file in corpus.files],
-        task=recipe.model.task,
+        words=task.pipeline.words(corpus.bundle_config(recipe, progress.longest_source)),
         architecture=recipe.model.architecture,
         unit=corpus.unit,
+        unit_name=corpus.unit_name,
         size=corpus.size,
         left_out=corpus.left_out(),
         validation=corpus.validation(typed),
@@ -97,7 +99,5 @@ def card_facts(
         },
         scores=scores,
         search=how,
-        source_language=recipe.data.source_language,
-        target_language=recipe.data.target_language,
         skipped=progress.skipped,
     )

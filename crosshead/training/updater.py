@@ -1,7 +1,7 @@
 """One update: a batch in parts, the gradients of all of them, and the step that these make.
 
 An update is the same, but for rounding, by however many threads and processes the parts of its
-batch are computed: losses are sums, divided by the tokens of the whole batch, and what dropout
+batch are computed: losses are sums, divided by the predictions of the whole batch, and what dropout
 draws is a function of (seed, update, part). Without dropout it is the same in however many parts.
 
 On a CPU several parts are computed side by side, a thread each, on twins of the model: most steps
@@ -10,10 +10,12 @@ of a model for sentences are too small to be shared among cores themselves.
 
 import contextlib
 import copy
+import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,23 +23,25 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from crosshead.attention.dropout import drawing_from
-from crosshead.data.batching import Batch, Epoch
+from crosshead.data.batching import Epoch
 from crosshead.errors import is_out_of_memory
-from crosshead.layers.loss import LossSums
 from crosshead.models.base import Model
-from crosshead.recipe.recipe import TrainConfig
-from crosshead.tasks.token_loss import batch_loss
+from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.base import Task
+from crosshead.tasks.validation import Loss
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World
 from crosshead.training.optimizer import Optimizer
 
 
-class Outcome(NamedTuple):
-    """The result of an update: sums over the target tokens of its batch, in nats."""
+@dataclass(frozen=True)
+class Outcome:
+    """The result of an update."""
 
-    loss: float
-    nll: float
-    tokens: int
+    sums: dict[str, float]
+    """The sums of its loss by name, over the predictions of its batch."""
+    count: int
+    """The number of predictions."""
     norm: float | None
     """Norm of the gradients; None if they were not finite and not applied."""
 
@@ -50,7 +54,7 @@ class Part(NamedTuple):
     """A part of a batch: which of all it is, and how much it counts (not at all where empty)."""
 
     number: int
-    batch: Batch
+    batch: Any
     weight: int
 
 
@@ -63,6 +67,7 @@ class Updater:
 
     def __init__(
         self,
+        task: Task,
         model: Model,
         optimizer: Optimizer,
         config: TrainConfig,
@@ -75,7 +80,7 @@ class Updater:
         self.progress, self.say, self.world = progress, say, world
         others = abreast - 1 if progress.side_by_side else 0
         self._twins = [twin_of(model) for _ in range(others)]
-        self._models: list[nn.Module] = [_BatchLoss(m, config) for m in (model, *self._twins)]
+        self._models: list[nn.Module] = [_BatchLoss(task, m, config) for m in (model, *self._twins)]
         self._pool = ThreadPoolExecutor(abreast, "part")
         self._threads = torch.get_num_threads()
         self._all_but_last: Callable[[], contextlib.AbstractContextManager[object]] = (
@@ -102,30 +107,30 @@ class Updater:
             if not self._may_take_less(len(rows)):
                 raise RowTooLarge from None
         else:
-            return found._replace(norm=self.optimizer.step(rate, self._twins))
+            return dataclasses.replace(found, norm=self.optimizer.step(rate, self._twins))
         self._take_less()  # here, where what the failed attempt held is free again
         return self.take(epoch, rows, rate)
 
     def _differentiate(self, epoch: Epoch, rows: np.ndarray) -> Outcome:
         """Add up the gradients of a batch; its sums, for the norm is not yet known."""
         parts = self._parts(epoch, rows)
-        sums = torch.zeros(3, dtype=torch.float64, device=self.optimizer.device)
-        sums[2] = sum(part.weight * part.batch.target_tokens for part in parts)
-        tokens = int(self.world.total(sums[2:].clone()))
-        for found in self._side_by_side(parts, tokens):
-            sums[:2] += found
-        loss, nll = self.world.total(sums)[:2].tolist()
-        return Outcome(loss, nll, tokens, None)
+        own = sum(part.weight * part.batch.count for part in parts)
+        count = int(self.world.total(torch.tensor(float(own), dtype=torch.float64)))
+        found = self._side_by_side(parts, count)
+        names = sorted(found[0])
+        sums = torch.stack([torch.stack([each[name] for each in found]).sum() for name in names])
+        values = self.world.total(sums).tolist()
+        return Outcome(dict(zip(names, values, strict=True)), count, None)
 
-    def _side_by_side(self, parts: Sequence[Part], tokens: int) -> list[Tensor]:
-        """The sums of loss and of likelihood of each model's share of the parts."""
+    def _side_by_side(self, parts: Sequence[Part], count: int) -> list[dict[str, Tensor]]:
+        """The sums of the loss of each model's share of the parts."""
         abreast = len(self._models)
         if abreast == 1:
-            return [self._add_up(self._models[0], parts, tokens)]
+            return [self._add_up(self._models[0], parts, count)]
 
-        def share(number: int) -> Tensor:
+        def share(number: int) -> dict[str, Tensor]:
             torch.set_num_threads(max(1, self._threads // abreast))  # of this thread
-            return self._add_up(self._models[number], parts[number::abreast], tokens)
+            return self._add_up(self._models[number], parts[number::abreast], count)
 
         started = [self._pool.submit(share, number) for number in range(abreast)]
         wait(started)  # for all, if one fails too: nobody computes on behind the caller's back
@@ -133,11 +138,11 @@ class Updater:
         sums = []
         while started:  # what is raised here must not hold itself, and so all tensors of its frames
             sums.append(started.pop(0).result())
-        return sums
+        return [each for each in sums if each]
 
-    def _add_up(self, model: nn.Module, parts: Sequence[Part], tokens: int) -> Tensor:
-        """Add the gradients of some parts to those of `model`; the sums of what they cost."""
-        sums = torch.zeros(2, dtype=torch.float64, device=self.optimizer.device)
+    def _add_up(self, model: nn.Module, parts: Sequence[Part], count: int) -> dict[str, Tensor]:
+        """Add the gradients of some parts to those of `model`; return the sums of their loss."""
+        sums: dict[str, Tensor] = {}
         for part in parts:
             seed = draw_seed(self.config.seed, self.progress.update, part.number)
             last = part is parts[-1]
@@ -147,9 +152,11 @@ class Updater:
             ):
                 found = model(part.batch)
                 # The mean over the processes is taken of their gradients.
-                share = part.weight * self.world.size / tokens
-                self.optimizer.backward(found.loss * share)
-            sums += part.weight * torch.stack([found.loss.detach(), found.nll])
+                share = part.weight * self.world.size / count
+                self.optimizer.backward(found.sums["loss"] * share)
+            for name, value in found.sums.items():
+                value = part.weight * value.detach().to(torch.float64)
+                sums[name] = sums[name] + value if name in sums else value
         return sums
 
     def _parts(self, epoch: Epoch, rows: np.ndarray) -> list[Part]:
@@ -209,14 +216,14 @@ def _replicated(model: nn.Module) -> DistributedDataParallel:
 
 
 class _BatchLoss(nn.Module):
-    """`batch_loss` as a module, which is what PyTorch replicates."""
+    """The loss of a task as a module, which is what PyTorch replicates."""
 
-    def __init__(self, model: Model, config: TrainConfig) -> None:
+    def __init__(self, task: Task, model: Model, config: TrainConfig) -> None:
         super().__init__()
-        self.model, self.smoothing = model, config.label_smoothing
+        self.task, self.model, self.config = task, model, config
 
-    def forward(self, batch: Batch) -> LossSums:
-        return batch_loss(self.model, batch, self.smoothing)
+    def forward(self, batch: Any) -> Loss:
+        return self.task.loss(self.model, batch, self.config)
 
 
 @contextlib.contextmanager

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from crosshead.bundle.places import how_to_resume
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
-from crosshead.tasks.usability import LOW_BLEU, Findings
+from crosshead.tasks.usability import Findings
 from crosshead.training.checkpoint import Progress
 
 _MANY_UPDATES = 5000
@@ -34,10 +34,7 @@ def warmup_signs(
     warmup = config.warmup or 0
     if progress.update > warmup:
         return [], ""
-    scores_enough = any(
-        each.metric == "BLEU" and each.value >= LOW_BLEU for each in findings.scores
-    )
-    if not findings.faults and (progress.tuned or scores_enough):
+    if not findings.faults and (progress.tuned or findings.scores_enough):
         return [], (
             f"training ended within the warm-up (update {progress.update:,} of {warmup:,}); longer "
             "training may improve the model"

@@ -18,12 +18,14 @@ import torch
 
 from crosshead.bundle import io as bundle_module
 from crosshead.bundle.config import FORMAT, BundleConfig, BundleScore
-from crosshead.bundle.io import Bundle, load_bundle, outline_bundle, save_bundle, verify_bundle
-from crosshead.bundle.weights import build_model, set_weights, weights_of
+from crosshead.bundle.io import Bundle, save_bundle, verify_bundle
+from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, DamagedBundle, UserError
+from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
-from crosshead.pipelines.loading import load
+from crosshead.tasks.loading import load
+from crosshead.tasks.registry import load_bundle, outline_bundle
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 # What `save_bundle(SEALED, load_bundle(STORED), (STORED / "README.md").read_text())` writes.
@@ -481,7 +483,7 @@ from crosshead.models.recurrent import RecurrentConfig
 variants = [LanguageConfig(positions=p) for p in ("learned", "shaw", "t5", "alibi", "none")]
 variants += [LanguageConfig(score=s, positions="none") for s in ("additive", "general", "cosine")]
 variants += [RecurrentConfig(attention=a) for a in ("none", "bahdanau", "luong-location")]
-plain = [config() for config in CONFIGS if config.__name__ != "ConvolutionalConfig"]
+plain = [config() for config in CONFIGS.values() if config.__name__ != "ConvolutionalConfig"]
 # Weights that are normalised have lengths, and these are computed: they come last.
 for config in (*plain, *variants, ConvolutionalConfig()):
     model = build_without_memory(config, 10**6, 10**6)

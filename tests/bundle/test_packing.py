@@ -5,16 +5,11 @@ from pathlib import Path
 import pytest
 
 import crosshead
-from crosshead.bundle.io import (
-    bundle_files,
-    load_bundle,
-    load_config,
-    outline_bundle,
-    verify_bundle,
-)
+from crosshead.bundle.io import bundle_files, load_config, verify_bundle
 from crosshead.bundle.packing import SUFFIX, pack
 from crosshead.bundle.weights import weights_of
 from crosshead.errors import BundleError, UserError
+from crosshead.tasks.registry import load_bundle, outline_bundle
 from crosshead.training.average import average_bundles
 from crosshead.training.settings import new_recipe
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle.io import load_bundle
 from crosshead.bundle.places import check_place, how_to_resume, is_run
 from crosshead.errors import BundleError
+from crosshead.tasks.registry import load_bundle
 
 
 def test_a_run_without_a_bundle_is_named_with_how_to_go_on(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.bundle.io import load_bundle
 from crosshead.bundle.unfinished import BEST
 from crosshead.bundle.weights import weights_of
 from crosshead.cli import run
 from crosshead.errors import BundleError
+from crosshead.tasks.registry import load_bundle
 from crosshead.training.checkpoint import load_best
 from crosshead.training.run import train
 from tests.training.conftest import text

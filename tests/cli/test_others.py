@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle.io import load_bundle
 from crosshead.bundle.weights import weights_of
 from crosshead.cli import run
 from crosshead.models.registry import MODELS
+from crosshead.tasks.registry import load_bundle
 from tests.cli.tools import BUNDLE, Refused, output_of
 
 OLDER = BUNDLE.with_name("bundle-format-1")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from crosshead.bundle.io import load_bundle
 from crosshead.cli import quickstart
 from crosshead.data import synthetic
+from crosshead.tasks.registry import load_bundle
 from crosshead.training.settings import new_recipe
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from crosshead.bundle.config import BundleScore
-from crosshead.bundle.io import load_bundle
 from crosshead.cli.reports import (
     bundle_facts,
     evaluation,
@@ -22,9 +21,10 @@ from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.evaluation import ComparedScore, CorpusScore, perplexity, text_scores
-from crosshead.pipelines.loading import load
 from crosshead.pipelines.text_generator import ScoredText
 from crosshead.pipelines.translator import Translation
+from crosshead.tasks.loading import load
+from crosshead.tasks.registry import load_bundle
 from crosshead.tasks.usability import Findings, Sample
 from crosshead.training.checkpoint import Progress
 from crosshead.training.run import Summary

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle.io import load_bundle
 from crosshead.cli import run
+from crosshead.tasks.registry import load_bundle
 from tests.cli.tools import COMMAND, ROOT, TINY, environment, output_of, write_corpus
 
 

@@ -93,7 +93,7 @@ def test_collate_against_plain_lists(examples: list[Example], start: int) -> Non
         assert batch.target_input[place].tolist() == padded([start, *target], width[1])
     lengths = example_lengths(examples)
     assert int((batch.source != PAD).sum()) == lengths[:, 0].sum()
-    assert batch.target_tokens == lengths[:, 1].sum()
+    assert batch.count == lengths[:, 1].sum()
     cells = batch.source.numel() + batch.target_output.numel()
     assert padding_share(lengths, [np.array(rows)]) == pytest.approx(1 - lengths.sum() / cells)
 

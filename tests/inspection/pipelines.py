@@ -1,20 +1,19 @@
 """Small untrained models of every architecture, as functions on text."""
 
 import torch
+from crosshead.pipelines.loading import PIPELINES
 
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.io import Bundle
-from crosshead.bundle.weights import build_model
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig
 from crosshead.models.language import LanguageConfig
 from crosshead.models.recurrent import RecurrentConfig
-from crosshead.models.registry import AnyConfig
+from crosshead.models.registry import AnyConfig, build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.models.transformer_xl import TransformerXLConfig
 from crosshead.pipelines.base import Pipeline
-from crosshead.pipelines.loading import PIPELINES
 
 CONTEXT = 24
 LINES = ["to be or not", "to be", "that is the question"]

@@ -6,9 +6,9 @@ import torch
 from crosshead.errors import ConfigError, DataError
 from crosshead.inspection import AttentionWeights, attention_weights, record_attention
 from crosshead.models.base import RememberingModel
-from crosshead.pipelines.loading import load_as
-from crosshead.pipelines.text_generator import Writer
+from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
+from crosshead.tasks.loading import load_as
 from tests.inspection.pipelines import CONFIGS, pipeline_of
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
@@ -198,7 +198,7 @@ def test_an_encoder_sees_no_target(translator: Translator) -> None:
 
 def test_the_model_is_as_before() -> None:
     writer = pipeline_of("language")
-    assert isinstance(writer, Writer)
+    assert isinstance(writer, TextGenerator)
     before = writer("to be", length=5)
     attention_weights(writer, "to be")
     assert writer("to be", length=5) == before

@@ -3,8 +3,8 @@ import torch
 
 from crosshead.attention.attend import sdpa
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.bundle.weights import build_model
 from crosshead.inspection import record_attention
+from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
 
 SHAPE = TransformerConfig(encoder_layers=2, decoder_layers=3, d_model=8, d_ff=8, heads=2)

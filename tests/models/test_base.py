@@ -3,9 +3,8 @@ import inspect
 import pytest
 import torch
 
-from crosshead.bundle.weights import build_model
 from crosshead.models.base import Model, ModelConfig, SequenceModel, Shape, decodable
-from crosshead.models.registry import CONFIGS, MODELS
+from crosshead.models.registry import CONFIGS, MODELS, build_model
 
 SMALL = {"d_model": 16}
 STACKED = {"d_ff": 16, "heads": 2}
@@ -18,7 +17,7 @@ def small(config: type[ModelConfig]) -> ModelConfig:
     return config.model_validate(SMALL | {k: v for k, v in STACKED.items() if k in known})
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=lambda config: config.__name__)
 class TestEveryModel:
     def test_is_named_and_says_its_shape(self, config: type[ModelConfig]) -> None:
         shape = small(config)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.bundle.weights import build_model, set_weights, weights_of
+from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.config import validate
 from crosshead.data.batching import Example, collate
 from crosshead.data.synthetic import copy_task, reverse_task
@@ -17,8 +17,9 @@ from crosshead.inspection import record_attention
 from crosshead.layers.convolution import WeightNormLinear
 from crosshead.models.base import Shape
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
-from crosshead.recipe.recipe import TrainConfig
-from crosshead.tasks.token_loss import batch_loss
+from crosshead.models.registry import build_model
+from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.token_loss import token_loss
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.updater import seeded, twin_of
@@ -254,7 +255,7 @@ def gradients(model: Convolutional) -> dict[str, Tensor]:
     """Those of a batch, dropout included; dropped afterwards."""
     batch = collate(examples(), range(8))
     with seeded(3, torch.device("cpu")):
-        batch_loss(model, batch, 0.1).loss.backward()
+        token_loss(model, batch, 0.1).loss.backward()
     found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     return found
@@ -299,7 +300,7 @@ def test_what_is_counted_is_what_autograd_keeps(changes: dict[str, object]) -> N
 
     batch = collate([([5] * (shape.source - 1), [6] * (shape.target - 1))] * 2, [0, 1])
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
-        batch_loss(model, batch, 0.1)
+        token_loss(model, batch, 0.1)
     held = config.numbers_held(shape, weights=True, recompute=False)
     # Two more of attention's weights are there on the way back.
     counted = held.vectors + held.weights - 2 * held.block
@@ -314,7 +315,7 @@ def test_it_trains_in_bfloat16() -> None:
     )
     batch, losses = collate(examples(), range(40)), []
     for _ in range(20):
-        loss = batch_loss(model, batch, 0.0)
+        loss = token_loss(model, batch, 0.0)
         losses.append(loss.nll.item() / loss.count)
         optimizer.backward(loss.loss / loss.count)
         assert optimizer.step(0.01) is not None
@@ -360,7 +361,7 @@ def test_it_learns(
 
     def update(number: int) -> float:
         batch = collate(shown, torch.randint(len(shown), (64,)).tolist())
-        sums = batch_loss(model, batch, 0.0)
+        sums = token_loss(model, batch, 0.0)
         optimizer.backward(sums.loss / sums.count)
         optimizer.step(0.004 / (1 + number / 100))
         return sums.loss.item() / sums.count

@@ -8,7 +8,7 @@ from crosshead.data.batching import Example, Pairs, collate
 from crosshead.data.synthetic import copy_task, reverse_task
 from crosshead.decoding.search import Specials, greedy_search
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import Silent
 from crosshead.tasks.validation import Validation
 from crosshead.training import log as log_module

@@ -7,13 +7,14 @@ import torch
 from torch import Tensor
 
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle, load_bundle, save_bundle
+from crosshead.bundle.io import Bundle, save_bundle
 from crosshead.config import validate
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError, UserError
 from crosshead.inspection import record_attention
 from crosshead.models.base import Shape
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
+from crosshead.tasks.registry import load_bundle
 from crosshead.training.updater import twin_of
 from crosshead.vocabulary import PAD
 from tests.models.small_recurrents import KINDS, TINY, model_of, tiny

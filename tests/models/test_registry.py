@@ -5,7 +5,7 @@ from crosshead.models.registry import CONFIGS, MODELS, AnyConfig
 from crosshead.models.transformer import TransformerConfig
 
 ADAPTER: TypeAdapter[AnyConfig] = TypeAdapter(AnyConfig)
-NAMES = {config.model_fields["architecture"].default: config for config in CONFIGS}
+NAMES = {config.model_fields["architecture"].default: config for config in CONFIGS.values()}
 
 
 def test_every_configuration_names_a_model_and_every_model_is_named() -> None:

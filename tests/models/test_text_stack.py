@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from crosshead.bundle.weights import build_model
 from crosshead.models.encoder_only import EncoderConfig
 from crosshead.models.language import LanguageConfig
+from crosshead.models.registry import build_model
 from crosshead.models.text_stack import TextStack, TextStackConfig
 
 SHAPE = {"layers": 3, "d_model": 64, "d_ff": 64, "heads": 2}

@@ -54,7 +54,9 @@ def test_impossible_shapes_are_refused(values: dict[str, object], message: str) 
         validate(TransformerXLConfig, values)
 
 
-@pytest.mark.parametrize("other", [each for each in CONFIGS if each is not TransformerXLConfig])
+@pytest.mark.parametrize(
+    "other", [each for each in CONFIGS.values() if each is not TransformerXLConfig]
+)
 def test_no_other_model_has_a_memory_and_one_line_says_why(other: type[ModelConfig]) -> None:
     with pytest.raises(ConfigError, match=r"^memory: .* transformer-xl, which reads from left"):
         validate(other, {"memory": 64})

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.bundle.io import Bundle, load_bundle
+from crosshead.bundle.io import Bundle
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis
 from crosshead.errors import BundleError
 from crosshead.pipelines import batched_search
 from crosshead.pipelines.batched_search import search_all
+from crosshead.tasks.registry import load_bundle
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 WORDS = ["One", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.io import Bundle
-from crosshead.bundle.weights import build_model
 from crosshead.data.text.masking import SHARE
 from crosshead.data.text.streams import Stream
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.encoder_only import EncoderConfig
-from crosshead.pipelines.mask_filler import MARK, Filler, hidden_windows
+from crosshead.models.registry import build_model
+from crosshead.pipelines.mask_filler import MARK, MaskFiller, hidden_windows
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
 CONTEXT = 16
@@ -23,7 +23,7 @@ TEXT = "to be or not\nto be\n\nthat is the question\n" * 8
 CONFIG = EncoderConfig(layers=2, d_model=16, d_ff=32, heads=2, dropout=0.0)
 
 
-def filler_of(tokenizer: Tokenizer, context: int = CONTEXT) -> Filler:
+def filler_of(tokenizer: Tokenizer, context: int = CONTEXT) -> MaskFiller:
     torch.manual_seed(0)
     size = tokenizer.vocab_size
     model = build_model(CONFIG, size, size).double().eval()
@@ -31,15 +31,15 @@ def filler_of(tokenizer: Tokenizer, context: int = CONTEXT) -> Filler:
         task="masked", model=CONFIG, joint_tokenizer=True, source_vocabulary=size,
         target_vocabulary=size, longest_source=context,
     )  # fmt: skip
-    return Filler(Bundle(config, model, tokenizer, tokenizer))
+    return MaskFiller(Bundle(config, model, tokenizer, tokenizer))
 
 
 @pytest.fixture(scope="module")
-def filler() -> Filler:
+def filler() -> MaskFiller:
     return filler_of(train_tokenizer(TokenizerConfig(kind="characters"), TEXT.split("\n")))
 
 
-def chances(filler: Filler, ids: list[int]) -> torch.Tensor:
+def chances(filler: MaskFiller, ids: list[int]) -> torch.Tensor:
     """Of the tokens that may stand anywhere, at each position."""
     with torch.no_grad():
         logits = filler.model(torch.tensor([ids]))[0].float()
@@ -47,7 +47,7 @@ def chances(filler: Filler, ids: list[int]) -> torch.Tensor:
     return logits.softmax(dim=-1)
 
 
-def test_one_mark_is_filled_with_the_most_probable_token(filler: Filler) -> None:
+def test_one_mark_is_filled_with_the_most_probable_token(filler: MaskFiller) -> None:
     encode = filler.tokenizer.encode
     ids = [EOS, *encode("to "), MASK, *encode("e or"), EOS]
     [expected] = chances(filler, ids)[[ids.index(MASK)]]
@@ -60,7 +60,7 @@ def test_one_mark_is_filled_with_the_most_probable_token(filler: Filler) -> None
     assert found.text == f"to {texts[0]}e or" == filler("to [MASK]e or")
 
 
-def test_the_surest_mark_is_filled_first_and_the_other_in_its_light(filler: Filler) -> None:
+def test_the_surest_mark_is_filled_first_and_the_other_in_its_light(filler: MaskFiller) -> None:
     encode = filler.tokenizer.encode
     ids = [EOS, MASK, *encode("o b"), MASK, EOS]
     places = [1, 5]
@@ -73,7 +73,7 @@ def test_the_surest_mark_is_filled_first_and_the_other_in_its_light(filler: Fill
     assert found[1 - surest][0].probability == pytest.approx(float(second.max()))
 
 
-def test_marks_may_stand_in_several_lines(filler: Filler) -> None:
+def test_marks_may_stand_in_several_lines(filler: MaskFiller) -> None:
     text = filler("t[MASK]\nb[MASK]")
     assert text.startswith("t") and "b" in text and "[MASK]" not in text
 
@@ -82,7 +82,7 @@ KINDS = ["bpe", "unigram", "words", "characters", "bytes"]
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def of_kind(request: pytest.FixtureRequest) -> Filler:
+def of_kind(request: pytest.FixtureRequest) -> MaskFiller:
     """One of each kind of tokenizer, with room for any text of these tests."""
     size = {"bpe": 290, "unigram": 275}.get(request.param)
     config = TokenizerConfig(kind=request.param, vocab_size=size)
@@ -97,7 +97,7 @@ WORD = st.sampled_from(
 @settings(max_examples=40, deadline=None)
 @given(lines=st.lists(st.lists(WORD, min_size=1, max_size=4), max_size=2), joined=st.booleans())
 def test_around_the_marks_the_text_is_as_it_was(
-    of_kind: Filler, lines: list[list[str]], joined: bool
+    of_kind: MaskFiller, lines: list[list[str]], joined: bool
 ) -> None:
     """Also what the tokenizer does not know. A space before a mark may be part of a piece."""
     kind = of_kind.tokenizer.kind
@@ -114,7 +114,7 @@ def test_around_the_marks_the_text_is_as_it_was(
     assert re.fullmatch(".*".join(map(re.escape, parts)), found.text, re.DOTALL)
 
 
-def test_no_control_token_is_a_candidate_and_every_other_is(of_kind: Filler) -> None:
+def test_no_control_token_is_a_candidate_and_every_other_is(of_kind: MaskFiller) -> None:
     tokenizer = of_kind.tokenizer
     [candidates] = of_kind.fill("to [MASK] or", top=10_000).candidates
     pieces = {each.piece for each in candidates}
@@ -129,7 +129,7 @@ def test_the_mark_that_is_a_part_of_a_word_is_named_by_its_place_in_the_text() -
         filler.fill("to [MASK]\n[MASK] [MASK]s")
 
 
-def test_what_cannot_be_filled(filler: Filler) -> None:
+def test_what_cannot_be_filled(filler: MaskFiller) -> None:
     with pytest.raises(ConfigError, match=r"nothing is hidden .* put \[MASK\] where"):
         filler.fill("to be")
     with pytest.raises(ConfigError, match="1 or more, found 0"):
@@ -161,13 +161,13 @@ def test_scores_are_those_of_hidden_tokens_alone(kind: str) -> None:
 
 @pytest.mark.parametrize(("budget", "rows"), [(5, 1), (2 * CONTEXT, 2)])
 def test_as_many_windows_are_scored_at_once_as_the_bundle_says(
-    filler: Filler, budget: int, rows: int, monkeypatch: pytest.MonkeyPatch
+    filler: MaskFiller, budget: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At least one: a window is not to be split."""
     expected = filler.score(TEXT).windows
     decode = filler.bundle.config.decode.model_copy(update={"batch_tokens": budget})
     config = filler.bundle.config.model_copy(update={"decode": decode})
-    other, sizes = Filler(dataclasses.replace(filler.bundle, config=config)), []
+    other, sizes = MaskFiller(dataclasses.replace(filler.bundle, config=config)), []
     forward = filler.model.forward
 
     def watched(tokens: torch.Tensor) -> torch.Tensor:

@@ -7,15 +7,15 @@ import torch
 
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.io import Bundle
-from crosshead.bundle.weights import build_model
 from crosshead.data.text.streams import Stream, decode_text, encode_text
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
 from crosshead.models.language import LanguageConfig
+from crosshead.models.registry import build_model
 from crosshead.models.text_stack import TextStackConfig
 from crosshead.models.transformer_xl import TransformerXLConfig
-from crosshead.pipelines.text_generator import Writer, _Shown
+from crosshead.pipelines.text_generator import TextGenerator, _Shown
 from crosshead.vocabulary import EOS
 
 CONTEXT = 12
@@ -27,7 +27,7 @@ LEARNED = LanguageConfig(
 )
 
 
-def writer_of(tokenizer: Tokenizer, config: TextStackConfig = LEARNED) -> Writer:
+def writer_of(tokenizer: Tokenizer, config: TextStackConfig = LEARNED) -> TextGenerator:
     torch.manual_seed(0)
     model = build_model(config, tokenizer.vocab_size, tokenizer.vocab_size).double().eval()
     bundle = BundleConfig(
@@ -35,15 +35,15 @@ def writer_of(tokenizer: Tokenizer, config: TextStackConfig = LEARNED) -> Writer
         source_vocabulary=tokenizer.vocab_size, target_vocabulary=tokenizer.vocab_size,
         longest_source=CONTEXT, decode=DecodeConfig(beam=1, sample=True),
     )  # fmt: skip
-    return Writer(Bundle(bundle, model, tokenizer, tokenizer))
+    return TextGenerator(Bundle(bundle, model, tokenizer, tokenizer))
 
 
 @pytest.fixture(scope="module")
-def writer() -> Writer:
+def writer() -> TextGenerator:
     return writer_of(train_tokenizer(TokenizerConfig(kind="characters"), TEXT.split("\n")))
 
 
-def losses(writer: Writer, ids: list[int]) -> list[float]:
+def losses(writer: TextGenerator, ids: list[int]) -> list[float]:
     """Of every token but the first, given all before it in a window that begins with the text."""
     with torch.inference_mode():
         logits = writer.model(torch.tensor([ids[:-1]]))
@@ -51,7 +51,7 @@ def losses(writer: Writer, ids: list[int]) -> list[float]:
     return [-float(log_probs[place, index]) for place, index in enumerate(ids[1:])]
 
 
-def test_the_same_seed_writes_the_same_and_another_does_not(writer: Writer) -> None:
+def test_the_same_seed_writes_the_same_and_another_does_not(writer: TextGenerator) -> None:
     first = writer("to be", length=40)
     assert first.startswith("to be")
     assert writer("to be", length=40) == first
@@ -60,13 +60,15 @@ def test_the_same_seed_writes_the_same_and_another_does_not(writer: Writer) -> N
     assert "".join(writer.write("to be", length=40, number=1)) != first[5:]
 
 
-def test_what_is_written_in_pieces_is_what_is_written_as_a_whole(writer: Writer) -> None:
+def test_what_is_written_in_pieces_is_what_is_written_as_a_whole(writer: TextGenerator) -> None:
     pieces = list(writer.write("to be", length=30))
     assert len([piece for piece in pieces if piece]) > 10
     assert "to be" + "".join(pieces) == writer("to be", length=30)
 
 
-def test_greedy_writing_takes_the_most_probable_token_of_what_is_seen(writer: Writer) -> None:
+def test_greedy_writing_takes_the_most_probable_token_of_what_is_seen(
+    writer: TextGenerator,
+) -> None:
     """Also beyond the context, where it goes on from the last half of what it has seen."""
     greedy = DecodeConfig(beam=1)
     written = "".join(writer.write("to", length=30, decode=greedy))
@@ -84,7 +86,7 @@ def test_greedy_writing_takes_the_most_probable_token_of_what_is_seen(writer: Wr
     assert "to" + written == decode_text(writer.tokenizer, line)
 
 
-def test_a_beam_writes_what_is_at_least_as_probable(writer: Writer) -> None:
+def test_a_beam_writes_what_is_at_least_as_probable(writer: TextGenerator) -> None:
     def log_prob(text: str) -> float:
         return -sum(losses(writer, [EOS, *encode_text(writer.tokenizer, text).tolist()]))
 
@@ -93,13 +95,13 @@ def test_a_beam_writes_what_is_at_least_as_probable(writer: Writer) -> None:
     assert log_prob(beam) >= log_prob(greedy) - 1e-9
 
 
-def test_what_is_no_text_is_refused(writer: Writer) -> None:
+def test_what_is_no_text_is_refused(writer: TextGenerator) -> None:
     for call in (writer, writer.score):
         with pytest.raises(TypeError, match="expected a text, its lines in one string, found list"):
             call(["to be"])  # type: ignore[operator]
 
 
-def test_it_ends_before_what_it_is_to_stop_at(writer: Writer) -> None:
+def test_it_ends_before_what_it_is_to_stop_at(writer: TextGenerator) -> None:
     whole = "".join(writer.write("to", length=60))
     stop = whole[20:23]
     stopped = "".join(writer.write("to", length=60, stop=stop))
@@ -166,7 +168,7 @@ def test_scores_are_those_of_the_model_window_by_window(kind: str) -> None:
 
 
 @pytest.mark.parametrize("stride", [1, 5, CONTEXT])
-def test_a_stride_gives_every_token_more_to_see(writer: Writer, stride: int) -> None:
+def test_a_stride_gives_every_token_more_to_see(writer: TextGenerator, stride: int) -> None:
     ids = encode_text(writer.tokenizer, TEXT).tolist()
     found = writer.score_ids(Stream(np.array(ids), len(TEXT)), stride)
     expected = []
@@ -180,13 +182,13 @@ def test_a_stride_gives_every_token_more_to_see(writer: Writer, stride: int) -> 
 
 @pytest.mark.parametrize(("budget", "rows"), [(5, 1), (2 * CONTEXT, 2), (4096, 4)])
 def test_as_many_windows_are_scored_at_once_as_the_bundle_says(
-    writer: Writer, budget: int, rows: int, monkeypatch: pytest.MonkeyPatch
+    writer: TextGenerator, budget: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At least one: a window is not to be split."""
     expected = writer.score(TEXT).windows
     decode = writer.bundle.config.decode.model_copy(update={"batch_tokens": budget})
     config = writer.bundle.config.model_copy(update={"decode": decode})
-    other, sizes = Writer(dataclasses.replace(writer.bundle, config=config)), []
+    other, sizes = TextGenerator(dataclasses.replace(writer.bundle, config=config)), []
     forward = writer.model.forward
 
     def watched(tokens: torch.Tensor) -> torch.Tensor:
@@ -212,17 +214,17 @@ def test_what_is_unknown_is_counted_as_it_stands(kind: str, unknown: int) -> Non
 
 
 @pytest.mark.parametrize("stride", [0, -1, CONTEXT + 1])
-def test_a_stride_that_cannot_be_is_refused(writer: Writer, stride: int) -> None:
+def test_a_stride_that_cannot_be_is_refused(writer: TextGenerator, stride: int) -> None:
     with pytest.raises(ConfigError, match=f"stride from 1 to {CONTEXT}, found {stride}"):
         writer.score(TEXT, stride=stride)
 
 
-def test_nothing_to_write_is_refused(writer: Writer) -> None:
+def test_nothing_to_write_is_refused(writer: TextGenerator) -> None:
     with pytest.raises(ConfigError, match="1 or more, found 0"):
         writer("to", length=0)
 
 
-def remembering(memory: int) -> Writer:
+def remembering(memory: int) -> TextGenerator:
     tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), TEXT.split("\n"))
     config = TransformerXLConfig(
         layers=2, d_model=16, d_ff=32, heads=2, dropout=0.0, segment=5, memory=memory
@@ -260,7 +262,7 @@ def test_a_model_that_remembers_writes_on_and_on() -> None:
     assert "to" + written == decode_text(writer.tokenizer, ids[1:])
 
 
-def test_a_memory_that_is_not_there_is_refused(writer: Writer) -> None:
+def test_a_memory_that_is_not_there_is_refused(writer: TextGenerator) -> None:
     with pytest.raises(ConfigError, match="has no memory; give a stride"):
         writer.score(TEXT, memory=4)
     with pytest.raises(ConfigError, match="a memory or with a stride: give one of them"):

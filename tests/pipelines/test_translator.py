@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 import crosshead
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.io import Bundle
-from crosshead.bundle.weights import build_model
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import BundleError, ConfigError, DataError
 from crosshead.models.recurrent import RecurrentConfig
-from crosshead.models.registry import AnyConfig
+from crosshead.models.registry import AnyConfig, build_model
 from crosshead.models.transformer import TransformerConfig
-from crosshead.pipelines.loading import load
 from crosshead.pipelines.translator import Translator
+from crosshead.tasks.loading import load
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 

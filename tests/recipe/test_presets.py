@@ -1,13 +1,13 @@
 import pytest
 import torch
 
-from crosshead.bundle.weights import build_model
-from crosshead.models.registry import CONFIGS, MODELS
+from crosshead.models.registry import CONFIGS, MODELS, build_model
 from crosshead.recipe.presets import PRESETS
-from crosshead.recipe.recipe import Recipe, compose
+from crosshead.recipe.recipe import Recipe
+from crosshead.tasks.recipes import compose
 
 NAMED = [(architecture, size) for architecture, sizes in PRESETS.items() for size in sizes]
-TASKS = {config.model_fields["architecture"].default: config.task for config in CONFIGS}
+TASKS = {config.model_fields["architecture"].default: config.task for config in CONFIGS.values()}
 
 
 def preset(architecture: str, size: str) -> Recipe:

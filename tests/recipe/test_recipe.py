@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from crosshead.config import read_toml
 from crosshead.errors import ConfigError
 from crosshead.recipe.presets import PRESETS
-from crosshead.recipe.recipe import Recipe, compose, to_toml
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.toml import to_toml
+from crosshead.tasks.recipes import compose
 
 DATA = {"data": {"source": ["train.en"], "target": ["train.de"]}}
 TEXT = {"data": {"text": ["book.txt"]}}

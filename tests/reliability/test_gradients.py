@@ -11,7 +11,7 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.models.transformer import Transformer
-from crosshead.tasks.token_loss import batch_loss
+from crosshead.tasks.token_loss import token_loss
 from crosshead.training import updater
 from crosshead.training.updater import draw_seed
 from tests.reliability.tools import SEED, train_flags, write_corpus
@@ -31,13 +31,13 @@ def spoil(monkeypatch: pytest.MonkeyPatch, bad: set[int], value: str) -> None:
         return draw_seed(seed, update, part)
 
     def spoiled(model: Transformer, *arguments: Any) -> Any:
-        sums = batch_loss(model, *arguments)
+        sums = token_loss(model, *arguments)
         if now not in bad:
             return sums
         return dataclasses.replace(sums, loss=sums.loss * float(value))
 
     monkeypatch.setattr(updater, "draw_seed", noted)
-    monkeypatch.setattr(updater, "batch_loss", spoiled)
+    monkeypatch.setattr(updater, "token_loss", spoiled)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])

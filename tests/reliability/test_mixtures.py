@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.bundle.io import load_bundle, outline_bundle, save_bundle, verify_bundle
+from crosshead.bundle.io import save_bundle, verify_bundle
 from crosshead.errors import BundleError
+from crosshead.tasks.registry import load_bundle, outline_bundle
 from tests.reliability.tools import (
     SEALED,
     environment,

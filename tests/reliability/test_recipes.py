@@ -19,7 +19,8 @@ from crosshead.models.base import ModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.presets import PRESETS
-from crosshead.recipe.recipe import Recipe, compose
+from crosshead.recipe.recipe import Recipe
+from crosshead.tasks.recipes import compose
 from tests.reliability.tools import SEED, counts
 
 Tables = dict[str, Any]
@@ -153,7 +154,7 @@ def presets() -> dict[tuple[type[ModelConfig], str], Tables]:
         (model, name): compose(
             name, {"model": architecture}, {"data": data[model.task]}
         ).model_dump()
-        for model in CONFIGS
+        for model in CONFIGS.values()
         for architecture in [model.model_fields["architecture"].default]
         for name in PRESETS[architecture]
     }

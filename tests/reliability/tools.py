@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from crosshead.errors import UserError
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.training.checkpoint import Progress, save_checkpoint
 from crosshead.training.optimizer import Optimizer
 

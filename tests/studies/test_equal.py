@@ -1,8 +1,7 @@
 import pytest
 
-from crosshead.bundle.weights import build_model
 from crosshead.models.recurrent import RecurrentConfig
-from crosshead.models.registry import AnyConfig
+from crosshead.models.registry import AnyConfig, build_model
 from crosshead.studies.captions import transformer
 from crosshead.studies.equal import (
     BAHDANAU,

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle.weights import build_model
+from crosshead.models.registry import build_model
 from crosshead.recipe.recipe import Recipe
 from crosshead.studies import heads
 from crosshead.studies.captions import Corpus, kept_in, made_up, run_name, transformer

@@ -50,7 +50,7 @@ def test_both_have_as_many_weights(width: int) -> None:
 def test_a_batch_is_full() -> None:
     batch = random_batch(3, 8, 32, Generator().manual_seed(1), CPU)
     assert batch.source.shape == batch.target_output.shape == (3, 8)
-    assert batch.target_tokens == 24
+    assert batch.count == 24
 
 
 @pytest.mark.parametrize("name", [ATTENTION, RECURRENCE])

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from crosshead.errors import ConfigError
-from crosshead.pipelines.loading import load
 from crosshead.system.devices import choose_device, choose_threads
+from crosshead.tasks.loading import load
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 

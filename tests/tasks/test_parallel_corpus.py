@@ -11,9 +11,10 @@ import pytest
 from crosshead.data.batching import example_lengths
 from crosshead.data.text.tokenizers import load_tokenizer
 from crosshead.errors import DataError, UserError
-from crosshead.recipe.recipe import Recipe, compose
+from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.parallel_corpus import epoch_examples, read_parallel
+from crosshead.tasks.recipes import compose
 
 LINES = [f"one {word} two" for word in "abcdefghijklmnopqrst"]
 

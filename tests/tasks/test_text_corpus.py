@@ -7,8 +7,9 @@ import pytest
 
 from crosshead.data.text.streams import decode_text
 from crosshead.errors import ConfigError, DataError
-from crosshead.recipe.recipe import Recipe, compose
+from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.recipes import compose
 from crosshead.tasks.text_corpus import TextCorpus, read_text
 from crosshead.vocabulary import EOS
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosshead.bundle.config import BundleScore
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.usability import (
     Findings,
     frequency_faults,

@@ -4,18 +4,19 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from crosshead.bundle.weights import build_model, weights_of
-from crosshead.data.batching import collate
-from crosshead.evaluation import bleu
-from crosshead.pipelines.translator import Translator
-from crosshead.recipe.recipe import compose
-from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.registry import TASKS, read_corpus
-from crosshead.tasks.text_corpus import read_text
-from crosshead.tasks.token_loss import batch_loss
 from crosshead.tasks.validators import GREEDY, TextJudge
 from crosshead.tasks.validators import TranslationJudge as Judge
+
+from crosshead.bundle.weights import weights_of
+from crosshead.data.batching import collate
+from crosshead.evaluation import bleu
+from crosshead.models.registry import build_model
+from crosshead.pipelines.translator import Translator
+from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import TASKS, read_corpus
+from crosshead.tasks.text_corpus import read_text
+from crosshead.tasks.token_loss import token_loss
 from crosshead.vocabulary import EOS, UNK
 
 CPU = torch.device("cpu")
@@ -49,7 +50,7 @@ def test_the_loss_is_the_mean_over_the_tokens_of_all_batches(judge: Judge) -> No
     assert len(examples) > 1  # and a batch holds 8 tokens, so there are several batches
     whole = collate(examples, list(range(len(examples))), judge.bundle.model.config.start_token)
     with torch.inference_mode():
-        sums = batch_loss(judge.bundle.model, whole, 0.2)
+        sums = token_loss(judge.bundle.model, whole, 0.2)
     assert found.loss == pytest.approx(float(sums.loss) / sums.count, rel=1e-5)
     assert found.nll == pytest.approx(float(sums.nll) / sums.count, rel=1e-5)
     assert 0 < found.nll < 3 * math.log(judge.bundle.config.target_vocabulary)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from crosshead.recipe.recipe import Recipe, compose
+from crosshead.recipe.recipe import Recipe
 from crosshead.system.progress import Silent
+from crosshead.tasks.recipes import compose
 from crosshead.training.settings import new_recipe
 
 WORDS = {

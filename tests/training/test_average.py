@@ -8,12 +8,14 @@ import torch
 import yaml
 
 from crosshead.bundle.config import FORMAT, BundleConfig, BundleScore
-from crosshead.bundle.io import Bundle, load_bundle, save_bundle
-from crosshead.bundle.weights import build_model, weights_of
+from crosshead.bundle.io import Bundle, save_bundle
+from crosshead.bundle.weights import weights_of
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, UserError
 from crosshead.models.language import LanguageConfig
+from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
+from crosshead.tasks.registry import load_bundle
 from crosshead.training.average import average_bundles
 
 BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
 from crosshead.training.checkpoint import Progress
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from crosshead.errors import BundleError, UserError
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.system import files
 from crosshead.training.checkpoint import (
     BEST,
@@ -315,7 +315,7 @@ from torch import nn
 from crosshead.errors import UserError
 from crosshead.training.checkpoint import *
 from crosshead.training.optimizer import Optimizer
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 optimizer = Optimizer(nn.Linear(100, 100), TrainConfig(max_updates=1, learning_rate=0.1))
 directory = Path({str(tmp_path)!r})
 save_checkpoint(directory, optimizer, Progress(1), keep=1)

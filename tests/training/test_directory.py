@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle.io import load_bundle
 from crosshead.errors import UserError
+from crosshead.tasks.registry import load_bundle
 from crosshead.training.directory import (
     check_directory,
     check_utf8,

@@ -45,7 +45,7 @@ from crosshead.training.checkpoint import Progress, load_checkpoint, save_checkp
 from crosshead.training.distributed import ALONE, joined, shard
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.training import updater as module
 
 torch.set_num_threads(1)
@@ -448,7 +448,7 @@ import json, sys
 from pathlib import Path
 from crosshead.errors import UserError
 from crosshead.training import setup
-from crosshead.recipe.recipe import compose
+from crosshead.tasks.recipes import compose
 from crosshead.training.run import train
 import os
 given = json.loads(sys.argv[1])

@@ -16,10 +16,10 @@ from crosshead.data.synthetic import copy_task
 from crosshead.errors import UserError
 from crosshead.layers.dropout import Dropout
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import Silent
 from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.token_loss import batch_loss
+from crosshead.tasks.token_loss import token_loss
 from crosshead.tasks.validation import Validation
 from crosshead.training import log as log_module
 from crosshead.training import loop, updater
@@ -206,7 +206,7 @@ def test_a_pair_that_memory_does_not_hold_is_written_down(
     def failing(*arguments: object) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(updater, "batch_loss", failing)
+    monkeypatch.setattr(updater, "token_loss", failing)
     kept: list[Example] = []
 
     def keep(epoch: Pairs, rows: list[int]) -> str:
@@ -303,7 +303,7 @@ def test_the_budget_of_minutes_counts_all_parts_of_a_run(
     def forward(*arguments: Any) -> Any:
         nonlocal now
         now += 10  # seconds an update
-        return batch_loss(*arguments)
+        return token_loss(*arguments)
 
     def validate(weights: dict[str, Tensor]) -> Validation:
         nonlocal now
@@ -311,7 +311,7 @@ def test_the_budget_of_minutes_counts_all_parts_of_a_run(
         return by_sum(weights)
 
     monkeypatch.setattr(loop.time, "perf_counter", lambda: now)
-    monkeypatch.setattr(updater, "batch_loss", forward)
+    monkeypatch.setattr(updater, "token_loss", forward)
     # Every second update is followed by a validation: 25 seconds a pair of updates.
     config = settings(max_minutes=1.5, max_updates=500)
     stopped_run(tmp_path, config, 2, validate=validate)
@@ -337,7 +337,7 @@ def timed(
     def forward(*arguments: Any) -> Any:
         nonlocal now
         now += update
-        return batch_loss(*arguments)
+        return token_loss(*arguments)
 
     def validate(weights: dict[str, Tensor]) -> Validation:
         nonlocal now
@@ -345,7 +345,7 @@ def timed(
         return by_sum(weights)
 
     monkeypatch.setattr(loop.time, "perf_counter", lambda: now)
-    monkeypatch.setattr(updater, "batch_loss", forward)
+    monkeypatch.setattr(updater, "token_loss", forward)
     return validate
 
 
@@ -516,7 +516,7 @@ def test_gradients_are_of_the_mean_over_target_tokens(
     training.model.apply(without_dropout)
     expected = copy.deepcopy(training.model)
     batch = collate(PAIRS, range(len(PAIRS)))
-    sums = batch_loss(expected, batch, training.config.label_smoothing)
+    sums = token_loss(expected, batch, training.config.label_smoothing)
     (sums.loss / sum(len(target) + 1 for _, target in PAIRS)).backward()
     found: dict[str, Tensor] = {}
 
@@ -540,12 +540,12 @@ def break_gradients(training: Training, updates: set[int], monkeypatch: pytest.M
     """Make a gradient infinite in those updates, counted from 1."""
 
     def broken(model: Transformer, *arguments: Any) -> Any:
-        sums = batch_loss(model, *arguments)
+        sums = token_loss(model, *arguments)
         if training.progress.update + 1 not in updates:
             return sums
         return dataclasses.replace(sums, loss=sums.loss * float("inf"))
 
-    monkeypatch.setattr(updater, "batch_loss", broken)
+    monkeypatch.setattr(updater, "token_loss", broken)
 
 
 @pytest.mark.parametrize(("every", "skipped"), [(100, 1), (10, 10)])

@@ -8,15 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.bundle.weights import build_model
 from crosshead.data.batching import collate
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import Shape
+from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
-from crosshead.recipe.recipe import Recipe, compose
+from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
+from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import read_corpus
-from crosshead.tasks.token_loss import batch_loss
+from crosshead.tasks.token_loss import token_loss
 from crosshead.training import memory
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
@@ -39,7 +40,7 @@ import sys
 from pathlib import Path
 import torch
 from crosshead.training.memory import peak_memory
-from crosshead.recipe.recipe import compose
+from crosshead.tasks.recipes import compose
 from crosshead.training.run import train
 data = {"source": sys.argv[1], "target": sys.argv[1]}
 summary = train(compose("tiny", flags={"data": data}, assignments=sys.argv[2:]), Path("out"))
@@ -104,7 +105,7 @@ def kept_bytes(config: TransformerConfig, shape: Shape) -> int:
     pair = ([5] * (shape.source - 1), [6] * (shape.target - 1))
     batch = collate([pair] * shape.rows, range(shape.rows))
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
-        batch_loss(model, batch, 0.1)
+        token_loss(model, batch, 0.1)
     return sum(kept.values())
 
 
@@ -159,7 +160,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from crosshead.training import run
-from crosshead.recipe.recipe import compose
+from crosshead.tasks.recipes import compose
 from crosshead.system.progress import Silent
 class Said(Silent):
     def say(self, line): print(line, flush=True)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.training.optimizer import FIRST_SCALE, Optimizer
 
 UNCLIPPED = TrainConfig(max_updates=1, learning_rate=0.1, clip_norm=0.0)

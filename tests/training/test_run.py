@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 import crosshead
-from crosshead.bundle.io import load_bundle
 from crosshead.errors import UserError
-from crosshead.recipe.recipe import compose
+from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import load_bundle
 from crosshead.training import run as run_module
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train

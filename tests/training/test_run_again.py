@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from crosshead.tasks.validators import TranslationJudge
 
-from crosshead.bundle.io import load_bundle, verify_bundle
+from crosshead.bundle.io import verify_bundle
 from crosshead.cli.reports import end_of_run
 from crosshead.errors import DamagedBundle
 from crosshead.recipe.recipe import Recipe
+from crosshead.tasks.registry import load_bundle
 from crosshead.tasks.validation import Validation
-from crosshead.tasks.validators import TranslationJudge
 from crosshead.training import checkpoint
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from crosshead.bundle.io import load_bundle
-from crosshead.bundle.weights import weights_of
-from crosshead.tasks.validation import Validation
 from crosshead.tasks.validators import TranslationJudge
+
+from crosshead.bundle.weights import weights_of
+from crosshead.tasks.registry import load_bundle
+from crosshead.tasks.validation import Validation
 from crosshead.training.checkpoint import list_checkpoints, load_weights
 from crosshead.training.run import train
 from tests.training.runs import logged, recipe_for

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 import crosshead
-from crosshead.bundle.io import load_bundle, save_bundle
+from crosshead.bundle.io import save_bundle
 from crosshead.errors import BundleError, ConfigError
+from crosshead.tasks.registry import load_bundle
 from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe
 from tests.training.runs import digest, logged, recipe_for, stop_after, tuning_recipe

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from crosshead.recipe.recipe import TrainConfig
+from crosshead.recipe.train import TrainConfig
 from crosshead.training.schedule import cosine_rate, inverse_sqrt_rate, learning_rate, paper_rate
 
 

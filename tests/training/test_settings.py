@@ -9,7 +9,8 @@ import pytest
 from crosshead.bundle.io import load_config
 from crosshead.data.text.tokenizers import load_tokenizer
 from crosshead.errors import ConfigError, DataError, UserError
-from crosshead.recipe.recipe import Recipe, Sections, to_toml
+from crosshead.recipe.recipe import Recipe, Sections
+from crosshead.recipe.toml import to_toml
 from crosshead.training import checkpoint
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train

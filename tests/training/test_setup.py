@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from crosshead.bundle.io import load_bundle, load_config
+from crosshead.bundle.io import load_config
 from crosshead.errors import BundleError, ConfigError, UserError
-from crosshead.recipe.recipe import compose
+from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import load_bundle
 from crosshead.training import checkpoint
 from crosshead.training import run as run_module
 from crosshead.training.checkpoint import list_checkpoints

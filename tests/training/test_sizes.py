@@ -8,7 +8,8 @@ from crosshead.data.parallel.pairs import Origin, ParallelText
 from crosshead.data.text.learning import learn_tokenizer, learn_tokenizers, vocabulary_size
 from crosshead.data.text.subword_training import VocabularyError
 from crosshead.data.text.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig
-from crosshead.recipe.recipe import TrainConfig, compose
+from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.recipes import compose
 from crosshead.training import sizes
 from crosshead.training.sizes import warmup_updates, with_sizes
 

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 import torch
 
-from crosshead.decoding.search import DecodeConfig
-from crosshead.recipe.recipe import Recipe, compose, search_name
+from crosshead.decoding.search import DecodeConfig, search_name
+from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
+from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import read_corpus
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE

@@ -13,8 +13,8 @@ from crosshead.data.synthetic import copy_task
 from crosshead.layers.dropout import Dropout
 from crosshead.layers.loss import LossSums
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.recipe.recipe import TrainConfig
-from crosshead.tasks.token_loss import batch_loss
+from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.token_loss import token_loss
 from crosshead.training import updater as module
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
@@ -128,7 +128,7 @@ def test_one_thread_of_several_that_fails_is_heard_and_its_part_split(
     assert sorted(little_memory[:2]) == [15, 15]  # side by side
     assert little_memory[2:] == [15, 8, 8, 7, 7]
     assert made.progress.parts == 4 and not made.progress.side_by_side
-    monkeypatch.setattr(module, "batch_loss", batch_loss)
+    monkeypatch.setattr(module, "token_loss", token_loss)
     whole, expected = gradients(updater(abreast=2), monkeypatch)
     assert found.loss == pytest.approx(whole.loss)
     assert_alike(split, expected, 1e-12)
@@ -143,16 +143,16 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
     def limited(model: Transformer, batch: module.Batch, smoothing: float) -> LossSums:
         if model is not made.model:
             raise MemoryError
-        return batch_loss(model, batch, smoothing)
+        return token_loss(model, batch, smoothing)
 
-    monkeypatch.setattr(module, "batch_loss", limited)
+    monkeypatch.setattr(module, "token_loss", limited)
     found = made.take(Pairs(PAIRS), ROWS[:2], 0.01)
     assert (made.progress.parts, made.progress.side_by_side) == (2, False)
     assert capsys.readouterr().out == (
         "not enough memory for update 1: batches are computed one part after the other from here "
         "on\n"
     )
-    monkeypatch.setattr(module, "batch_loss", batch_loss)
+    monkeypatch.setattr(module, "token_loss", token_loss)
     plenty = updater(abreast=2, dropout=True)
     expected = plenty.take(Pairs(PAIRS), ROWS[:2], 0.01)
     assert found.loss == pytest.approx(expected.loss, rel=1e-12)
@@ -181,7 +181,7 @@ def test_a_twin_shares_weights_and_has_gradients_of_its_own() -> None:
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY)
     twin = twin_of(model)
     batch = collate(PAIRS, [0, 1])
-    batch_loss(twin, batch, 0.1).loss.backward()
+    token_loss(twin, batch, 0.1).loss.backward()
     assert all(each.grad is not None for each in twin.parameters())
     assert all(each.grad is None for each in model.parameters())
     for own, other in zip(twin.parameters(), model.parameters(), strict=True):
@@ -206,9 +206,9 @@ def test_what_a_failed_attempt_held_is_free_before_the_next(
             held.append(weakref.ref(activations))
             raise MemoryError
         alive_at_retry.extend(reference() is not None for reference in held)
-        return batch_loss(model, batch, smoothing)
+        return token_loss(model, batch, smoothing)
 
-    monkeypatch.setattr(module, "batch_loss", failing)
+    monkeypatch.setattr(module, "token_loss", failing)
     made = updater(abreast=abreast)
     gc.collect()
     gc.disable()
@@ -251,9 +251,9 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         asked.append(len(batch.source))
         if len(batch.source) > 8:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
-        return batch_loss(model, batch, smoothing)
+        return token_loss(model, batch, smoothing)
 
-    monkeypatch.setattr(module, "batch_loss", limited)
+    monkeypatch.setattr(module, "token_loss", limited)
     return asked
 
 
@@ -268,7 +268,7 @@ def test_a_batch_that_memory_does_not_hold_is_split_and_the_run_goes_on(
     assert said[-1] == (
         "not enough memory for update 1: batches are computed in 4 parts from here on"
     )
-    monkeypatch.setattr(module, "batch_loss", batch_loss)
+    monkeypatch.setattr(module, "token_loss", token_loss)
     whole, expected = gradients(updater(), monkeypatch)
     assert found.loss == pytest.approx(whole.loss)
     assert_alike(split, expected, 1e-12)
@@ -301,7 +301,7 @@ def test_other_errors_and_single_pairs_are_not_tried_again(
         def broken(*arguments: object, error: Exception = error) -> LossSums:
             raise error
 
-        monkeypatch.setattr(module, "batch_loss", broken)
+        monkeypatch.setattr(module, "token_loss", broken)
         made = updater()
         with pytest.raises(RowTooLarge if isinstance(error, MemoryError) else RuntimeError):
             made.take(Pairs(PAIRS), ROWS[:4], 0.01)
@@ -313,7 +313,7 @@ def test_a_batch_counts_its_target_tokens_and_leaves_padding_out() -> None:
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY).eval()
     batch = collate(PAIRS, [0, 1, 2, 3])
     assert (batch.target_output == PAD).any()
-    sums = batch_loss(model, batch, 0.1)
+    sums = token_loss(model, batch, 0.1)
     logits = model(batch.source, batch.target_input)
     expected = F.cross_entropy(
         logits.flatten(0, 1), batch.target_output.flatten(), ignore_index=PAD, label_smoothing=0.1,

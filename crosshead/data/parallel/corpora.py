@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import (
@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from crosshead.config import MOST, Config, called
+from crosshead.config import MOST, called
 from crosshead.data.parallel.delimited import Layout, layout_of
 from crosshead.data.parallel.languages import looks_like_code
 from crosshead.data.parallel.pairs import CHUNK, Origin, ParallelText, Sides
@@ -33,6 +33,7 @@ from crosshead.data.parallel.tables import (
     jsonl_pairs,
     table_pairs,
 )
+from crosshead.data.section import DataSection
 from crosshead.errors import DataError
 from crosshead.system.lines import check_regular, iter_lines
 
@@ -60,12 +61,11 @@ _Weight = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
 PAIRED = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
 """The keys that name files of pairs."""
 
-FILES = (*PAIRED, "text", "valid_text")
-"""The keys that name files."""
 
-
-class DataConfig(Config):
+class DataConfig(DataSection):
     """Files and filters of the text to train on: the section `[data]` of a recipe."""
+
+    file_keys: ClassVar[tuple[str, ...]] = (*PAIRED, "text", "valid_text")
 
     source: _Names = Field(default_factory=list)
     """Files of source sentences, one a line; a single name may stand without brackets."""
@@ -123,17 +123,6 @@ class DataConfig(Config):
     target_language: str | None = None
     """Language codes, such as `en`, for the bundle and its card. Unset: those that the suffixes of
     files or the names in `fields` tell, where they tell both."""
-
-    def files(self) -> list[str]:
-        """All files that are read, for training and for validation."""
-        return [name for key in FILES for name in getattr(self, key)]
-
-    def renamed(self, names: Sequence[str]) -> Self:
-        """Return the configuration with other names for all its `files`, in the same order."""
-        rest = iter(names)
-        return self.model_copy(
-            update={key: [next(rest) for _ in getattr(self, key)] for key in FILES}
-        )
 
     @field_validator("source_language", "target_language")
     @classmethod

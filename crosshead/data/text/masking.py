@@ -67,6 +67,6 @@ class MaskedWindows:
             tokens[place, chosen[replaced]] = others[replaced]
         return Batch((torch.from_numpy(tokens),), torch.from_numpy(wanted))
 
-    def tokens(self, row: int) -> str:
-        """Return the number of ids of a window, as text."""
-        return self.windows.tokens(row)
+    def extent(self, row: int) -> str:
+        """Return the number of tokens of a window."""
+        return self.windows.extent(row)

@@ -198,10 +198,10 @@ class Windows:
         tokens, following = torch.from_numpy(inputs)
         return Batch((tokens,), following)
 
-    def tokens(self, row: int) -> str:
-        """Return the number of ids that a window predicts, as text."""
+    def extent(self, row: int) -> str:
+        """Return the number of tokens that a window predicts."""
         begin, end = self._bounds(np.array(row))
-        return f"{int(end - begin):,}"
+        return f"{int(end - begin):,} tokens"
 
     @property
     def _short(self) -> int:

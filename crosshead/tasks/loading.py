@@ -1,30 +1,20 @@
 """From a bundle to a function on raw text: `load(path)` gives the pipeline of the bundle's task."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
-from crosshead.bundle.io import load_bundle
 from crosshead.config import nearest
 from crosshead.errors import BundleError, ConfigError
 from crosshead.pipelines.base import Pipeline
-from crosshead.pipelines.mask_filler import Filler
-from crosshead.pipelines.text_generator import Writer
-from crosshead.pipelines.translator import Translator
 from crosshead.system.devices import choose_device, choose_threads, hold_kernels
 from crosshead.system.files import StrPath
+from crosshead.tasks.registry import TASKS, load_bundle
 
 T = TypeVar("T", bound=Pipeline)
 
 PRECISIONS = ["float32", "bfloat16"]
 """Number formats of the computation and the weights. Sums and statistics are in float32 in both."""
-
-PIPELINES: dict[str, type[Translator] | type[Writer] | type[Filler]] = {
-    "translation": Translator,
-    "language": Writer,
-    "masked": Filler,
-}
-"""The pipeline of a bundle, by its task."""
 
 
 def load(
@@ -32,8 +22,8 @@ def load(
     device: str = "auto",
     threads: int | None = None,
     precision: str = "float32",
-) -> Translator | Writer | Filler:
-    """Load the bundle at `path` as a `Translator`, `Writer` or `Filler`.
+) -> Any:
+    """Load the bundle at `path` as the pipeline of its task, such as a `Translator`.
 
     Args:
         path: Directory of a bundle, or a packed bundle.
@@ -54,7 +44,7 @@ def load(
     hold_kernels()
     bundle = load_bundle(path, place)
     bundle.model.to(getattr(torch, precision))
-    return PIPELINES[bundle.config.task](bundle)
+    return TASKS[bundle.config.task].pipeline(bundle)
 
 
 def load_as(

@@ -1,0 +1,124 @@
+"""Bundles of models that read and write text: their tokenizers and their search settings."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import Field
+
+from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.io import Bundle
+from crosshead.bundle.places import CONFIG
+from crosshead.config import MOST_TOKENS, MOST_VOCABULARY
+from crosshead.data.text.symbols import CONTROL
+from crosshead.data.text.tokenizers import (
+    TOKENIZER_FILES,
+    Tokenizer,
+    load_tokenizers,
+    save_tokenizers,
+)
+from crosshead.decoding.candidates import NOTHING
+from crosshead.decoding.search import DecodeConfig, Specials
+from crosshead.errors import DamagedBundle
+from crosshead.models.base import Model, TokenModel
+from crosshead.models.registry import build_model
+from crosshead.vocabulary import BOS, EOS, PAD, UNK
+
+
+class TextBundleConfig(BundleConfig):
+    """The `config.json` of a bundle for text."""
+
+    # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
+    joint_tokenizer: bool
+    # The number of pieces of each side, which is the number of rows of its embedding.
+    source_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
+    target_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
+    # Tokens of the longest source in training, without the end token: translation splits beyond it.
+    # Of a model of monolingual text, the tokens of a window.
+    longest_source: int = Field(ge=1, le=MOST_TOKENS)
+    # The default search settings.
+    decode: DecodeConfig = Field(default_factory=DecodeConfig)
+    # Language codes such as `en`, where they are known.
+    source_language: str | None = None
+    target_language: str | None = None
+
+
+@dataclass(frozen=True)
+class TextBundle(Bundle):
+    """A trained model of tokens, with the tokenizer of each side."""
+
+    config: TextBundleConfig
+    model: TokenModel
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    """The tokenizer of monolingual text is both."""
+
+    config_type: ClassVar[type[BundleConfig]] = TextBundleConfig
+    own_files: ClassVar[tuple[str, ...]] = tuple(TOKENIZER_FILES)
+
+    @property
+    def reach(self) -> int:
+        """Tokens of the longest source that the weights have seen, or of a window of text."""
+        return self.config.longest_source
+
+    @property
+    def specials(self) -> Specials:
+        """Return the special tokens for search, with the target tokens that are never produced.
+
+        The end token ends a translation. In monolingual text it ends a line, and so begins the next
+        one.
+        """
+        forbidden = {PAD, BOS, UNK, *self.target_tokenizer.line_breaks}
+        if self.config.model.vocabularies == 1:
+            return Specials(EOS, NOTHING, tuple(sorted(forbidden)))
+        return Specials(self.config.model.start_token, EOS, tuple(sorted(forbidden)))
+
+    @classmethod
+    def build(cls, config: BundleConfig) -> Model:
+        """Build a model for the vocabularies that `config` states."""
+        assert isinstance(config, TextBundleConfig)
+        return build_model(config.model, config.source_vocabulary, config.target_vocabulary)
+
+    @classmethod
+    def read(cls, directory: Path, config: BundleConfig) -> dict[str, Any]:
+        """Read the tokenizers."""
+        assert isinstance(config, TextBundleConfig)
+        source, target = load_tokenizers(directory, joint=config.joint_tokenizer)
+        for side, found, expected in (
+            ("source", source.vocab_size, config.source_vocabulary),
+            ("target", target.vocab_size, config.target_vocabulary),
+        ):
+            if found != expected:
+                raise DamagedBundle(
+                    directory, f"the {side} tokenizer has {found} pieces, {CONFIG} says {expected}"
+                )
+        return {"source_tokenizer": source, "target_tokenizer": target}
+
+    def files(self) -> dict[str, bytes]:
+        """Return the contents of the tokenizers' files by name."""
+        with tempfile.TemporaryDirectory() as scratch:
+            tokenizers = self.source_tokenizer, self.target_tokenizer
+            save_tokenizers(Path(scratch), *tokenizers, joint=self.config.joint_tokenizer)
+            return {file.name: file.read_bytes() for file in sorted(Path(scratch).iterdir())}
+
+    def merged(self, others: list[Self]) -> TextBundleConfig:
+        """Return the configuration of the average of this bundle and others."""
+        longest = max(bundle.config.longest_source for bundle in (self, *others))
+        return self.config.model_copy(update={"longest_source": longest})
+
+    def why_not_averaged(self, other: Bundle) -> str:
+        """Return why another bundle of the same model cannot be averaged with this one."""
+        assert isinstance(other, TextBundle)
+        keys = ("joint_tokenizer", "source_vocabulary", "target_vocabulary")
+        same = all(getattr(self.config, key) == getattr(other.config, key) for key in keys)
+        if same and self._pieces() == other._pieces():
+            return ""
+        return (
+            "its tokenizer is not that of {first}; only bundles of one tokenizer can be averaged "
+            "(train the second with --from the first, or resume one run)"
+        )
+
+    def _pieces(self) -> list[list[str]]:
+        sides = self.source_tokenizer, self.target_tokenizer
+        return [each.pieces(list(range(each.vocab_size))) for each in sides]

@@ -1,0 +1,24 @@
+"""The base of the section `[data]` of a recipe: which of its keys name files."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from crosshead.config import Config
+
+
+class DataSection(Config):
+    """Files of training and validation data; each kind of data adds its keys."""
+
+    file_keys: ClassVar[tuple[str, ...]] = ()
+    """The keys that name files, each a list."""
+
+    def files(self) -> list[str]:
+        """Return all files that are read, for training and for validation."""
+        return [name for key in self.file_keys for name in getattr(self, key)]
+
+    def renamed(self, names: Sequence[str]) -> Self:
+        """Return the section with other names for all its files, in the same order."""
+        rest = iter(names)
+        return self.model_copy(
+            update={key: [next(rest) for _ in getattr(self, key)] for key in self.file_keys}
+        )

@@ -1,0 +1,31 @@
+"""Recipes of models of text: with a tokenizer and a search."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import SerializeAsAny
+
+from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.text.tokenizers import TokenizerConfig
+from crosshead.decoding.search import DecodeConfig
+from crosshead.recipe.recipe import Recipe
+
+
+class TextRecipe(Recipe):
+    """A run on text."""
+
+    data: SerializeAsAny[DataConfig]
+    tokenizer: TokenizerConfig
+    decode: DecodeConfig
+
+    changeable: ClassVar[Mapping[str, frozenset[str]]] = {
+        **Recipe.changeable,
+        "data": frozenset({"source_language", "target_language"}),
+        "decode": frozenset(DecodeConfig.model_fields),
+    }
+    left_open: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "tokenizer": {"vocab_size": None},
+        **Recipe.left_open,
+    }
+    of_training: ClassVar[frozenset[str]] = Recipe.of_training | {"sampling"}
+    fixed_by_bundle: ClassVar[tuple[str, ...]] = ("tokenizer", "model")

@@ -1,0 +1,104 @@
+"""Language modelling: models that continue monolingual text."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from crosshead.bundle.config import BundleScore
+from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle
+from crosshead.data.text.streams import Windows, decode_text
+from crosshead.evaluation import bits_per_character, text_scores
+from crosshead.models.base import RememberingModel
+from crosshead.pipelines.base import Pipeline
+from crosshead.pipelines.text_generator import TextGenerator
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.text import TextRecipe
+from crosshead.tasks.monolingual import (
+    SAMPLE_TOKENS,
+    MonolingualRecipe,
+    MonolingualTask,
+    TextValidator,
+)
+from crosshead.tasks.text_corpus import TextCorpus, read_text
+from crosshead.tasks.usability import Findings, Sample
+from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
+
+BITS = Metric("bits_per_character", "bits per character", higher_is_better=False)
+
+
+class LanguageValidator(TextValidator):
+    """Validates by the loss of the validation text, in windows as those of training."""
+
+    def how(self) -> str:
+        """A few words on the context of each token."""
+        if isinstance(self.bundle.model, RememberingModel):
+            return "read on, with its memory"
+        return f"windows of {self.corpus.context:,} tokens"
+
+    def validate(self, weights: dict[str, Tensor]) -> Validation:
+        """The loss of all validation text, and bits per character.
+
+        Each window is by itself; a model that remembers reads on, and its loss is not smoothed.
+        """
+        bundle, valid = self.bundle_of(weights), self.corpus.valid
+        if isinstance(bundle.model, RememberingModel):
+            found = TextGenerator(bundle).score_ids(valid, progress=lambda share: self.check())
+            nll = sum(nats for nats, _, _ in found.windows) / (len(valid) - 1)
+            means = {"loss": nll, "nll": nll}
+        else:
+            windows = Windows(valid.ids, self.corpus.context)
+            plan = windows.in_order(self.recipe.train.batch_tokens)
+            means = self.means(windows.collate(rows.tolist()) for rows in plan)
+        bits = bits_per_character(means["nll"] * (len(valid) - 1), valid.characters)
+        return Validation({**means, "bits_per_character": bits})
+
+    def findings(self, weights: dict[str, Tensor]) -> Findings:
+        """Return perplexity and bits per character of the validation text, and a continuation."""
+        generator = TextGenerator(self.bundle_of(weights))
+        found = generator.score_ids(self.corpus.valid, progress=lambda share: self.check())
+        nll = sum(nats for nats, _, _ in found.windows) / sum(each[1] for each in found.windows)
+        return Findings(
+            [BundleScore.of(each, "validation") for each in text_scores(found)],
+            self.frequency_faults(nll),
+            ("text", "continued", "original"),
+            self._continued(generator),
+        )
+
+    def _continued(self, generator: TextGenerator) -> list[Sample]:
+        """Return continuations of the beginning of the validation text."""
+        ids = self.corpus.valid.ids[1 : 1 + 2 * SAMPLE_TOKENS].tolist()
+        given, wanted = (
+            decode_text(self.corpus.target_tokenizer, part)
+            for part in (ids[:SAMPLE_TOKENS], ids[SAMPLE_TOKENS:])
+        )
+        return [Sample(given, "".join(generator.write(given, length=SAMPLE_TOKENS)), wanted)]
+
+
+class Language(MonolingualTask):
+    """Continuation of text."""
+
+    name: ClassVar[str] = "language"
+    recipe: ClassVar[type[Recipe]] = MonolingualRecipe
+    pipeline: ClassVar[type[Pipeline]] = TextGenerator
+    validator: ClassVar[type[Validator[Any, Any, Any]]] = LanguageValidator
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, BITS)
+    architecture: ClassVar[str] = "language"
+
+    def claims(self, data: Mapping[str, Any]) -> bool:
+        """Return whether there is text to train on."""
+        return bool(data.get("text"))
+
+    def read(
+        self,
+        recipe: TextRecipe,
+        base: Bundle | None,
+        resumed: Path | None,
+        say: Callable[[str], None] = lambda line: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> TextCorpus:
+        """Read, split and tokenize text: see `read_text`."""
+        assert base is None or isinstance(base, TextBundle)
+        return read_text(recipe, base, resumed, say, should_stop)

@@ -1,0 +1,95 @@
+"""Masked language modelling: models that find hidden tokens."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from crosshead.bundle.config import BundleScore
+from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle
+from crosshead.data.text.streams import decode_text
+from crosshead.evaluation import masked_scores
+from crosshead.pipelines.base import Pipeline
+from crosshead.pipelines.mask_filler import MARK, MaskFiller, hidden_windows
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.text import TextRecipe
+from crosshead.tasks.monolingual import (
+    SAMPLE_TOKENS,
+    MonolingualRecipe,
+    MonolingualTask,
+    TextValidator,
+)
+from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus, read_text
+from crosshead.tasks.usability import Findings, Sample
+from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
+
+
+class MaskedValidator(TextValidator):
+    """Validates by the loss of hidden tokens of the validation text."""
+
+    def how(self) -> str:
+        """A few words on the context of each hidden token."""
+        return f"windows of {self.corpus.context:,} tokens"
+
+    def validate(self, weights: dict[str, Tensor]) -> Validation:
+        """The loss of what is hidden: the same tokens each time."""
+        self.bundle_of(weights)
+        corpus = self.corpus
+        windows = hidden_windows(corpus.valid, corpus.context, corpus.target_tokenizer.vocab_size)
+        plan = windows.in_order(self.recipe.train.batch_tokens)
+        means = self.means(windows.collate(rows.tolist()) for rows in plan)
+        return Validation(means)
+
+    def findings(self, weights: dict[str, Tensor]) -> Findings:
+        """Return how well the model finds what is hidden, and some lines that it fills."""
+        filler = MaskFiller(self.bundle_of(weights))
+        found = filler.score_ids(self.corpus.valid, progress=lambda share: self.check())
+        nll = sum(nats for nats, _, _ in found.windows) / sum(each[1] for each in found.windows)
+        return Findings(
+            [BundleScore.of(each, "validation") for each in masked_scores(found)],
+            self.frequency_faults(nll),
+            ("hidden", "filled", "original"),
+            self._filled(filler),
+        )
+
+    def _filled(self, filler: MaskFiller) -> list[Sample]:
+        """Lines of the validation text, each with a token hidden, as the model fills them."""
+        tokenizer = self.corpus.target_tokenizer
+        text = decode_text(tokenizer, self.corpus.valid.ids[1 : 20 * SAMPLE_TOKENS].tolist())
+        samples = []
+        for line in text.split("\n")[1:-1]:
+            # A word is a token of its own as a rule, a character in other vocabularies.
+            units = list(line) if tokenizer.kind in ("characters", "bytes") else line.split(" ")
+            if len(units) >= 4 and len(tokenizer.encode(line)) + 4 < self.corpus.context:
+                between = "" if tokenizer.kind in ("characters", "bytes") else " "
+                units[len(units) // 2] = MARK
+                hidden = between.join(units)
+                samples.append(Sample(hidden, filler(hidden), line))
+            if len(samples) == 3:
+                break
+        return samples
+
+
+class Masked(MonolingualTask):
+    """Hidden tokens of text."""
+
+    name: ClassVar[str] = "masked"
+    recipe: ClassVar[type[Recipe]] = MonolingualRecipe
+    pipeline: ClassVar[type[Pipeline]] = MaskFiller
+    validator: ClassVar[type[Validator[Any, Any, Any]]] = MaskedValidator
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS,)
+    architecture: ClassVar[str] = "encoder"
+
+    def read(
+        self,
+        recipe: TextRecipe,
+        base: Bundle | None,
+        resumed: Path | None,
+        say: Callable[[str], None] = lambda line: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> TextCorpus:
+        """Read, split and tokenize text whose tokens are hidden: see `read_text`."""
+        assert base is None or isinstance(base, TextBundle)
+        return read_text(recipe, base, resumed, say, should_stop, MaskedCorpus)

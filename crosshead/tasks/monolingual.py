@@ -1,0 +1,80 @@
+"""What tasks on monolingual text have in common: their recipe, and signs that a model is bad."""
+
+from typing import Any, Self
+
+from pydantic import ValidationInfo, model_validator
+
+from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle
+from crosshead.config import called
+from crosshead.data.parallel.corpora import PAIRED
+from crosshead.models.transformer_xl import TransformerXLConfig
+from crosshead.recipe.text import TextRecipe
+from crosshead.tasks.text_corpus import TextCorpus
+from crosshead.tasks.token_task import TokenTask
+from crosshead.tasks.usability import frequency_faults
+from crosshead.tasks.validation import Validator
+
+SAMPLE_TOKENS = 40
+"""A text is continued by so many tokens, after as many of the validation text."""
+
+
+class MonolingualRecipe(TextRecipe):
+    """A run on monolingual text."""
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        for key in PAIRED:
+            if getattr(self.data, key):
+                raise ValueError(
+                    f"{called(f'data.{key}', info)} is for translation; a model of text by itself "
+                    f"({self.model.architecture}) is trained on {called('data.text', info)}"
+                )
+        if self.data.context > self.train.batch_tokens:
+            raise ValueError(
+                f"data.context {self.data.context} does not fit into train.batch_tokens "
+                f"{self.train.batch_tokens}; lower the first or raise the second"
+            )
+        most = self.model.most_positions
+        if most is not None and self.data.context > most:
+            raise ValueError(
+                f"data.context {self.data.context} is more than the {most} learned positions of "
+                "model.max_length"
+            )
+        if isinstance(self.model, TransformerXLConfig):
+            self._check_memory(self.model)
+        if not self.tokenizer.joint:
+            raise ValueError("text by itself has one side: set tokenizer.joint = true")
+        if self.tokenizer.sampling:
+            raise ValueError("tokenizer.sampling is for translation; leave it out")
+        return self
+
+    def _check_memory(self, model: TransformerXLConfig) -> None:
+        """Refuse a memory that training would never use."""
+        if model.memory and self.data.context <= model.segment:
+            raise ValueError(
+                f"data.context {self.data.context} is no more than one model.segment of "
+                f"{model.segment}, so that training would never use model.memory; raise data.context "
+                "above model.segment, lower model.segment, or set model.memory = 0"
+            )
+
+
+class MonolingualTask(TokenTask):
+    """A task on monolingual text."""
+
+    def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
+        """Return the settings of a bundle, and the length of its windows."""
+        assert isinstance(bundle, TextBundle)
+        found = super().sections(bundle)
+        found["data"]["context"] = bundle.config.longest_source
+        return found
+
+
+class TextValidator(Validator[TextRecipe, TextCorpus, TextBundle]):
+    """Validates on monolingual text."""
+
+    def frequency_faults(self, nll: float) -> list[str]:
+        """Return a clause where a model is hardly better than the frequencies of tokens."""
+        corpus = self.corpus
+        size = corpus.target_tokenizer.vocab_size
+        return frequency_faults(nll, corpus.stream.ids, corpus.valid.ids, size)

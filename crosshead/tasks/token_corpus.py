@@ -1,0 +1,61 @@
+"""The data of tasks on tokens: what all of it has in common."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle, TextBundleConfig
+from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, save_tokenizers
+from crosshead.models.base import Model
+from crosshead.recipe.text import TextRecipe
+from crosshead.tasks.corpus import Corpus
+
+
+@dataclass(frozen=True)
+class TokenCorpus(Corpus):
+    """Text as tokens."""
+
+    tokenizer: TokenizerConfig
+    """Settings of the tokenizers, with the chosen vocabulary size."""
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    """The tokenizer of each side; monolingual text has the same one for both."""
+
+    kind: ClassVar[type[Bundle]] = TextBundle
+
+    def bundle_config(self, recipe: TextRecipe, reach: int) -> TextBundleConfig:
+        """Return the configuration of a bundle of this run, before its model is scored."""
+        return TextBundleConfig(
+            task=recipe.model.task,
+            model=recipe.model,
+            joint_tokenizer=recipe.tokenizer.joint,
+            source_vocabulary=self.source_tokenizer.vocab_size,
+            target_vocabulary=self.target_tokenizer.vocab_size,
+            longest_source=reach,
+            decode=recipe.decode,
+            source_language=recipe.data.source_language,
+            target_language=recipe.data.target_language,
+        )
+
+    def bundle(self, config: BundleConfig, model: Model) -> TextBundle:
+        """Return the bundle of a model, with the tokenizers."""
+        return TextBundle(config, model, self.source_tokenizer, self.target_tokenizer)  # type: ignore[arg-type]
+
+    def completed(self, recipe: TextRecipe) -> TextRecipe:
+        """Return the recipe with the chosen vocabulary size."""
+        return recipe.model_copy(update={"tokenizer": self.tokenizer})
+
+    def facts(self) -> str:
+        """Return a clause on the size of the vocabulary."""
+        sizes = f"{self.source_tokenizer.vocab_size:,}"
+        if not self.tokenizer.joint:
+            sizes += f" and {self.target_tokenizer.vocab_size:,}"
+        return f"vocabulary {sizes}"
+
+    def write_files(self, out: Path, names: Mapping[str, str]) -> None:
+        """Write the tokenizers."""
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        save_tokenizers(out, *tokenizers, joint=self.tokenizer.joint)

@@ -1,0 +1,41 @@
+"""Tasks on tokens: what all of them have in common."""
+
+from typing import Any, ClassVar
+
+from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle
+from crosshead.data.batching import Batch
+from crosshead.models.base import TokenModel
+from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.base import Task
+from crosshead.tasks.token_loss import token_loss
+from crosshead.tasks.validation import Loss
+
+
+class TokenTask(Task):
+    """A task whose models predict tokens."""
+
+    bundle: ClassVar[type[Bundle]] = TextBundle
+
+    def loss(self, model: TokenModel, batch: Batch, settings: TrainConfig) -> Loss:
+        """Return the cross-entropy of the target tokens: see `token_loss`."""
+        return token_loss(model, batch, settings.label_smoothing)
+
+    def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
+        """Return model, (source) tokenizer and languages of a bundle."""
+        assert isinstance(bundle, TextBundle)
+        config, tokenizer = bundle.config, bundle.source_tokenizer
+        return {
+            "data": {
+                "source_language": config.source_language,
+                "target_language": config.target_language,
+            },
+            "tokenizer": {
+                "kind": tokenizer.kind,
+                "vocab_size": tokenizer.vocab_size,
+                "joint": config.joint_tokenizer,
+                "special": tokenizer.special,
+                "sampling": tokenizer.sampling,
+            },
+            "model": config.model.model_dump(),
+        }

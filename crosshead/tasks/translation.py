@@ -1,0 +1,184 @@
+"""Translation: models of pairs of texts."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import ValidationInfo, model_validator
+from torch import Tensor
+
+from crosshead.bundle.config import BundleScore
+from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle
+from crosshead.config import called
+from crosshead.data.batching import collate, example_lengths, plan_in_order
+from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.parallel.languages import language_code, suffix_language
+from crosshead.decoding.search import DecodeConfig, search_name
+from crosshead.evaluation import bleu, corpus_scores
+from crosshead.pipelines.base import Pipeline
+from crosshead.pipelines.translator import Translator
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.text import TextRecipe
+from crosshead.tasks.parallel_corpus import ParallelCorpus, read_parallel
+from crosshead.tasks.token_task import TokenTask
+from crosshead.tasks.usability import (
+    LOW_BLEU,
+    Findings,
+    translation_faults,
+    translation_samples,
+)
+from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
+
+GREEDY = DecodeConfig(beam=1)
+
+BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy")
+
+
+class TranslationRecipe(TextRecipe):
+    """A run on pairs of texts."""
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        for key in ("text", "valid_text"):
+            if getattr(self.data, key):
+                raise ValueError(
+                    f"{called(f'data.{key}', info)} is for models of text by itself; "
+                    f"{self.model.architecture} is trained on pairs: give --source and --target, "
+                    "or --pairs"
+                )
+        if self.data.max_length + 1 > self.train.batch_tokens:
+            raise ValueError(
+                f"data.max_length {self.data.max_length} (and the end token) does not fit into "
+                f"train.batch_tokens {self.train.batch_tokens}; lower the first or raise the second"
+            )
+        for most in (self.model.most_source, self.model.most_positions):
+            if most is not None and self.data.max_length + 1 > most:
+                raise ValueError(
+                    f"data.max_length {self.data.max_length} (and the end token) is more than the "
+                    f"{most} {self.model.bound}; lower the first or raise the second"
+                )
+        if self.model.shares_vocabulary and not self.tokenizer.joint:
+            raise ValueError(
+                "model.tie three-way needs one vocabulary for both sides: set tokenizer.joint = "
+                "true, or model.tie = 'two-way'"
+            )
+        return self
+
+
+class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
+    """Validates by the loss of the references, and by BLEU of greedy translations."""
+
+    def how(self) -> str:
+        """A few words on the search for translations."""
+        return search_name(self.recipe.decode)
+
+    def validate(self, weights: dict[str, Tensor]) -> Validation:
+        """The loss of the references, and the BLEU of greedy translations."""
+        bundle, examples = self.bundle_of(weights), self.corpus.valid_examples
+        lengths = example_lengths(examples)
+        most = min(self.recipe.train.batch_tokens, self.recipe.decode.batch_tokens)
+        start = bundle.model.config.start_token
+        means = self.means(
+            collate(examples, rows.tolist(), start)
+            for rows in plan_in_order(lengths, max(most, int(lengths.max())))
+        )
+        score = bleu(self._translate(GREEDY), self.corpus.valid.target)
+        return Validation({**means, "bleu": score})
+
+    def findings(self, weights: dict[str, Tensor]) -> Findings:
+        """Return BLEU and chrF on the validation set, searched as the recipe says, and samples."""
+        self.bundle_of(weights)
+        valid = self.corpus.valid
+        translations = self._translate(self.recipe.decode)
+        found = corpus_scores(translations, valid.target)
+        texts = valid.source, translations, valid.target
+        return Findings(
+            [BundleScore.of(score, "validation") for score in found],
+            translation_faults(found[0].value, *texts),
+            samples=translation_samples(*texts),
+            scores_enough=found[0].value >= LOW_BLEU,
+        )
+
+    @property
+    def validations_to_score(self) -> float:
+        """A beam of n hypotheses takes up to n times as long as the greedy search of validation."""
+        return float(self.recipe.decode.beam)
+
+    def _translate(self, decode: DecodeConfig) -> list[str]:
+        translator = Translator(self.bundle)
+        found = translator.translate(
+            self.corpus.valid.source, decode=decode, progress=lambda share: self.check()
+        )
+        return [best[0].text for best in found]
+
+
+class Translation(TokenTask):
+    """Translation of text."""
+
+    name: ClassVar[str] = "translation"
+    recipe: ClassVar[type[Recipe]] = TranslationRecipe
+    pipeline: ClassVar[type[Pipeline]] = Translator
+    validator: ClassVar[type[Validator[Any, Any, Any]]] = TranslationValidator
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, BLEU)
+    chooses: ClassVar[str] = "bleu"
+    architecture: ClassVar[str] = "transformer"
+
+    def prepare(self, recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
+        """Fill in the languages that the names of files tell."""
+        return with_languages(recipe)
+
+    def read(
+        self,
+        recipe: TextRecipe,
+        base: Bundle | None,
+        resumed: Path | None,
+        say: Callable[[str], None] = lambda line: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> ParallelCorpus:
+        """Read, split, tokenize and filter pairs: see `read_parallel`."""
+        assert base is None or isinstance(base, TextBundle)
+        return read_parallel(recipe, base, resumed, say, should_stop)
+
+
+def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
+    """Fill in the languages that a recipe does not state, where names tell both of them.
+
+    Files of sources and targets have them as suffixes (`train.en`), and files of pairs as names of
+    fields. What the recipe states stays. Names that tell one side only, or the same for both, tell
+    nothing.
+
+    Returns:
+        The recipe, and a line that says what was filled in, in a list that may be empty.
+    """
+    data = recipe.data
+    stated = data.source_language, data.target_language
+    if all(stated):
+        return recipe, []
+    found = [given or _only(codes) for given, codes in zip(stated, _codes(data), strict=True)]
+    source, target = found
+    if source is None or target is None or source == target:
+        return recipe, []
+    filled = data.model_copy(update={"source_language": source, "target_language": target})
+    sides = " to ".join(
+        code if given is None else f"{code} (as given)"
+        for code, given in zip((source, target), stated, strict=True)
+    )
+    line = (
+        f"languages: {sides}, by the names of files or fields (--source-language and "
+        "--target-language name others)"
+    )
+    return recipe.model_copy(update={"data": filled}), [line]
+
+
+def _codes(data: DataConfig) -> Iterator[list[str | None]]:
+    """Yield for each side the languages that its names tell; None for a name without one."""
+    fields: Sequence[str] = data.fields if data.pairs else []
+    for side, files in enumerate((data.source, data.target)):
+        yield [*map(suffix_language, files), *map(language_code, fields[side : side + 1])]
+
+
+def _only(codes: Sequence[str | None]) -> str | None:
+    """The language that all names tell that tell any, if there is one."""
+    languages = set(codes) - {None}
+    return languages.pop() if len(languages) == 1 else None
