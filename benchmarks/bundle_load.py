@@ -12,9 +12,9 @@ from pathlib import Path
 
 from harness import machine, progress, spread, table
 
-from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle, save_bundle
+from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import WEIGHTS
+from crosshead.bundle.text import TextBundle, TextBundleConfig
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.registry import build_model
 from crosshead.recipe.presets import PRESETS
@@ -56,7 +56,7 @@ def write(bundle: Path, preset: str) -> None:
     symbols = [chr(0x4E00 + number) for number in range(8000 - 4)]
     tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), symbols)
     size = tokenizer.vocab_size
-    config = BundleConfig(
+    config = TextBundleConfig(
         model=compose(preset, flags={"data": {"source": ["a"], "target": ["b"]}}).model,
         joint_tokenizer=True,
         source_vocabulary=size,
@@ -64,7 +64,7 @@ def write(bundle: Path, preset: str) -> None:
         longest_source=100,
     )
     model = build_model(config.model, size, size)
-    save_bundle(bundle, Bundle(config, model, tokenizer, tokenizer), "")
+    save_bundle(bundle, TextBundle(config, model, tokenizer, tokenizer), "")
 
 
 def measure(

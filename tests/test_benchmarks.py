@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle, save_bundle
+from crosshead.bundle.io import save_bundle
+from crosshead.bundle.text import TextBundle, TextBundleConfig
 from crosshead.data.batching import collate
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import UserError
@@ -88,14 +88,14 @@ def test_the_peers_find_the_same_translations(library: str, tmp_path: Path) -> N
     tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), ["abc"])
     ours = copying_model()
     write_ctranslate2(ours, tmp_path / "ctranslate2")
-    config = BundleConfig(
+    config = TextBundleConfig(
         model=ours.config,
         joint_tokenizer=True,
         source_vocabulary=VOCABULARY,
         target_vocabulary=VOCABULARY,
         longest_source=9,
     )
-    bundle = Bundle(config, ours, tokenizer, tokenizer)
+    bundle = TextBundle(config, ours, tokenizer, tokenizer)
     settings = {
         "files": str(tmp_path),
         "precision": "float32",
@@ -223,8 +223,8 @@ def write_bundle_and_lines(folder: Path) -> list[object]:
     """Write an untrained bundle and what it translates; return arguments that name them."""
     tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), LINES)
     config = TransformerConfig(**SHAPE)
-    bundle = Bundle(
-        BundleConfig(
+    bundle = TextBundle(
+        TextBundleConfig(
             model=config,
             joint_tokenizer=True,
             source_vocabulary=tokenizer.vocab_size,

@@ -10,6 +10,7 @@ Nothing in it can run code when it is loaded: no pickle is read or written.
 """
 
 import logging
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,6 +53,9 @@ from crosshead.system.stored import (
     parse_metadata,
     read_stored,
 )
+
+_PLAIN = re.compile(r"[\w.-]+")
+"""Names of files without a folder."""
 
 logger = logging.getLogger(__name__)
 
@@ -241,8 +245,9 @@ def bundle_files(path: Path) -> list[str]:
 def _values(directory: Path) -> tuple[dict[str, Any], Seal]:
     """The settings in the `config.json` of a bundle, and the checksums; raises `BundleError`."""
     names = check_place(directory)
-    if names and CONFIG not in names:
-        raise _no_bundle(directory, names[0])
+    strange = [name for name in names if not _PLAIN.fullmatch(name)]
+    if strange or (names and CONFIG not in names):
+        raise _no_bundle(directory, [*strange, *names][0])
     mend = None
     if is_run(directory):
         mend = f"to write the bundle of this run again: {how_to_resume(directory)}"

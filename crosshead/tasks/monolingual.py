@@ -54,7 +54,7 @@ class MonolingualRecipe(TextRecipe):
         if model.memory and self.data.context <= model.segment:
             raise ValueError(
                 f"data.context {self.data.context} is no more than one model.segment of "
-                f"{model.segment}, so that training would never use model.memory; raise data.context "
+                f"{model.segment}, so training would never use model.memory; raise data.context "
                 "above model.segment, lower model.segment, or set model.memory = 0"
             )
 

@@ -88,6 +88,10 @@ def read_log(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     return rows, damaged
 
 
+_WORDS = {"kind", "best", "reason", "weights", "search"}
+"""The keys of a line whose values are no numbers."""
+
+
 def _row(line: bytes) -> dict[str, Any] | None:
     """Return what a line of a log says, or None where it is damaged."""
     try:
@@ -98,7 +102,7 @@ def _row(line: bytes) -> dict[str, Any] | None:
         return None
     whole = isinstance(row.get("kind"), str) and _is_number(row.get("update"))
     # What there is no number for is null.
-    values = (value for value in row.values() if not isinstance(value, bool | str | list))
+    values = (value for key, value in row.items() if key not in _WORDS)
     return row if whole and all(each is None or _is_number(each) for each in values) else None
 
 

@@ -1,14 +1,29 @@
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 
-from crosshead.bundle.card import CardFacts, CardFile, command_shown, model_card, without_place
+from crosshead.bundle.card import (
+    CardFacts,
+    CardFile,
+    Words,
+    command_shown,
+    model_card,
+    without_place,
+)
 from crosshead.bundle.config import BundleScore
+from crosshead.pipelines.translator import Translator
 
 
 def score(metric: str, value: float, signature: str, test_set: str) -> BundleScore:
     return BundleScore(metric=metric, value=value, signature=signature, test_set=test_set)
+
+
+def words(source: str | None, target: str | None) -> Words:
+    config: Any = SimpleNamespace(source_language=source, target_language=target)
+    return Translator.words(config)
 
 
 FACTS = CardFacts(
@@ -16,9 +31,10 @@ FACTS = CardFacts(
     commands=["crosshead train --source train.en --target train.no --out en-no"],
     recipe='[model]\nd_model = 128\n\n[data]\nsource = ["train.en"]\n',
     files=[CardFile("data/train.en", 29000, "ab" * 32), CardFile("odd|name`.no", 29000, "cd" * 32)],
-    task="translation",
+    words=words("en", "no"),
     architecture="transformer",
     unit="pair",
+    unit_name="sentence pairs",
     size=28900,
     left_out={"too long": 98, "empty side": 2},
     validation="500 pairs held out of the training files",
@@ -38,8 +54,6 @@ FACTS = CardFacts(
         score("chrF2", 61.5, "nrefs:1|nc:6", "test_2016"),
         score("BLEU", 40.0, "nrefs:1|case:mixed|tok:13a", "validation"),
     ],
-    source_language="en",
-    target_language="no",
 )
 
 
@@ -66,9 +80,7 @@ def test_the_front_matter_is_what_model_hubs_read() -> None:
 
 
 def test_what_is_unknown_is_left_out() -> None:
-    values = front_matter(
-        model_card(replace(FACTS, scores=[], source_language=None, target_language=None))
-    )
+    values = front_matter(model_card(replace(FACTS, scores=[], words=words(None, None))))
     assert values.keys() == {"library_name", "pipeline_tag", "tags"}
 
 
@@ -100,8 +112,8 @@ def test_the_text_says_how_the_model_came_to_be() -> None:
 
 def test_languages_are_named_as_far_as_they_are_known() -> None:
     source_alone, neither = (
-        replace(FACTS, target_language=None),
-        replace(FACTS, source_language=None, target_language=None),
+        replace(FACTS, words=words("en", None)),
+        replace(FACTS, words=words(None, None)),
     )
     assert "that translates from `en`:" in model_card(source_alone)
     assert "that translates from one language to another:" in model_card(neither)

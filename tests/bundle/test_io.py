@@ -17,8 +17,9 @@ import safetensors.torch
 import torch
 
 from crosshead.bundle import io as bundle_module
-from crosshead.bundle.config import FORMAT, BundleConfig, BundleScore
+from crosshead.bundle.config import FORMAT, BundleScore
 from crosshead.bundle.io import Bundle, save_bundle, verify_bundle
+from crosshead.bundle.text import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, DamagedBundle, UserError
@@ -51,7 +52,7 @@ SCORES = [BundleScore(metric="BLEU", value=38.125, signature="nrefs:1", test_set
 def make_bundle(tie: str = "two-way", joint: bool = False) -> Bundle:
     source = train_tokenizer(TokenizerConfig(kind="characters"), ["abc"])
     target = source if joint else train_tokenizer(TokenizerConfig(kind="characters"), ["defgh"])
-    config = BundleConfig(
+    config = TextBundleConfig(
         model=TransformerConfig.model_validate(
             {"encoder_layers": 1, "decoder_layers": 1, "d_model": 8, "d_ff": 8, "heads": 2}
             | {"tie": tie}
@@ -63,7 +64,7 @@ def make_bundle(tie: str = "two-way", joint: bool = False) -> Bundle:
         scores=SCORES,
     )
     model = build_model(config.model, source.vocab_size, target.vocab_size)
-    return Bundle(config, model, source, target)
+    return TextBundle(config, model, source, target)
 
 
 @pytest.mark.parametrize("number", range(1, FORMAT + 1))
@@ -477,7 +478,8 @@ SHAPES = """
 import sys
 from crosshead.bundle.weights import build_without_memory
 from crosshead.models.convolutional import ConvolutionalConfig
-from crosshead.models.registry import CONFIGS
+from functools import partial
+from crosshead.models.registry import CONFIGS, build_model
 from crosshead.models.language import LanguageConfig
 from crosshead.models.recurrent import RecurrentConfig
 variants = [LanguageConfig(positions=p) for p in ("learned", "shaw", "t5", "alibi", "none")]
@@ -486,7 +488,7 @@ variants += [RecurrentConfig(attention=a) for a in ("none", "bahdanau", "luong-l
 plain = [config() for config in CONFIGS.values() if config.__name__ != "ConvolutionalConfig"]
 # Weights that are normalised have lengths, and these are computed: they come last.
 for config in (*plain, *variants, ConvolutionalConfig()):
-    model = build_without_memory(config, 10**6, 10**6)
+    model = build_without_memory(partial(build_model, config, 10**6, 10**6))
     assert all(each.is_meta for each in model.parameters()), config
     assert ("torch._dynamo" in sys.modules) <= (type(config) is ConvolutionalConfig), config
 """

@@ -9,7 +9,7 @@ from crosshead.bundle.io import bundle_files, load_config, verify_bundle
 from crosshead.bundle.packing import SUFFIX, pack
 from crosshead.bundle.weights import weights_of
 from crosshead.errors import BundleError, UserError
-from crosshead.tasks.registry import load_bundle, outline_bundle
+from crosshead.tasks.registry import kinds, load_bundle, outline_bundle
 from crosshead.training.average import average_bundles
 from crosshead.training.settings import new_recipe
 
@@ -27,7 +27,12 @@ def sealed(tmp_path: Path) -> Path:
 def test_a_packed_bundle_is_the_bundle(bundle: Path, tmp_path: Path) -> None:
     packed = pack(bundle, tmp_path / "a.zip")
     first, second = load_bundle(bundle), load_bundle(packed)
-    assert first.config == second.config == load_config(packed) == outline_bundle(packed).config
+    assert (
+        first.config
+        == second.config
+        == load_config(packed, kinds())[1]
+        == outline_bundle(packed).config
+    )
     theirs = weights_of(second.model)
     assert all(theirs[name].equal(each) for name, each in weights_of(first.model).items())
     assert crosshead.load(packed)("One two three.") == "Eins zwei drei."
@@ -38,7 +43,7 @@ def test_a_packed_bundle_is_the_bundle(bundle: Path, tmp_path: Path) -> None:
 def test_a_packed_bundle_is_averaged_and_a_start(tmp_path: Path) -> None:
     packed = pack(SEALED, tmp_path / "a.zip")
     mean = average_bundles([packed, SEALED], tmp_path / "mean")
-    assert mean.config.model == load_config(SEALED).model
+    assert mean.config.model == load_config(SEALED, kinds())[1].model
     data = {"data": {"source": ["a"], "target": ["b"]}}
     assert new_recipe(None, None, data, [], start=packed).model == mean.config.model
 

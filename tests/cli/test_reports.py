@@ -1,3 +1,4 @@
+from crosshead.tasks.registry import TASKS
 import dataclasses
 import json
 import re
@@ -156,7 +157,7 @@ def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> Non
     findings = Findings([score], samples=[Sample("one", "", "eins"), Sample(long, long, long)])
     summary = Summary(
         tmp_path, "why", False, Progress(update=9), 5, "the best", [score], "beam 4",
-        greedy=41.9, findings=findings, verdict="this model is not usable yet: why; what",
+        task=TASKS["translation"], validated={"bleu": 41.9}, findings=findings, verdict="this model is not usable yet: why; what",
     )  # fmt: skip
     report = run_report(summary)
     assert "BLEU (greedy, as in training)  41.90" in report

@@ -1,10 +1,8 @@
 """Small untrained models of every architecture, as functions on text."""
 
 import torch
-from crosshead.pipelines.loading import PIPELINES
 
-from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle, TextBundleConfig
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig
@@ -14,6 +12,7 @@ from crosshead.models.registry import AnyConfig, build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.models.transformer_xl import TransformerXLConfig
 from crosshead.pipelines.base import Pipeline
+from crosshead.tasks.registry import TASKS
 
 CONTEXT = 24
 LINES = ["to be or not", "to be", "that is the question"]
@@ -43,8 +42,8 @@ def pipeline_of(name: str, kind: str = "characters") -> Pipeline:
     torch.manual_seed(0)
     size = tokenizer.vocab_size
     model = build_model(config, size, size).eval()
-    bundle = BundleConfig(
+    bundle = TextBundleConfig(
         task=config.task, model=config, joint_tokenizer=True, source_vocabulary=size,
         target_vocabulary=size, longest_source=CONTEXT,
     )  # fmt: skip
-    return PIPELINES[config.task](Bundle(bundle, model, tokenizer, tokenizer))
+    return TASKS[config.task].pipeline(TextBundle(bundle, model, tokenizer, tokenizer))

@@ -10,6 +10,7 @@ from crosshead.decoding.search import Specials, greedy_search
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import Silent
+from crosshead.tasks.registry import TASKS
 from crosshead.tasks.validation import Validation
 from crosshead.training import log as log_module
 from crosshead.training.checkpoint import (
@@ -63,8 +64,15 @@ def learned(
     optimizer = Optimizer(model, config)
     log = RunLog(directory)
     checkpoints = directory / "checkpoints"
-    lead = Lead(lambda weights: Validation(0.0, 0.0, {"bleu": 0.0}), checkpoints, log, Silent())
-    training = Training(model, optimizer, config, lambda epoch: Pairs(train), Progress(), lead)
+    lead = Lead(
+        lambda weights: Validation({"loss": 0.0, "nll": 0.0, "bleu": 0.0}),
+        checkpoints,
+        log,
+        Silent(),
+    )
+    training = Training(
+        TASKS["translation"], model, optimizer, config, lambda epoch: Pairs(train), Progress(), lead
+    )
     try:
         fit(training)
     finally:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle, save_bundle
+from crosshead.bundle.io import save_bundle
+from crosshead.bundle.text import TextBundle, TextBundleConfig
 from crosshead.config import validate
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError, UserError
@@ -277,14 +277,14 @@ def test_a_bundle_gives_it_back(name: str, tmp_path: Path) -> None:
     tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), ["abcdef"])
     size = tokenizer.vocab_size
     model = Recurrent(KINDS[name], size, size).eval()
-    config = BundleConfig(
+    config = TextBundleConfig(
         model=KINDS[name],
         joint_tokenizer=True,
         source_vocabulary=size,
         target_vocabulary=size,
         longest_source=10,
     )
-    save_bundle(tmp_path, Bundle(config, model, tokenizer, tokenizer), "# Card\n")
+    save_bundle(tmp_path, TextBundle(config, model, tokenizer, tokenizer), "# Card\n")
     loaded = load_bundle(tmp_path)
     assert loaded.config.model == KINDS[name]
     source, target = tokens(2, 5) % size, tokens(2, 3, seed=1) % size

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle, TextBundleConfig
 from crosshead.data.text.masking import SHARE
 from crosshead.data.text.streams import Stream
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
@@ -27,11 +26,11 @@ def filler_of(tokenizer: Tokenizer, context: int = CONTEXT) -> MaskFiller:
     torch.manual_seed(0)
     size = tokenizer.vocab_size
     model = build_model(CONFIG, size, size).double().eval()
-    config = BundleConfig(
+    config = TextBundleConfig(
         task="masked", model=CONFIG, joint_tokenizer=True, source_vocabulary=size,
         target_vocabulary=size, longest_source=context,
     )  # fmt: skip
-    return MaskFiller(Bundle(config, model, tokenizer, tokenizer))
+    return MaskFiller(TextBundle(config, model, tokenizer, tokenizer))
 
 
 @pytest.fixture(scope="module")

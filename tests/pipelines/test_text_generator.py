@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle, TextBundleConfig
 from crosshead.data.text.streams import Stream, decode_text, encode_text
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
@@ -30,12 +29,12 @@ LEARNED = LanguageConfig(
 def writer_of(tokenizer: Tokenizer, config: TextStackConfig = LEARNED) -> TextGenerator:
     torch.manual_seed(0)
     model = build_model(config, tokenizer.vocab_size, tokenizer.vocab_size).double().eval()
-    bundle = BundleConfig(
+    bundle = TextBundleConfig(
         task="language", model=config, joint_tokenizer=True,
         source_vocabulary=tokenizer.vocab_size, target_vocabulary=tokenizer.vocab_size,
         longest_source=CONTEXT, decode=DecodeConfig(beam=1, sample=True),
     )  # fmt: skip
-    return TextGenerator(Bundle(bundle, model, tokenizer, tokenizer))
+    return TextGenerator(TextBundle(bundle, model, tokenizer, tokenizer))
 
 
 @pytest.fixture(scope="module")

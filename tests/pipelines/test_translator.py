@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crosshead
-from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.text import TextBundle, TextBundleConfig
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import BundleError, ConfigError, DataError
@@ -62,14 +61,14 @@ def untrained(shape: AnyConfig) -> Translator:
     torch.manual_seed(1)
     tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
     size = tokenizer.vocab_size
-    config = BundleConfig(
+    config = TextBundleConfig(
         model=shape, joint_tokenizer=True, source_vocabulary=size, target_vocabulary=size,
         longest_source=40,
     )  # fmt: skip
     model = build_model(shape, size, size).eval()
     with torch.no_grad():
         model.projection.weight.mul_(4)  # bolder, so that neighbours in probability are no ties
-    return Translator(Bundle(config, model, tokenizer, tokenizer))
+    return Translator(TextBundle(config, model, tokenizer, tokenizer))
 
 
 def test_a_line_gives_a_line_and_a_list_a_list() -> None:
@@ -284,7 +283,7 @@ def test_scoring_in_batches_is_scoring_one_by_one(
     targets = ["target", "t", "", "four targets"]
     together = random_translator.score(sources, targets)
     assert [len(each.pieces) for each in together] == [7, 2, 1, 13]
-    monkeypatch.setattr("crosshead.pipelines.SCORED_LOGITS", 1)
+    monkeypatch.setattr("crosshead.pipelines.translator.SCORED_LOGITS", 1)
     for alone, found in zip(random_translator.score(sources, targets), together, strict=True):
         assert alone.piece_log_probs == pytest.approx(found.piece_log_probs, abs=1e-5)
     assert random_translator.score([], []) == []

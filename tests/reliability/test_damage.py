@@ -7,6 +7,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from crosshead.bundle.weights import build_without_memory, weights_of
 from crosshead.config import MOST_LAYERS, read_toml
 from crosshead.errors import UserError
 from crosshead.models.convolutional import ConvolutionalConfig
-from crosshead.models.registry import CONFIGS
+from crosshead.models.registry import CONFIGS, build_model
 from crosshead.tasks.registry import load_bundle
 from crosshead.training import checkpoint
 from crosshead.training.checkpoint import (
@@ -260,7 +261,9 @@ def test_hostile_configurations(count: int, tmp_path: Path, record: Record) -> N
         each().architecture: {**each().model_dump(), "task": each.task} for each in CONFIGS.values()
     }
     load_bundle(bundle)
-    build_without_memory(ConvolutionalConfig(), 10, 10)  # once, for what it imports
+    build_without_memory(
+        partial(build_model, ConvolutionalConfig(), 10, 10)
+    )  # once, for what it imports
     slowest = (0.0, "")
     cases = list(hostile_configurations(path.read_text(), shapes))
     count = min(count, len(cases))

@@ -1,6 +1,5 @@
 """Gradients that are not finite are left out and counted; a run of nothing else ends."""
 
-import dataclasses
 import json
 import random
 from collections.abc import Callable
@@ -11,7 +10,9 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.models.transformer import Transformer
+from crosshead.tasks import token_task
 from crosshead.tasks.token_loss import token_loss
+from crosshead.tasks.validation import Loss
 from crosshead.training import updater
 from crosshead.training.updater import draw_seed
 from tests.reliability.tools import SEED, train_flags, write_corpus
@@ -34,10 +35,10 @@ def spoil(monkeypatch: pytest.MonkeyPatch, bad: set[int], value: str) -> None:
         sums = token_loss(model, *arguments)
         if now not in bad:
             return sums
-        return dataclasses.replace(sums, loss=sums.loss * float(value))
+        return Loss({**sums.sums, "loss": sums.sums["loss"] * float(value)}, sums.count)
 
     monkeypatch.setattr(updater, "draw_seed", noted)
-    monkeypatch.setattr(updater, "token_loss", spoiled)
+    monkeypatch.setattr(token_task, "token_loss", spoiled)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])

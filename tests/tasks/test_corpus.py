@@ -10,7 +10,7 @@ from crosshead.errors import DataError
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.registry import read_corpus
+from tests.tasks.reading import read_corpus
 
 LINES = "".join(f"a {number} b {number * 7}\n" for number in range(200))
 BUDGET = 64
@@ -65,9 +65,9 @@ def test_every_row_is_in_one_batch_within_the_budget_and_has_an_origin(
         assert len(rows) * max(batch.source.shape[1], batch.target_output.shape[1]) <= BUDGET
     assert epoch.lengths.max() <= max(corpus.lengths.max(), corpus.reach)
     assert corpus.origin(plan[0][0]).split(":")[0] == "a"
-    assert re.search(r"\d", epoch.tokens(plan[0][0]))
+    assert re.search(r"\d", epoch.extent(plan[0][0]))
     longest = int(corpus.lengths.sum(axis=1).argmax())
-    assert re.search(r"\d", corpus.tokens(longest))
+    assert re.search(r"\d", corpus.extent(longest))
 
 
 def test_rows_are_written_down_for_replay_as_their_text(recipe: Recipe, corpus: Corpus) -> None:

@@ -1,27 +1,30 @@
 from pathlib import Path
-from typing import get_args
+from types import SimpleNamespace
 
 import pytest
-from crosshead.pipelines.loading import PIPELINES
 
 from crosshead.bundle.card import front_matter, use
-from crosshead.models.base import Task
 from crosshead.models.registry import CONFIGS
 from crosshead.tasks.parallel_corpus import ParallelCorpus
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.registry import TASKS, read_corpus
+from crosshead.tasks.registry import TASKS
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
+from tests.tasks.reading import read_corpus
 
 KINDS = {"translation": ParallelCorpus, "language": TextCorpus, "masked": MaskedCorpus}
 
 
-def test_every_task_is_read_judged_used_and_described() -> None:
-    tasks = set(get_args(Task))
-    assert tasks == TASKS.keys() == PIPELINES.keys() == {config.task for config in CONFIGS.values()}
-    verbs = {task: pipeline.verb for task, pipeline in PIPELINES.items()}
-    for task in get_args(Task):
-        assert f"crosshead {verbs[task]} DIR" in use(task)
-    assert len({front_matter("m", task=task) for task in get_args(Task)}) == len(tasks)
+def test_every_task_has_models_and_is_described() -> None:
+    assert TASKS.keys() == {config.task for config in CONFIGS.values()}
+    fronts = set()
+    for name, task in TASKS.items():
+        assert name == task.name and CONFIGS[task.architecture].task == name
+        words = task.pipeline.words(SimpleNamespace(source_language="en", target_language=None))
+        assert f"crosshead {task.pipeline.verb} DIR" in use(words)
+        assert "{bundle}" in task.pipeline.usage and "{command}" in task.pipeline.usage
+        assert task.chooses in [metric.name for metric in task.metrics]
+        fronts.add(front_matter("m", words))
+    assert len(fronts) == len(TASKS)
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=lambda config: config.__name__)

@@ -8,6 +8,7 @@ import pytest
 from crosshead.bundle.config import BundleScore
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.usability import (
+    LOW_BLEU,
     Findings,
     frequency_faults,
     repeats_itself,
@@ -114,7 +115,7 @@ IN_WARMUP = TrainConfig(max_updates=40, learning_rate=0.1, warmup=40)
 
 def scored(bleu: float, *faults: str) -> Findings:
     score = BundleScore(metric="BLEU", value=bleu, signature="s", test_set="validation")
-    return Findings([score], list(faults))
+    return Findings([score], list(faults), scores_enough=bleu >= LOW_BLEU)
 
 
 @pytest.mark.parametrize("findings", [scored(3.0, "BLEU 3.0 is below 5"), Findings([])])

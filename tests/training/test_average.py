@@ -7,8 +7,9 @@ import pytest
 import torch
 import yaml
 
-from crosshead.bundle.config import FORMAT, BundleConfig, BundleScore
-from crosshead.bundle.io import Bundle, save_bundle
+from crosshead.bundle.config import FORMAT, BundleScore
+from crosshead.bundle.io import save_bundle
+from crosshead.bundle.text import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import weights_of
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, UserError
@@ -37,7 +38,7 @@ def word_bundle(directory: Path, *words: str) -> Path:
     tokenizer = train_tokenizer(TokenizerConfig(kind="words"), [" ".join(words)])
     size = tokenizer.vocab_size
     shape = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
-    config = BundleConfig(
+    config = TextBundleConfig(
         format=FORMAT,
         model=shape,
         joint_tokenizer=True,
@@ -46,7 +47,7 @@ def word_bundle(directory: Path, *words: str) -> Path:
         longest_source=5,
     )
     model = build_model(shape, size, size).eval()
-    save_bundle(directory, Bundle(config, model, tokenizer, tokenizer), "card")
+    save_bundle(directory, TextBundle(config, model, tokenizer, tokenizer), "card")
     return directory
 
 
@@ -71,7 +72,7 @@ def test_the_card_of_a_mean_of_models_of_text_says_how_these_are_used(tmp_path: 
     tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), ["abc"])
     size = tokenizer.vocab_size
     shape = LanguageConfig(layers=1, d_model=8, d_ff=8, heads=2)
-    config = BundleConfig(
+    config = TextBundleConfig(
         format=FORMAT,
         task="language",
         model=shape,
@@ -83,7 +84,7 @@ def test_the_card_of_a_mean_of_models_of_text_says_how_these_are_used(tmp_path: 
     parts = [tmp_path / "a", tmp_path / "b"]
     for part in parts:
         model = build_model(shape, size, size).eval()
-        save_bundle(part, Bundle(config, model, tokenizer, tokenizer), "card")
+        save_bundle(part, TextBundle(config, model, tokenizer, tokenizer), "card")
     average_bundles([str(part) for part in parts], str(tmp_path / "mean"))
     card = (tmp_path / "mean" / "README.md").read_text()
     assert "crosshead generate" in card and "crosshead translate" not in card

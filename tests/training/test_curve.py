@@ -1,3 +1,4 @@
+from crosshead.tasks.registry import TASKS
 import json
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def test_a_run_of_one_point_is_readable(
         {"kind": "valid", "update": 30, "nll": 5.0, "bleu": bleu},
     ]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    plot_curve(log, tmp_path / "curve.png")
+    plot_curve(log, tmp_path / "curve.png", TASKS["translation"].metrics)
     losses, scores = figures[0].axes
     assert losses.get_xlim()[0] <= 0 and 30 < losses.get_xlim()[1] < 33
     low, high = losses.get_ylim()

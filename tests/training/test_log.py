@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.errors import UserError
+from crosshead.system import progress as progress_module
 from crosshead.system.progress import Bar, Lines, Messages, Silent, choose_display, counted
 from crosshead.training import log as log_module
 from crosshead.training.log import LOG, RunLog
@@ -78,7 +79,7 @@ def test_plain_lines_come_by_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(log_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now)
     lines, shown = Lines(Messages(unexpected)), []
     for second in range(300):
         now = 1000.0 + second

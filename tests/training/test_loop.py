@@ -1,5 +1,4 @@
 import copy
-import dataclasses
 import hashlib
 import itertools
 import json
@@ -18,11 +17,13 @@ from crosshead.layers.dropout import Dropout
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import Silent
+from crosshead.tasks import token_task
 from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.registry import TASKS
 from crosshead.tasks.token_loss import token_loss
-from crosshead.tasks.validation import Validation
+from crosshead.tasks.validation import Loss, Validation
 from crosshead.training import log as log_module
-from crosshead.training import loop, updater
+from crosshead.training import loop
 from crosshead.training.budget import Around
 from crosshead.training.checkpoint import (
     Progress,
@@ -57,13 +58,13 @@ def settings(**changed: Any) -> TrainConfig:
 def by_sum(weights: dict[str, Tensor]) -> Validation:
     """A score that is a function of the weights alone."""
     total = float(sum(weight.abs().sum() for weight in weights.values()))
-    return Validation(total, total, {"bleu": total % 7})
+    return Validation({"loss": total, "nll": total, "bleu": total % 7})
 
 
 def scripted(*scores: float) -> Callable[[dict[str, Tensor]], Validation]:
     """The scores of one validation after another."""
     remaining = iter(scores)
-    return lambda weights: Validation(1.0, 1.0, {"bleu": next(remaining)})
+    return lambda weights: Validation({"loss": 1.0, "nll": 1.0, "bleu": next(remaining)})
 
 
 def begin(
@@ -85,7 +86,9 @@ def begin(
         progress = load_checkpoint(list_checkpoints(checkpoints)[-1], optimizer)
     log = RunLog(directory, keep=progress.log_bytes)
     lead = Lead(validate, checkpoints, log, Silent(), should_stop)
-    return Training(model, optimizer, config, lambda epoch: Pairs(PAIRS), progress, lead)
+    return Training(
+        TASKS["translation"], model, optimizer, config, lambda epoch: Pairs(PAIRS), progress, lead
+    )
 
 
 def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Training, str]:
@@ -206,7 +209,7 @@ def test_a_pair_that_memory_does_not_hold_is_written_down(
     def failing(*arguments: object) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(updater, "token_loss", failing)
+    monkeypatch.setattr(token_task, "token_loss", failing)
     kept: list[Example] = []
 
     def keep(epoch: Pairs, rows: list[int]) -> str:
@@ -311,7 +314,7 @@ def test_the_budget_of_minutes_counts_all_parts_of_a_run(
         return by_sum(weights)
 
     monkeypatch.setattr(loop.time, "perf_counter", lambda: now)
-    monkeypatch.setattr(updater, "token_loss", forward)
+    monkeypatch.setattr(token_task, "token_loss", forward)
     # Every second update is followed by a validation: 25 seconds a pair of updates.
     config = settings(max_minutes=1.5, max_updates=500)
     stopped_run(tmp_path, config, 2, validate=validate)
@@ -345,7 +348,7 @@ def timed(
         return by_sum(weights)
 
     monkeypatch.setattr(loop.time, "perf_counter", lambda: now)
-    monkeypatch.setattr(updater, "token_loss", forward)
+    monkeypatch.setattr(token_task, "token_loss", forward)
     return validate
 
 
@@ -444,7 +447,7 @@ def test_the_loss_decides_where_two_validations_have_the_same_bleu(tmp_path: Pat
     losses = iter([3.0, 1.0, 2.0])
 
     def validate(weights: dict[str, Tensor]) -> Validation:
-        return Validation(next(losses), 0.0, {"bleu": 0.0})
+        return Validation({"loss": next(losses), "nll": 0.0, "bleu": 0.0})
 
     training, _ = run(tmp_path, settings(max_updates=6), validate=validate)
     assert training.progress.best_update == 4
@@ -465,7 +468,7 @@ def test_the_loss_can_be_what_validation_compares(tmp_path: Path) -> None:
     losses = iter([3.0, 1.0, 2.0])
 
     def validate(weights: dict[str, Tensor]) -> Validation:
-        return Validation(next(losses), 0.0, {"bleu": 50.0})
+        return Validation({"loss": next(losses), "nll": 0.0, "bleu": 50.0})
 
     training, _ = run(tmp_path, settings(max_updates=6, metric="loss"), validate=validate)
     assert (training.progress.best_update, training.progress.best_score) == (4, [-1.0, 50.0])
@@ -517,7 +520,7 @@ def test_gradients_are_of_the_mean_over_target_tokens(
     expected = copy.deepcopy(training.model)
     batch = collate(PAIRS, range(len(PAIRS)))
     sums = token_loss(expected, batch, training.config.label_smoothing)
-    (sums.loss / sum(len(target) + 1 for _, target in PAIRS)).backward()
+    (sums.sums["loss"] / sum(len(target) + 1 for _, target in PAIRS)).backward()
     found: dict[str, Tensor] = {}
 
     def step(rate: float, twins: object) -> float:
@@ -543,9 +546,9 @@ def break_gradients(training: Training, updates: set[int], monkeypatch: pytest.M
         sums = token_loss(model, *arguments)
         if training.progress.update + 1 not in updates:
             return sums
-        return dataclasses.replace(sums, loss=sums.loss * float("inf"))
+        return Loss({**sums.sums, "loss": sums.sums["loss"] * float("inf")}, sums.count)
 
-    monkeypatch.setattr(updater, "token_loss", broken)
+    monkeypatch.setattr(token_task, "token_loss", broken)
 
 
 @pytest.mark.parametrize(("every", "skipped"), [(100, 1), (10, 10)])

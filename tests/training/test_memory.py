@@ -16,7 +16,6 @@ from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.registry import read_corpus
 from crosshead.tasks.token_loss import token_loss
 from crosshead.training import memory
 from crosshead.training.distributed import ALONE, World
@@ -30,6 +29,7 @@ from crosshead.training.memory import (
     refuse_what_cannot_fit,
     weight_bytes,
 )
+from tests.tasks.reading import read_corpus
 
 CPU = torch.device("cpu")
 MACHINE = Machine(CPU, 1, torch.float32, "as asked")

@@ -164,7 +164,7 @@ def test_the_scores_of_the_card_stand_in_the_bundle(finished: Path) -> None:
 def test_a_picture_that_fails_is_a_line_and_no_more(
     error: type[Exception], text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(log: Path, picture: Path) -> None:
+    def missing(log: Path, picture: Path, metrics: object) -> None:
         raise error("matplotlib is not installed")
 
     monkeypatch.setattr(run_module, "plot_curve", missing)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from crosshead.tasks.validators import TranslationJudge
 
 from crosshead.bundle.io import verify_bundle
 from crosshead.cli.reports import end_of_run
 from crosshead.errors import DamagedBundle
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.registry import load_bundle
+from crosshead.tasks.translation import TranslationValidator
 from crosshead.tasks.validation import Validation
 from crosshead.training import checkpoint
 from crosshead.training.checkpoint import list_checkpoints
@@ -29,15 +29,15 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> Script:
     """Let validations find these losses, one after another."""
     script: Iterator[float] = iter(())
 
-    def validate(judge: TranslationJudge, weights: dict[str, torch.Tensor]) -> Validation:
+    def validate(validator: TranslationValidator, weights: dict[str, torch.Tensor]) -> Validation:
         found = next(script)
-        return Validation(found, found, {"bleu": 0.0})
+        return Validation({"loss": found, "nll": found, "bleu": 0.0})
 
     def play(*values: float) -> None:
         nonlocal script
         script = iter(values)
 
-    monkeypatch.setattr(TranslationJudge, "validate", validate)
+    monkeypatch.setattr(TranslationValidator, "validate", validate)
     return play
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from crosshead.tasks.validators import TranslationJudge
 
 from crosshead.bundle.weights import weights_of
 from crosshead.tasks.registry import load_bundle
+from crosshead.tasks.translation import TranslationValidator
 from crosshead.tasks.validation import Validation
 from crosshead.training.checkpoint import list_checkpoints, load_weights
 from crosshead.training.run import train
@@ -21,11 +21,11 @@ def test_the_average_is_of_every_checkpoint_that_it_names(
     """It is the mean of the last three, and the bundle holds it where it validates best."""
     losses = iter([3.0, 2.0, 2.2, loss])  # of updates 6, 12, 18 and of the average
 
-    def validate(judge: TranslationJudge, weights: dict[str, torch.Tensor]) -> Validation:
+    def validate(validator: TranslationValidator, weights: dict[str, torch.Tensor]) -> Validation:
         found = next(losses)
-        return Validation(found, found, {"bleu": 0.0})
+        return Validation({"loss": found, "nll": found, "bleu": 0.0})
 
-    monkeypatch.setattr(TranslationJudge, "validate", validate)
+    monkeypatch.setattr(TranslationValidator, "validate", validate)
     out = tmp_path / "run"
     train(recipe_for(text, "train.metric=loss"), out)
     several = [load_weights(place) for place in list_checkpoints(out / "checkpoints")]

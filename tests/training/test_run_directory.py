@@ -62,7 +62,9 @@ def test_nothing_is_written_where_the_run_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("broken", ["parallel.write_left_out", "run.RunLog", "run.fit"])
+@pytest.mark.parametrize(
+    "broken", ["tasks.parallel_corpus.write_left_out", "training.run.RunLog", "training.run.fit"]
+)
 def test_a_start_that_fails_leaves_nothing(
     broken: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +74,7 @@ def test_a_start_that_fails_leaves_nothing(
         raise UserError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"crosshead.training.{broken}", fail)
+        patch.setattr(f"crosshead.{broken}", fail)
         with pytest.raises(UserError, match="disk is full"):
             train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from crosshead.bundle.io import load_config
-from crosshead.data.text.tokenizers import load_tokenizer
 from crosshead.errors import ConfigError, DataError, UserError
-from crosshead.recipe.recipe import Recipe, Sections
+from crosshead.recipe.presets import Sections
+from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import to_toml
+from crosshead.tasks.registry import kinds, sections_of
 from crosshead.training import checkpoint
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train
@@ -21,7 +22,6 @@ from crosshead.training.settings import (
     read_recipe,
     resumed_recipe,
     saved_recipe,
-    sections_of,
     stored_recipe,
     without_unset,
 )
@@ -166,7 +166,7 @@ def test_a_new_budget_leaves_the_end_of_a_cosine(tmp_path: Path) -> None:
 
 
 def test_a_bundle_stands_in_the_place_of_the_presets_model() -> None:
-    bundle = load_config(BUNDLE)
+    bundle = load_config(BUNDLE, kinds())[1]
     recipe = new_recipe("big", None, DATA, [], BUNDLE)
     assert recipe.model == bundle.model
     assert (recipe.tokenizer.vocab_size, recipe.tokenizer.kind) == (330, "bpe")
@@ -175,7 +175,7 @@ def test_a_bundle_stands_in_the_place_of_the_presets_model() -> None:
 
 
 def bundle_sections() -> Sections:
-    return sections_of(load_config(BUNDLE), load_tokenizer(BUNDLE, "tokenizer"))
+    return sections_of(BUNDLE)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import pytest
 
 from crosshead.data.batching import Example, Pairs
 from crosshead.data.parallel.pairs import Origin, ParallelText
+from crosshead.data.text import learning
 from crosshead.data.text.learning import learn_tokenizer, learn_tokenizers, vocabulary_size
 from crosshead.data.text.subword_training import VocabularyError
 from crosshead.data.text.tokenizers import MOST_PIECES, Tokenizer, TokenizerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.recipes import compose
-from crosshead.training import sizes
 from crosshead.training.sizes import warmup_updates, with_sizes
 
 
@@ -74,7 +74,7 @@ def examples(count: int) -> list[Example]:
 @pytest.mark.parametrize(("batches", "every"), [(3, 200), (700, 700), (3000, 2000)])
 def test_validation_comes_once_an_epoch_within_bounds(batches: int, every: int) -> None:
     recipe = compose(assignments=["train.batch_tokens=257"])
-    chosen = with_sizes(recipe, recipe.tokenizer, Pairs(examples(batches))).train
+    chosen = with_sizes(recipe, Pairs(examples(batches))).train
     assert chosen.valid_every == every
     assert chosen.warmup == warmup_updates(recipe.train, batches)
 
@@ -82,7 +82,7 @@ def test_validation_comes_once_an_epoch_within_bounds(batches: int, every: int) 
 def test_what_is_stated_stays() -> None:
     recipe = compose("base", assignments=["train.valid_every=7"])
     tokenizer = recipe.tokenizer.model_copy(update={"vocab_size": 99})
-    chosen = with_sizes(recipe, tokenizer, Pairs(examples(3)))
+    chosen = with_sizes(recipe.model_copy(update={"tokenizer": tokenizer}), Pairs(examples(3)))
     assert chosen.train == recipe.train
     assert (chosen.train.warmup, chosen.train.valid_every) == (4000, 7)
     assert chosen.tokenizer.vocab_size == 99
@@ -152,7 +152,7 @@ def test_a_large_text_is_learned_from_by_a_sample_spread_over_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = parallel([f"word{number}" for number in range(100)], ["x"] * 100)
-    monkeypatch.setattr(sizes, "MOST_PAIRS", 40)
+    monkeypatch.setattr(learning, "MOST_PAIRS", 40)
     _, source, target = learn_tokenizers(TokenizerConfig(kind="words"), text)
     assert source is target
     known = [number for number in range(100) if "<unk>" not in spoken(source, f"word{number}")]

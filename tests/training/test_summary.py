@@ -9,12 +9,13 @@ from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.registry import read_corpus
+from crosshead.tasks.registry import task_of
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
 from crosshead.training.sizes import with_sizes
 from crosshead.training.summary import card_facts, opening_lines
+from tests.tasks.reading import read_corpus
 
 CPU = torch.device("cpu")
 MACHINE = Machine(CPU, 1, torch.float32, "as asked")
@@ -30,12 +31,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus
     data = {"source": [str(tmp_path / "en")], "target": [str(tmp_path / "de")], "valid_size": 1}
     recipe = compose(flags={"data": data}, assignments=["tokenizer.kind=words", "decode.beam=7"])
     corpus = read_corpus(recipe, None, None)
-    return with_sizes(recipe, corpus.tokenizer, corpus.epochs(recipe)(0)), corpus
+    return with_sizes(corpus.completed(recipe), corpus.epochs(recipe)(0)), corpus
 
 
 def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
-    text, sizes, machine, warning = opening_lines(recipe, corpus, MACHINE, 1_230_000, ALONE)
+    text, sizes, machine, warning = opening_lines(
+        task_of(recipe), recipe, corpus, MACHINE, 1_230_000, ALONE
+    )
     assert text.startswith("19 pairs to train on (left out: 1 empty side; see left-out.tsv); ")
     assert text.endswith("validation: 1 pair held out of the training files (held-out.tsv)")
     assert sizes == (
@@ -56,13 +59,14 @@ def test_a_hundred_pairs_are_no_longer_few(run: tuple[Recipe, Corpus]) -> None:
         more |= {name: 2 * np.arange(1, count + 1) for name in ("source_ends", "target_ends")}
         kept = dataclasses.replace(corpus.kept, encoded=encoded._replace(**more))
         enough = dataclasses.replace(corpus, kept=kept)
-        assert len(opening_lines(recipe, enough, MACHINE, 1, ALONE)) == lines
+        assert len(opening_lines(task_of(recipe), recipe, enough, MACHINE, 1, ALONE)) == lines
 
 
 def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
     progress = Progress(update=7, commands=["begin", "", "go on"], names=["en", "de"])
     facts = card_facts(
+        task_of(recipe),
         recipe,
         Path("out"),
         corpus,

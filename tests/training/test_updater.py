@@ -8,14 +8,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from crosshead.data.batching import Pairs, collate
+from crosshead.data.batching import Batch, Pairs, collate
 from crosshead.data.synthetic import copy_task
 from crosshead.layers.dropout import Dropout
-from crosshead.layers.loss import LossSums
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
+from crosshead.tasks import token_task
+from crosshead.tasks.registry import TASKS
 from crosshead.tasks.token_loss import token_loss
-from crosshead.training import updater as module
+from crosshead.tasks.validation import Loss
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.memory import recompute_activations
@@ -50,7 +51,7 @@ def updater(
         recompute_activations(model)
     config = TrainConfig(max_updates=9, learning_rate=0.01, clip_norm=0.0, seed=seed)
     optimizer, progress = Optimizer(model, config), Progress(parts=parts)
-    return Updater(model, optimizer, config, progress, print, ALONE, abreast)
+    return Updater(TASKS["translation"], model, optimizer, config, progress, print, ALONE, abreast)
 
 
 def gradients(made: Updater, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, dict[str, Tensor]]:
@@ -78,9 +79,9 @@ def assert_alike(found: dict[str, Tensor], expected: dict[str, Tensor], toleranc
 def test_parts_add_up_to_the_whole_batch(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, expected = gradients(updater(), monkeypatch)
     found, split = gradients(updater(parts=parts), monkeypatch)
-    assert found.tokens == whole.tokens == sum(len(PAIRS[row][1]) + 1 for row in ROWS)
-    assert found.loss == pytest.approx(whole.loss, rel=1e-12)
-    assert found.nll == pytest.approx(whole.nll, rel=1e-12)
+    assert found.count == whole.count == sum(len(PAIRS[row][1]) + 1 for row in ROWS)
+    assert found.sums["loss"] == pytest.approx(whole.sums["loss"], rel=1e-12)
+    assert found.sums["nll"] == pytest.approx(whole.sums["nll"], rel=1e-12)
     assert_alike(split, expected, 1e-12)
 
 
@@ -101,9 +102,9 @@ def test_parts_side_by_side_are_those_one_after_the_other(
     for number in range(3):
         one.progress.update = many.progress.update = number
         expected, found = one.take(Pairs(PAIRS), ROWS, 0.01), many.take(Pairs(PAIRS), ROWS, 0.01)
-        assert found.loss == pytest.approx(expected.loss, rel=1e-12)
+        assert found.sums["loss"] == pytest.approx(expected.sums["loss"], rel=1e-12)
         assert found.norm == pytest.approx(expected.norm, rel=1e-12)
-        assert found.tokens == expected.tokens
+        assert found.count == expected.count
     assert_alike(many.optimizer.weights(), one.optimizer.weights(), 1e-9)
 
 
@@ -128,9 +129,9 @@ def test_one_thread_of_several_that_fails_is_heard_and_its_part_split(
     assert sorted(little_memory[:2]) == [15, 15]  # side by side
     assert little_memory[2:] == [15, 8, 8, 7, 7]
     assert made.progress.parts == 4 and not made.progress.side_by_side
-    monkeypatch.setattr(module, "token_loss", token_loss)
+    monkeypatch.setattr(token_task, "token_loss", token_loss)
     whole, expected = gradients(updater(abreast=2), monkeypatch)
-    assert found.loss == pytest.approx(whole.loss)
+    assert found.sums["loss"] == pytest.approx(whole.sums["loss"])
     assert_alike(split, expected, 1e-12)
 
 
@@ -140,25 +141,25 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
     """With what they would have drawn side by side; a batch of two pairs has no more parts."""
     made = updater(abreast=2, dropout=True)
 
-    def limited(model: Transformer, batch: module.Batch, smoothing: float) -> LossSums:
+    def limited(model: Transformer, batch: Batch, smoothing: float) -> Loss:
         if model is not made.model:
             raise MemoryError
         return token_loss(model, batch, smoothing)
 
-    monkeypatch.setattr(module, "token_loss", limited)
+    monkeypatch.setattr(token_task, "token_loss", limited)
     found = made.take(Pairs(PAIRS), ROWS[:2], 0.01)
     assert (made.progress.parts, made.progress.side_by_side) == (2, False)
     assert capsys.readouterr().out == (
         "not enough memory for update 1: batches are computed one part after the other from here "
         "on\n"
     )
-    monkeypatch.setattr(module, "token_loss", token_loss)
+    monkeypatch.setattr(token_task, "token_loss", token_loss)
     plenty = updater(abreast=2, dropout=True)
     expected = plenty.take(Pairs(PAIRS), ROWS[:2], 0.01)
-    assert found.loss == pytest.approx(expected.loss, rel=1e-12)
+    assert found.sums["loss"] == pytest.approx(expected.sums["loss"], rel=1e-12)
     assert_alike(made.optimizer.weights(), plenty.optimizer.weights(), 1e-9)
     config, progress = made.config, made.progress
-    again = Updater(made.model, made.optimizer, config, progress, print, ALONE, abreast=2)
+    again = Updater(TASKS["translation"], made.model, made.optimizer, config, progress, print, ALONE, abreast=2)
     assert len(again._models) == 1  # a run that goes on does not try again
 
 
@@ -181,7 +182,7 @@ def test_a_twin_shares_weights_and_has_gradients_of_its_own() -> None:
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY)
     twin = twin_of(model)
     batch = collate(PAIRS, [0, 1])
-    token_loss(twin, batch, 0.1).loss.backward()
+    token_loss(twin, batch, 0.1).sums["loss"].backward()
     assert all(each.grad is not None for each in twin.parameters())
     assert all(each.grad is None for each in model.parameters())
     for own, other in zip(twin.parameters(), model.parameters(), strict=True):
@@ -200,7 +201,7 @@ def test_what_a_failed_attempt_held_is_free_before_the_next(
     held: list[weakref.ref[Tensor]] = []
     alive_at_retry: list[bool] = []
 
-    def failing(model: Transformer, batch: module.Batch, smoothing: float) -> LossSums:
+    def failing(model: Transformer, batch: Batch, smoothing: float) -> Loss:
         if len(held) < abreast:
             activations = torch.ones(1000)
             held.append(weakref.ref(activations))
@@ -208,7 +209,7 @@ def test_what_a_failed_attempt_held_is_free_before_the_next(
         alive_at_retry.extend(reference() is not None for reference in held)
         return token_loss(model, batch, smoothing)
 
-    monkeypatch.setattr(module, "token_loss", failing)
+    monkeypatch.setattr(token_task, "token_loss", failing)
     made = updater(abreast=abreast)
     gc.collect()
     gc.disable()
@@ -235,7 +236,9 @@ def test_what_is_drawn_is_a_function_of_seed_update_and_part(
     assert gradients(updater(dropout=True, parts=2), monkeypatch)[0] == first
     others = updater(dropout=True, parts=2), updater(dropout=True, parts=2, seed=2)
     others[0].progress.update = 1
-    assert len({first.loss, *(gradients(each, monkeypatch)[0].loss for each in others)}) == 3
+    assert (
+        len({first.sums["loss"], *(gradients(each, monkeypatch)[0].sums["loss"] for each in others)}) == 3
+    )
     seeds = {
         draw_seed(seed, number, part) for seed in (0, 1) for number in (0, 1) for part in (0, 1)
     }
@@ -247,13 +250,13 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Memory for batches of 8 pairs, and the sizes of those that were asked for."""
     asked: list[int] = []
 
-    def limited(model: Transformer, batch: module.Batch, smoothing: float) -> LossSums:
+    def limited(model: Transformer, batch: Batch, smoothing: float) -> Loss:
         asked.append(len(batch.source))
         if len(batch.source) > 8:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
         return token_loss(model, batch, smoothing)
 
-    monkeypatch.setattr(module, "token_loss", limited)
+    monkeypatch.setattr(token_task, "token_loss", limited)
     return asked
 
 
@@ -268,9 +271,9 @@ def test_a_batch_that_memory_does_not_hold_is_split_and_the_run_goes_on(
     assert said[-1] == (
         "not enough memory for update 1: batches are computed in 4 parts from here on"
     )
-    monkeypatch.setattr(module, "token_loss", token_loss)
+    monkeypatch.setattr(token_task, "token_loss", token_loss)
     whole, expected = gradients(updater(), monkeypatch)
-    assert found.loss == pytest.approx(whole.loss)
+    assert found.sums["loss"] == pytest.approx(whole.sums["loss"])
     assert_alike(split, expected, 1e-12)
 
 
@@ -298,10 +301,10 @@ def test_other_errors_and_single_pairs_are_not_tried_again(
 ) -> None:
     for error in (RuntimeError("something else"), MemoryError()):
 
-        def broken(*arguments: object, error: Exception = error) -> LossSums:
+        def broken(*arguments: object, error: Exception = error) -> Loss:
             raise error
 
-        monkeypatch.setattr(module, "token_loss", broken)
+        monkeypatch.setattr(token_task, "token_loss", broken)
         made = updater()
         with pytest.raises(RowTooLarge if isinstance(error, MemoryError) else RuntimeError):
             made.take(Pairs(PAIRS), ROWS[:4], 0.01)
@@ -319,5 +322,5 @@ def test_a_batch_counts_its_target_tokens_and_leaves_padding_out() -> None:
         logits.flatten(0, 1), batch.target_output.flatten(), ignore_index=PAD, label_smoothing=0.1,
         reduction="sum",
     )  # fmt: skip
-    torch.testing.assert_close(sums.loss, expected)
+    torch.testing.assert_close(sums.sums["loss"], expected)
     assert sums.count == sum(len(PAIRS[row][1]) + 1 for row in range(4))

@@ -1,11 +1,11 @@
 """The languages of a run, by the names of its files and columns."""
 
 import pytest
-from crosshead.training.languages import with_languages
 
 from crosshead.errors import ConfigError
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.recipes import compose
+from crosshead.tasks.translation import with_languages
 
 
 def found(data: dict[str, object], *assignments: str) -> tuple[tuple[str | None, str | None], int]:
