@@ -14,7 +14,7 @@ from harness import machine, progress, spread, table
 
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import WEIGHTS
-from crosshead.bundle.text import TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.registry import build_model
 from crosshead.recipe.presets import PRESETS

@@ -10,7 +10,7 @@ import torch
 from torch.testing import assert_close
 
 from crosshead.bundle.io import save_bundle
-from crosshead.bundle.text import TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.batching import collate
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import UserError

@@ -2,7 +2,7 @@
 
 from crosshead.bundle.config import BundleConfig, BundleScore
 from crosshead.bundle.io import Bundle, save_bundle, verify_bundle
-from crosshead.bundle.text import TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 
 __all__ = [
     "Bundle",

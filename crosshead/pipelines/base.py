@@ -7,7 +7,7 @@ from torch import Tensor
 
 from crosshead.bundle.card import Words
 from crosshead.bundle.io import Bundle
-from crosshead.bundle.text import TextBundle
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.streams import pieces_of
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from crosshead.bundle.card import Words
-from crosshead.bundle.text import TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundleConfig
 from crosshead.data.text.masking import SHARE, MaskedWindows
 from crosshead.data.text.streams import Stream, Windows, check_text, fill_line, pieces_of
 from crosshead.data.text.symbols import GapError

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from crosshead.bundle.card import Words
-from crosshead.bundle.text import TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundleConfig
 from crosshead.data.text.streams import RunningText, Stream, encode_text
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.decoding.search import DecodeConfig, search, stream

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from crosshead.bundle.card import Words
-from crosshead.bundle.text import TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundleConfig
 from crosshead.data.batching import Batch, Example, collate, example_lengths, plan_in_order
 from crosshead.data.text.sentences import (
     join_parts,

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.io import Bundle
-from crosshead.bundle.text import TextBundle
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.streams import Windows, decode_text
 from crosshead.evaluation import bits_per_character, text_scores
 from crosshead.models.base import RememberingModel
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.recipe.recipe import Recipe
-from crosshead.recipe.text import TextRecipe
+from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.monolingual import (
     SAMPLE_TOKENS,
     MonolingualRecipe,

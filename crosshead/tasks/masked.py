@@ -8,13 +8,13 @@ from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.io import Bundle
-from crosshead.bundle.text import TextBundle
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.streams import decode_text
 from crosshead.evaluation import masked_scores
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.mask_filler import MARK, MaskFiller, hidden_windows
 from crosshead.recipe.recipe import Recipe
-from crosshead.recipe.text import TextRecipe
+from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.monolingual import (
     SAMPLE_TOKENS,
     MonolingualRecipe,

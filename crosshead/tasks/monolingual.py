@@ -5,11 +5,11 @@ from typing import Any, Self
 from pydantic import ValidationInfo, model_validator
 
 from crosshead.bundle.io import Bundle
-from crosshead.bundle.text import TextBundle
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import called
 from crosshead.data.parallel.corpora import PAIRED
 from crosshead.models.transformer_xl import TransformerXLConfig
-from crosshead.recipe.text import TextRecipe
+from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.text_corpus import TextCorpus
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.usability import frequency_faults

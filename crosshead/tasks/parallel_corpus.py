@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from crosshead.bundle.card import CardFile
-from crosshead.bundle.text import TextBundle
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Epoch, Pairs, example_lengths
 from crosshead.data.parallel.cache import cache_directory
 from crosshead.data.parallel.corpora import (
@@ -46,7 +46,7 @@ from crosshead.data.text.learning import learn_tokenizers
 from crosshead.data.text.subwords import BpeTokenizer
 from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers, token_ids
 from crosshead.errors import DataError, UserError
-from crosshead.recipe.text import TextRecipe
+from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.devices import available_cores
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import counted

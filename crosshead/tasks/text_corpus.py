@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from crosshead.bundle.card import CardFile
-from crosshead.bundle.text import TextBundle
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Epoch
 from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.text.learning import learn_tokenizer
@@ -17,7 +17,7 @@ from crosshead.data.text.masking import MaskedWindows
 from crosshead.data.text.streams import Stream, Windows, decode_text, epoch_windows
 from crosshead.data.text.tokenizers import Tokenizer, load_tokenizer
 from crosshead.errors import ConfigError, DataError
-from crosshead.recipe.text import TextRecipe
+from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.lines import LONGEST_TEXT, check_regular, file_sha256, read_lines
 from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Stopped

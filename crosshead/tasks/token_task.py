@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from crosshead.bundle.io import Bundle
-from crosshead.bundle.text import TextBundle
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Batch
 from crosshead.models.base import TokenModel
 from crosshead.recipe.train import TrainConfig

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.io import Bundle
-from crosshead.bundle.text import TextBundle
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import called
 from crosshead.data.batching import collate, example_lengths, plan_in_order
 from crosshead.data.parallel.corpora import DataConfig
@@ -19,7 +19,7 @@ from crosshead.evaluation import bleu, corpus_scores
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.translator import Translator
 from crosshead.recipe.recipe import Recipe
-from crosshead.recipe.text import TextRecipe
+from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.parallel_corpus import ParallelCorpus, read_parallel
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.usability import (

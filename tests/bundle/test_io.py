@@ -19,7 +19,7 @@ import torch
 from crosshead.bundle import io as bundle_module
 from crosshead.bundle.config import FORMAT, BundleScore
 from crosshead.bundle.io import Bundle, save_bundle, verify_bundle
-from crosshead.bundle.text import TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, DamagedBundle, UserError

@@ -1,4 +1,3 @@
-from crosshead.tasks.registry import TASKS
 import dataclasses
 import json
 import re
@@ -25,7 +24,7 @@ from crosshead.evaluation import ComparedScore, CorpusScore, perplexity, text_sc
 from crosshead.pipelines.text_generator import ScoredText
 from crosshead.pipelines.translator import Translation
 from crosshead.tasks.loading import load
-from crosshead.tasks.registry import load_bundle
+from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.usability import Findings, Sample
 from crosshead.training.checkpoint import Progress
 from crosshead.training.run import Summary
@@ -157,7 +156,8 @@ def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> Non
     findings = Findings([score], samples=[Sample("one", "", "eins"), Sample(long, long, long)])
     summary = Summary(
         tmp_path, "why", False, Progress(update=9), 5, "the best", [score], "beam 4",
-        task=TASKS["translation"], validated={"bleu": 41.9}, findings=findings, verdict="this model is not usable yet: why; what",
+        task=TASKS["translation"], validated={"bleu": 41.9}, findings=findings,
+        verdict="this model is not usable yet: why; what",
     )  # fmt: skip
     report = run_report(summary)
     assert "BLEU (greedy, as in training)  41.90" in report

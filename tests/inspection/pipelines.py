@@ -2,7 +2,7 @@
 
 import torch
 
-from crosshead.bundle.text import TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from crosshead.bundle.io import save_bundle
-from crosshead.bundle.text import TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.config import validate
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import ConfigError, UserError

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosshead.bundle.text import TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.text.masking import SHARE
 from crosshead.data.text.streams import Stream
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from crosshead.bundle.text import TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.text.streams import Stream, decode_text, encode_text
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig

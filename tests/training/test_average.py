@@ -9,7 +9,7 @@ import yaml
 
 from crosshead.bundle.config import FORMAT, BundleScore
 from crosshead.bundle.io import save_bundle
-from crosshead.bundle.text import TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import weights_of
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, UserError

@@ -1,4 +1,3 @@
-from crosshead.tasks.registry import TASKS
 import json
 from pathlib import Path
 from typing import Any
@@ -7,6 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from crosshead.errors import UserError
+from crosshead.tasks.registry import TASKS
 from crosshead.training import curve
 from crosshead.training.curve import plot_curve
 

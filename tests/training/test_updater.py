@@ -159,7 +159,9 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
     assert found.sums["loss"] == pytest.approx(expected.sums["loss"], rel=1e-12)
     assert_alike(made.optimizer.weights(), plenty.optimizer.weights(), 1e-9)
     config, progress = made.config, made.progress
-    again = Updater(TASKS["translation"], made.model, made.optimizer, config, progress, print, ALONE, abreast=2)
+    again = Updater(
+        TASKS["translation"], made.model, made.optimizer, config, progress, print, ALONE, abreast=2
+    )
     assert len(again._models) == 1  # a run that goes on does not try again
 
 
@@ -237,7 +239,10 @@ def test_what_is_drawn_is_a_function_of_seed_update_and_part(
     others = updater(dropout=True, parts=2), updater(dropout=True, parts=2, seed=2)
     others[0].progress.update = 1
     assert (
-        len({first.sums["loss"], *(gradients(each, monkeypatch)[0].sums["loss"] for each in others)}) == 3
+        len(
+            {first.sums["loss"], *(gradients(each, monkeypatch)[0].sums["loss"] for each in others)}
+        )
+        == 3
     )
     seeds = {
         draw_seed(seed, number, part) for seed in (0, 1) for number in (0, 1) for part in (0, 1)
