@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from crosshead.attention.attend import Attention, Combine, Observe, attend, weighted_sum
 from crosshead.attention.cache import KeyValues
 from crosshead.attention.masks import EvaluatedMask
-from crosshead.attention.scores import Grid, Score
+from crosshead.attention.scores import RelativeOffset, Score
 
 
 class LocalWindow(nn.Module):
@@ -52,11 +52,11 @@ class LocalWindow(nn.Module):
         nearness = torch.exp(-2 * (distance / self.radius).square())  # 1/(2 sigma^2) = 2/radius^2
         allowed = mask & (distance.abs() <= self.radius)
 
-        def combine(weights: Tensor, value: Tensor, grid: Grid) -> Tensor:
+        def combine(weights: Tensor, value: Tensor, relative: RelativeOffset) -> Tensor:
             weights = weights * nearness.to(weights.dtype)
             if observe is not None:
                 observe(weights * allowed)  # of an empty source no weight is one
-            return weighted_sum(weights, value, grid)
+            return weighted_sum(weights, value, relative)
 
         return allowed, combine
 

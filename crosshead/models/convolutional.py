@@ -30,7 +30,7 @@ from torch.nn import functional as F
 
 from crosshead.attention.attend import Attention, attend
 from crosshead.attention.cache import KeyValues
-from crosshead.attention.masks import present
+from crosshead.attention.masks import padding_mask
 from crosshead.attention.scores import Dot, ProjectedAdditive, Score
 from crosshead.config import MOST_KERNEL, MOST_LAYERS, MOST_POSITIONS
 from crosshead.layers.convolution import GatedConvolution, WeightNormLinear
@@ -267,7 +267,9 @@ class Convolutional(SequenceModel):
         # What the weights sum up is scaled here, once, where it is linear: m sqrt(1/m) = sqrt(m).
         root = valid.sum(dim=1)[:, None, None].to(z.dtype).sqrt()
         values = (z + embedded) * (ROOT_HALF * root)
-        mask = present(valid).dense(1, source.shape[1], batch=len(source), device=source.device)
+        mask = padding_mask(valid).dense(
+            1, source.shape[1], batch=len(source), device=source.device
+        )
         return SentenceMemory([KeyValues(z[:, None], values[:, None])], mask)
 
     def features(

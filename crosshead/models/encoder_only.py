@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from crosshead.attention.attend import Attention
-from crosshead.attention.masks import present
+from crosshead.attention.masks import padding_mask
 from crosshead.models.base import AttentionKind, Task
 from crosshead.models.stack import Positions, branch_gain, self_attention, self_mask
 from crosshead.models.text_stack import TextStack, TextStackConfig
@@ -40,7 +40,7 @@ class TransformerEncoder(TextStack):
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return the last hidden states of a padded text, hidden tokens included."""
         batch, length = tokens.shape
-        mask = self_mask(self.config, present(tokens != PAD))
+        mask = self_mask(self.config, padding_mask(tokens != PAD))
         seen = mask.evaluate(length, length, batch=batch, device=tokens.device)
         return self.stack(self.embeddings(tokens), seen)
 

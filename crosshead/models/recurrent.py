@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention
-from crosshead.attention.masks import present
+from crosshead.attention.masks import padding_mask
 from crosshead.attention.scores import Dot, Location, ProjectedAdditive
 from crosshead.config import MOST_LAYERS, MOST_POSITIONS
 from crosshead.errors import UserError
@@ -203,7 +203,9 @@ class Recurrent(SequenceModel):
                 "this model's attention knows (model.max_length); shorten or split it"
             )
         valid = source != PAD
-        mask = present(valid).dense(1, source.shape[1], batch=source.shape[0], device=source.device)
+        mask = padding_mask(valid).dense(
+            1, source.shape[1], batch=source.shape[0], device=source.device
+        )
         lengths = valid.sum(dim=1).clamp_min(1)
         if not self.config.reverse_source:
             return self.encoder(self.source_embeddings(source), lengths), mask

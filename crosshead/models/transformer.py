@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention
 from crosshead.attention.cache import Cache, NoPast
-from crosshead.attention.masks import present
+from crosshead.attention.masks import padding_mask
 from crosshead.config import MOST_LAYERS
 from crosshead.layers.decoder import Decoder, DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
@@ -148,7 +148,7 @@ class Transformer(SequenceModel):
     ) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B 1 1 S"]]:
         """The memory of a padded source, and the mask that keeps its padding out."""
         batch, length = source.shape
-        there = present(source != PAD)
+        there = padding_mask(source != PAD)
         memory_mask = there.dense(1, length, batch=batch, device=source.device)
         mask = self_mask(self.config, there)
         seen = mask.evaluate(length, length, batch=batch, device=source.device)

@@ -3,7 +3,7 @@ import torch
 from torch import Tensor, nn
 
 from crosshead.attention.cache import Cache, NoPast
-from crosshead.attention.masks import causal, present
+from crosshead.attention.masks import causal, padding_mask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.addnorm import ADD_NORM
 from crosshead.layers.decoder import Decoder, DecoderLayer
@@ -45,7 +45,7 @@ def run(ours: Decoder, x: Tensor, memory: Tensor) -> Tensor:
     length = x.shape[1]
     return ours(
         x, [NoPast()] * LAYERS, ours.project_memory(memory),
-        causal.dense(length, length), present(VALID).dense(1, 5, batch=2),
+        causal.dense(length, length), padding_mask(VALID).dense(1, 5, batch=2),
     )  # fmt: skip
 
 
@@ -75,9 +75,9 @@ def test_rows_of_a_sentence_query_one_memory_together() -> None:
     x = torch.randn(6, 4, D_MODEL, dtype=torch.float64)
     copies = ours(
         x, [NoPast()] * LAYERS, ours.project_memory(memory.repeat_interleave(3, 0)),
-        causal.dense(4, 4), present(VALID.repeat_interleave(3, 0)).dense(1, 5, batch=6),
+        causal.dense(4, 4), padding_mask(VALID.repeat_interleave(3, 0)).dense(1, 5, batch=6),
     )  # fmt: skip
-    memories, mask = ours.project_memory(memory), present(VALID).dense(1, 5, batch=2)
+    memories, mask = ours.project_memory(memory), padding_mask(VALID).dense(1, 5, batch=2)
     together = ours(x, [NoPast()] * LAYERS, memories, causal.dense(4, 4), mask)
     torch.testing.assert_close(together, copies)
     pasts = [Cache() for _ in range(LAYERS)]

@@ -38,7 +38,7 @@ def with_pattern(name: str, config: TransformerConfig = TINY) -> TransformerConf
 @pytest.fixture
 def always_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """However short a sequence is."""
-    monkeypatch.setattr(masks, "WORTH", 0)
+    monkeypatch.setattr(masks, "MIN_SAVING", 0)
 
 
 def furthest(name: str) -> list[int]:
@@ -180,7 +180,7 @@ def check_blocks(config: TransformerConfig, monkeypatch: pytest.MonkeyPatch) -> 
     source = padded([tokens(150), tokens(97, seed=1)])
     target = shifted(model.config, padded([tokens(131), tokens(140, seed=1)]))
     found = model.features(source, target)
-    monkeypatch.setattr(masks, "WORTH", 1000)  # never in blocks
+    monkeypatch.setattr(masks, "MIN_SAVING", 1000)  # never in blocks
     expected = model.features(source, target)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
     [alone] = model.features(source[1:, :97], target[1:])

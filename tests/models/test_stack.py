@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from crosshead.attention.blocks import BlockedMask
+from crosshead.attention.block_sparse import BlockSparseMask
 from crosshead.attention.masks import allowed, causal
 from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import (
@@ -62,8 +62,8 @@ def test_as_many_keys_are_counted_as_are_scored(pattern: str, length: int, after
     among = allowed(torch.ones(length, length).bool()) if after else causal
     mask = self_mask(config, among).evaluate(length, length)
     scored = (
-        sum(part.addend.shape[-1] for part in mask.parts)
-        if isinstance(mask, BlockedMask)
+        sum(part.additive.shape[-1] for part in mask.parts)
+        if isinstance(mask, BlockSparseMask)
         else mask.shape[-1]
     )
     counted = scored_keys(config, length, causal=not after)
