@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from crosshead.attention.attend import Attention
-from crosshead.attention.cache import Cache, NoPast, Past
+from crosshead.attention.cache import DecodingCache, KVCache, NoCache
 from crosshead.models.base import AttentionKind, SequenceModel
-from crosshead.models.stack import Positions, branch_gain, causal_mask, reach_back, self_attention
+from crosshead.models.stack import Positions, branch_gain, cache_window, causal_mask, self_attention
 from crosshead.models.text_stack import TextStack, TextStackConfig
 
 
@@ -26,13 +26,15 @@ class LanguageConfig(TextStackConfig):
 class LanguageModel(TextStack, SequenceModel):
     """A stack of layers that reads what it has written."""
 
-    def after(self, pasts: Sequence[Past], tokens: Int[Tensor, "N T"]) -> Float[Tensor, "N T D"]:
-        """Return the last hidden states of `tokens`, which follow `pasts` (one per layer).
+    def after(
+        self, caches: Sequence[KVCache], tokens: Int[Tensor, "N T"]
+    ) -> Float[Tensor, "N T D"]:
+        """Return the last hidden states of `tokens`, which follow `caches` (one per layer).
 
         No token sees a later one, so padding at the end of a row changes nothing before it.
         """
-        mask = causal_mask(self.config, tokens.shape[1], pasts[0].seen, tokens.device)
-        return self.stack(self.embeddings(tokens, start=pasts[0].length), mask, pasts)
+        mask = causal_mask(self.config, tokens.shape[1], caches[0].visible, tokens.device)
+        return self.stack(self.embeddings(tokens, start=caches[0].length), mask, caches)
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
         """Return the self-attention modules, the first layer first."""
@@ -43,7 +45,7 @@ class LanguageModel(TextStack, SequenceModel):
 class LanguageState:
     """The text written in `N` rows, as keys and values of each layer."""
 
-    caches: list[Cache]
+    caches: list[DecodingCache]
 
     def select(self, rows: Int[Tensor, " M"]) -> "LanguageState":
         """A state whose row i continues row `rows[i]` of this one.
@@ -70,12 +72,12 @@ class TransformerLanguageModel(LanguageModel):
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return the last hidden states; each position sees the tokens up to itself."""
-        return self.after([NoPast()] * self.config.layers, tokens)
+        return self.after([NoCache()] * self.config.layers, tokens)
 
     def start(self, source: Int[Tensor, "B 0"]) -> LanguageState:
         """The state before the first token; the source of a model of text by itself is empty."""
-        reach = reach_back(self.config)
-        return LanguageState([Cache(reach) for _ in range(self.config.layers)])
+        reach = cache_window(self.config)
+        return LanguageState([DecodingCache(reach) for _ in range(self.config.layers)])
 
     @torch.no_grad()
     def step(
@@ -89,7 +91,7 @@ class TransformerLanguageModel(LanguageModel):
         return self.after(state.caches, tokens)[:, -1], state
 
 
-def select(caches: Iterable[Cache], rows: Int[Tensor, " M"]) -> list[Cache]:
+def select(caches: Iterable[DecodingCache], rows: Int[Tensor, " M"]) -> list[DecodingCache]:
     """The caches of the chosen rows; raises `ValueError` where none is chosen."""
     if not rows.numel():
         raise ValueError("a state keeps at least one row; stop decoding where none is left")

@@ -307,7 +307,7 @@ def causal_mask(
 
     The result is None if every cached position is visible: for a single new position without a
     pattern, or with a window that covers all. The cache may lack the first positions, as only the
-    last `reach_back` of them are visible.
+    last `cache_window` of them are visible.
     """
     all_near = config.pattern == "window" and before <= (config.radius or 0)
     if new == 1 and (config.pattern == "full" or all_near):
@@ -316,7 +316,7 @@ def causal_mask(
     return mask.evaluate(new, before + new, offset=before, device=device)
 
 
-def reach_back(config: StackConfig) -> int | None:
+def cache_window(config: StackConfig) -> int | None:
     """Return how far back a position sees in self-attention; None if there is no limit.
 
     A pattern with a limit depends on distances alone, for all kinds of positions: see `Cache`.

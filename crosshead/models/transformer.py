@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention
-from crosshead.attention.cache import Cache, NoPast
+from crosshead.attention.cache import DecodingCache, NoCache
 from crosshead.attention.masks import padding_mask
 from crosshead.config import MOST_LAYERS
 from crosshead.layers.decoder import Decoder, DecoderLayer
@@ -24,11 +24,11 @@ from crosshead.models.stack import (
     add_norm,
     added_positions,
     branch_gain,
+    cache_window,
     causal_mask,
     cross_attention,
     feedforward,
     final_norm,
-    reach_back,
     scored_keys,
     self_attention,
     self_mask,
@@ -99,7 +99,7 @@ class TransformerState:
     """Decoding so far: what `N` rows see of their sources, and what was written in each."""
 
     memory: SentenceMemory
-    caches: list[Cache]
+    caches: list[DecodingCache]
 
     def select(self, rows: Int[Tensor, " M"]) -> "TransformerState":
         """A state whose row i continues row `rows[i]` of this one: see `SentenceMemory.select`."""
@@ -164,7 +164,7 @@ class Transformer(SequenceModel):
         memory, memory_mask = self.encode(source)
         return self.decoder(
             self.target_embeddings(target),
-            [NoPast()] * self.config.decoder_layers,
+            [NoCache()] * self.config.decoder_layers,
             self.decoder.project_memory(memory),
             causal_mask(self.config, target.shape[1], 0, target.device),
             memory_mask,
@@ -173,8 +173,8 @@ class Transformer(SequenceModel):
     def start(self, source: Int[Tensor, "B S"]) -> TransformerState:
         """The state before the first token: one row a sentence."""
         memory, mask = self.encode(source)
-        reach = reach_back(self.config)
-        caches = [Cache(reach) for _ in range(self.config.decoder_layers)]
+        reach = cache_window(self.config)
+        caches = [DecodingCache(reach) for _ in range(self.config.decoder_layers)]
         return TransformerState(SentenceMemory(self.decoder.project_memory(memory), mask), caches)
 
     @torch.no_grad()
@@ -186,12 +186,12 @@ class Transformer(SequenceModel):
         `state` is used up: its caches are extended in place, and the state after is the same one.
         No gradient passes.
         """
-        past, new = state.caches[0], tokens.shape[1]
+        cache, new = state.caches[0], tokens.shape[1]
         features = self.decoder(
-            self.target_embeddings(tokens, start=past.length),
+            self.target_embeddings(tokens, start=cache.length),
             state.caches,
             state.memory.layers,
-            causal_mask(self.config, new, past.seen, tokens.device),
+            causal_mask(self.config, new, cache.visible, tokens.device),
             state.memory.mask,
         )
         return features[:, -1], state

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from crosshead.attention.cache import Cache, Memory
+from crosshead.attention.cache import DecodingCache, SegmentMemory
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import TransformerXLScore
 from crosshead.config import MOST_POSITIONS
@@ -82,7 +82,7 @@ class TransformerXLConfig(TextStackConfig):
 class TransformerXLState:
     """The text written in `N` rows, as far as it is remembered."""
 
-    caches: list[Cache]
+    caches: list[DecodingCache]
     memory: int
     """Positions before a segment that its own may attend to."""
     begun: int = 0
@@ -126,10 +126,10 @@ class TransformerXL(LanguageModel, RememberingModel):
         The first segment has an empty memory. So a batch with several segments a row is trained
         without a state between updates.
         """
-        pasts, found = [Memory() for _ in range(self.config.layers)], []
+        caches, found = [SegmentMemory() for _ in range(self.config.layers)], []
         for segment in tokens.split(self.config.segment, dim=1):
-            found.append(self.after(pasts, segment))
-            pasts = [past.last(self.config.memory) for past in pasts]
+            found.append(self.after(caches, segment))
+            caches = [cache.last(self.config.memory) for cache in caches]
         return torch.cat(found, dim=1)
 
     def start(self, source: Int[Tensor, "B 0"], memory: int | None = None) -> TransformerXLState:
@@ -137,7 +137,7 @@ class TransformerXL(LanguageModel, RememberingModel):
 
         `memory` may be another, also a longer one, than that of training (section 4.1).
         """
-        caches = [Cache() for _ in range(self.config.layers)]
+        caches = [DecodingCache() for _ in range(self.config.layers)]
         return TransformerXLState(caches, self.config.memory if memory is None else memory)
 
     @torch.no_grad()

@@ -227,7 +227,7 @@ def test_a_cache_keeps_what_can_still_be_seen_and_no_more(name: str, positions: 
     assert end == 200
     for cache in state.caches:
         assert cache.length == 200
-        assert cache.seen == reach
+        assert cache.visible == reach
         assert all(buffer.shape[0] <= 16 for buffer in cache._buffers)
 
 

@@ -6,9 +6,9 @@ from crosshead.attention.masks import allowed, causal
 from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import (
     branch_gain,
+    cache_window,
     causal_mask,
     feedforward,
-    reach_back,
     scored_keys,
     self_mask,
 )
@@ -50,7 +50,7 @@ def test_steps_are_masked_as_all_at_once(pattern: str) -> None:
 def test_no_position_sees_further_back_than_it_reaches(pattern: str) -> None:
     config = config_of(pattern)
     query, key = self_mask(config, causal).dense(40, 40)[0, 0].nonzero().T
-    furthest, reach = int((query - key).max()), reach_back(config)
+    furthest, reach = int((query - key).max()), cache_window(config)
     assert furthest == reach if reach is not None else furthest >= 36
 
 
