@@ -6,7 +6,7 @@ A sublayer is wrapped as `x = add_norm.after(x, sublayer(add_norm.before(x)))`.
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from crosshead.layers.dropout import Dropout
+from crosshead.attention.dropout import Dropout
 
 
 class PostNorm(nn.Module):

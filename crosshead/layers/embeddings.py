@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from crosshead.attention.dropout import Dropout
 from crosshead.attention.positions import SinusoidalPositions
 from crosshead.errors import UserError
-from crosshead.layers.dropout import Dropout
 from crosshead.vocabulary import PAD
 
 

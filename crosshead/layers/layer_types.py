@@ -31,7 +31,7 @@ class SelfAttention(nn.Module):
         return self.attention(x, self.attention.project(x), self.mask)
 
 
-class Recurrent(nn.Module):
+class RecurrentLayer(nn.Module):
     """PyTorch's recurrent layer, `nn.LSTM` or `nn.GRU`: each state is made of the one before.
 
     Where it is bidirectional both directions are half as wide, and side by side in the output;

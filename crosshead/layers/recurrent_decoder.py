@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from crosshead.attention.cache import KeyValues
-from crosshead.layers.dropout import Dropout
+from crosshead.attention.dropout import Dropout
 from crosshead.layers.rnn import Encoded, Hidden, RecurrentStack
 from crosshead.layers.source_attention import SourceAttention
 

@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from crosshead.layers.dropout import Dropout
+from crosshead.attention.dropout import Dropout
 
 Cell = Literal["lstm", "gru"]
 

@@ -30,11 +30,11 @@ from torch.nn import functional as F
 
 from crosshead.attention.attend import Attention, attend
 from crosshead.attention.cache import KeyValues
+from crosshead.attention.dropout import Dropout
 from crosshead.attention.masks import padding_mask
 from crosshead.attention.scores import Dot, ProjectedAdditive, Score
 from crosshead.config import MOST_KERNEL, MOST_LAYERS, MOST_POSITIONS
 from crosshead.layers.convolution import GatedConvolution, WeightNormLinear
-from crosshead.layers.dropout import Dropout
 from crosshead.layers.embeddings import (
     Embeddings,
     LearnedPositions,
@@ -113,7 +113,7 @@ class ConvolutionalConfig(ModelConfig):
         return Numbers(rows * vectors + matrices, (self.decoder_layers * kept + 2) * block, block)
 
 
-class EncoderLayer(nn.Module):
+class ConvolutionalEncoderLayer(nn.Module):
     """A gated convolution of centred windows, and the residual connection around it."""
 
     def __init__(self, d_model: int, kernel: int, dropout: float) -> None:
@@ -166,7 +166,7 @@ class Hop(Attention):
         return found.reshape(x.shape)
 
 
-class DecoderLayer(nn.Module):
+class ConvolutionalDecoderLayer(nn.Module):
     """A gated convolution of what was written so far, and attention to the source."""
 
     def __init__(self, d_model: int, kernel: int, dropout: float, score: Score) -> None:
@@ -234,12 +234,15 @@ class Convolutional(SequenceModel):
         )
         self.source_map = WeightNormLinear(d_model, d_model, keep / d_model)
         self.encoder = nn.ModuleList(
-            EncoderLayer(d_model, config.kernel, dropout) for _ in range(config.encoder_layers)
+            ConvolutionalEncoderLayer(d_model, config.kernel, dropout)
+            for _ in range(config.encoder_layers)
         )
         self.memory_map = WeightNormLinear(d_model, d_model, 1 / d_model)
         self.target_map = WeightNormLinear(d_model, d_model, keep / d_model)
-        self.decoder: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(d_model, config.kernel, dropout, _SCORES[config.score](d_model))
+        self.decoder: Sequence[ConvolutionalDecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
+            ConvolutionalDecoderLayer(
+                d_model, config.kernel, dropout, _SCORES[config.score](d_model)
+            )
             for _ in range(config.decoder_layers)
         )
         self.output_map = WeightNormLinear(d_model, d_model, 1 / d_model)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from crosshead.attention.dropout import Dropout
 from crosshead.data.batching import Pairs, collate
 from crosshead.data.synthetic import copy_task
-from crosshead.layers.dropout import Dropout
 from crosshead.layers.loss import LossSums
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.recipe import TrainConfig
