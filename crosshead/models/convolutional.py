@@ -39,7 +39,7 @@ from crosshead.layers.embeddings import (
     Embeddings,
     LearnedPositions,
     embedding_weight,
-    for_both_sides,
+    source_and_target_weights,
 )
 from crosshead.models.base import AttentionKind, ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.source_memory import SentenceMemory
@@ -221,7 +221,7 @@ class Convolutional(SequenceModel):
         super().__init__()
         self.config: ConvolutionalConfig = config
         d_model, dropout, keep = config.d_model, config.dropout, 1 - config.dropout
-        source_weight, target_weight = for_both_sides(
+        source_weight, target_weight = source_and_target_weights(
             partial(embedding_weight, d_model=d_model, std=EMBEDDING_STD),
             source_vocabulary,
             target_vocabulary,

@@ -18,18 +18,18 @@ from crosshead.attention.masks import padding_mask
 from crosshead.attention.scores import Dot, Location, ProjectedAdditive
 from crosshead.config import MOST_LAYERS, MOST_POSITIONS
 from crosshead.errors import UserError
-from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
+from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and_target_weights
 from crosshead.layers.recurrent_decoder import (
-    Bahdanau,
-    FinalState,
-    InputFeeding,
-    Luong,
+    BahdanauDecoder,
+    ChoDecoder,
+    InputFeedingDecoder,
+    LuongDecoder,
     RecurrentDecoder,
-    Summary,
-    Written,
+    RecurrentDecoderState,
+    SutskeverDecoder,
     glorot,
 )
-from crosshead.layers.rnn import Cell, Encoded, RecurrentEncoder, RecurrentStack
+from crosshead.layers.rnn import Cell, EncodedSource, RecurrentEncoder, RecurrentStack
 from crosshead.layers.source_attention import LocalWindow, SourceAttention
 from crosshead.models.base import AttentionKind, ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.source_memory import SentenceMemory
@@ -147,11 +147,11 @@ class RecurrentState:
     """Decoding so far: what `N` rows see of their sources, and what they remember."""
 
     memory: SentenceMemory
-    written: Written
+    decoder: RecurrentDecoderState
 
     def select(self, rows: Int[Tensor, " M"]) -> "RecurrentState":
         """A state whose row i continues row `rows[i]` of this one: see `SentenceMemory.select`."""
-        return RecurrentState(self.memory.select(rows), self.written.select(rows))
+        return RecurrentState(self.memory.select(rows), self.decoder.select(rows))
 
 
 class Recurrent(SequenceModel):
@@ -171,7 +171,7 @@ class Recurrent(SequenceModel):
         self.config: RecurrentConfig = config
         width = config.d_model
         draw = partial(embedding_weight, d_model=width)
-        source_weight, target_weight = for_both_sides(
+        source_weight, target_weight = source_and_target_weights(
             draw, source_vocabulary, target_vocabulary, shared=config.tie == "three-way"
         )
         self.source_embeddings = Embeddings(source_weight, None, config.dropout)
@@ -187,7 +187,7 @@ class Recurrent(SequenceModel):
         self.projection = nn.Linear(width, target_vocabulary, bias=False)
         self.projection.weight = draw(target_vocabulary) if config.tie == "none" else target_weight
 
-    def encode(self, source: Int[Tensor, "B S"]) -> tuple[Encoded, Bool[Tensor, "B 1 1 S"]]:
+    def encode(self, source: Int[Tensor, "B S"]) -> tuple[EncodedSource, Bool[Tensor, "B 1 1 S"]]:
         """Encode a padded source; return the result and its padding mask.
 
         The memory is in the order of the source, whatever the reading order was. An empty source is
@@ -212,7 +212,7 @@ class Recurrent(SequenceModel):
         order = _backwards(lengths, source.shape[1])
         read = self.encoder(self.source_embeddings(source.gather(1, order)), lengths)
         in_order = order.unsqueeze(-1).expand_as(read.memory)
-        return Encoded(read.memory.gather(1, in_order), read.final), mask
+        return EncodedSource(read.memory.gather(1, in_order), read.final), mask
 
     def features(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
@@ -222,19 +222,19 @@ class Recurrent(SequenceModel):
         `forward` projects them to logits. A loss that never holds all logits starts here.
         """
         state = self.start(source)
-        return self._written(state, target)[0]
+        return self._decode(state, target)[0]
 
     def start(self, source: Int[Tensor, "B S"]) -> RecurrentState:
         """The state before the first token: one row a sentence."""
         encoded, mask = self.encode(source)
-        seen = self.decoder.look(encoded.memory)
-        return RecurrentState(SentenceMemory(seen, mask), self.decoder.begin(encoded))
+        seen = self.decoder.project_memory(encoded.memory)
+        return RecurrentState(SentenceMemory(seen, mask), self.decoder.initial_state(encoded))
 
     def step(
         self, state: RecurrentState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N D"], RecurrentState]:
         """Feed each row its next tokens; what the decoder says after them, and the state then."""
-        features, written = self._written(state, tokens)
+        features, written = self._decode(state, tokens)
         return features[:, -1], RecurrentState(state.memory, written)
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
@@ -242,11 +242,11 @@ class Recurrent(SequenceModel):
         found = [part for part in self.decoder.modules() if isinstance(part, SourceAttention)]
         return {"cross": found} if found else {}
 
-    def _written(
+    def _decode(
         self, state: RecurrentState, tokens: Int[Tensor, "N T"]
-    ) -> tuple[Float[Tensor, "N T D"], Written]:
+    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
         x, memory = self.target_embeddings(tokens), state.memory
-        return self.decoder(x, state.written, memory.layers, memory.mask)
+        return self.decoder(x, state.decoder, memory.layers, memory.mask)
 
 
 def _backwards(lengths: Int[Tensor, " B"], positions: int) -> Int[Tensor, "B S"]:
@@ -267,15 +267,15 @@ def _decoder(config: RecurrentConfig) -> RecurrentDecoder:
 
     if config.attention == "none":
         if config.cell == "lstm":
-            return FinalState(stack(1), dropout)
-        return Summary(stack(2), width, dropout)
+            return SutskeverDecoder(stack(1), dropout)
+        return ChoDecoder(stack(2), width, dropout)
     attention = _attention(config)
     if config.attention == "bahdanau":
         d_final = width // 2 if config.bidirectional else width
-        return Bahdanau(stack(2), attention, width, d_final, dropout)
+        return BahdanauDecoder(stack(2), attention, width, d_final, dropout)
     if config.input_feeding:
-        return InputFeeding(Luong(stack(2), attention, width, dropout))
-    return Luong(stack(1), attention, width, dropout)
+        return InputFeedingDecoder(LuongDecoder(stack(2), attention, width, dropout))
+    return LuongDecoder(stack(1), attention, width, dropout)
 
 
 def _attention(config: RecurrentConfig) -> SourceAttention:

@@ -15,7 +15,7 @@ from crosshead.attention.cache import DecodingCache, NoCache
 from crosshead.attention.masks import padding_mask
 from crosshead.config import MOST_LAYERS
 from crosshead.layers.decoder import Decoder, DecoderLayer
-from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
+from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and_target_weights
 from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.models.base import AttentionKind, Numbers, SequenceModel, Shape
 from crosshead.models.source_memory import SentenceMemory
@@ -125,7 +125,7 @@ class Transformer(SequenceModel):
         super().__init__()
         self.config: TransformerConfig = config
         draw = partial(embedding_weight, d_model=config.d_model)
-        source_weight, target_weight = for_both_sides(
+        source_weight, target_weight = source_and_target_weights(
             draw, source_vocabulary, target_vocabulary, shared=config.tie == "three-way"
         )
         self.source_embeddings = Embeddings(source_weight, added_positions(config), config.dropout)
