@@ -44,12 +44,6 @@ LEARNED = 1024
 class StackConfig(ModelConfig):
     """The shape of attention layers; the defaults are `base` of Vaswani et al. 2017, Table 3."""
 
-    cannot = {
-        **ModelConfig.cannot,
-        "cross_pattern": "a position of one sequence has no neighbours in another, so that "
-        "cross-attention can have no window; `pattern` is of self-attention",
-    }
-
     d_ff: int = Field(2048, ge=1, le=MOST_INNER)
     heads: int = Field(8, ge=1, le=MOST_HEADS)
     # Of keys and values, where neighbouring heads share them: 1 is multi-query attention.

@@ -283,11 +283,6 @@ def test_weights_in_blocks_can_be_recorded() -> None:
             "regular distance; choose positions rotary, or added to embeddings",
         ),
         ({"pattern": "window", "radius": 0}, "radius: expected 1 or more, found 0"),
-        (
-            {"cross_pattern": "window"},
-            "cross_pattern: a position of one sequence has no neighbours in another, so that "
-            "cross-attention can have no window; `pattern` is of self-attention",
-        ),
     ],
 )
 def test_impossible_patterns_are_one_line(values: dict[str, object], message: str) -> None:
