@@ -5,10 +5,10 @@ from crosshead.attention.block_sparse import BlockSparseMask
 from crosshead.attention.masks import allowed, causal
 from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import (
-    branch_gain,
     cache_window,
     causal_mask,
     feedforward,
+    residual_init_scale,
     scored_keys,
     self_mask,
 )
@@ -29,7 +29,7 @@ def config_of(pattern: str) -> LanguageConfig:
 
 def test_branches_of_a_deep_stack_begin_smaller() -> None:
     """So that the sum of 2 L branches of variance gain^2 has that of one of them at full size."""
-    assert 2 * 6 * branch_gain(6) ** 2 == pytest.approx(1)
+    assert 2 * 6 * residual_init_scale(6) ** 2 == pytest.approx(1)
     small, plain = (feedforward(config_of("full"), gain).outer.weight for gain in (0.25, 1.0))
     assert float(small.detach().std() / plain.detach().std()) == pytest.approx(0.25, rel=0.2)
 
