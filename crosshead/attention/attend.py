@@ -226,7 +226,9 @@ def sdpa(
             combination or an observer.
     """
     if isinstance(mask, BlockSparseMask):
-        raise ValueError("blocks are computed by backend=explicit alone; give that, or none")
+        raise ValueError(
+            "the sdpa backend cannot compute a block-sparse mask; give backend=explicit, or none"
+        )
     if not _is_fusable(score, combine, observe):
         raise ValueError(
             "the sdpa backend computes scaled dot products and plain sums and shows no weights; "
@@ -288,8 +290,9 @@ def _check_length(mask: BlockSparseMask, query: Tensor, key: Tensor, offset: int
     queries, keys = query.shape[2], key.shape[2]
     if not queries == keys == mask.length or offset:
         raise ValueError(
-            f"the blocks of this mask are of {mask.length} positions that attend to themselves; "
-            f"found {queries} queries behind {offset} of {keys} keys: evaluate the mask as `dense`"
+            f"the block-sparse mask is made for {mask.length} positions that attend to themselves, "
+            f"found {queries} queries at offset {offset} and {keys} keys; make it for this length, "
+            "or evaluate it with `dense`"
         )
 
 

@@ -140,8 +140,8 @@ class Mask:
         """
         if not self.covers:
             raise ValueError(
-                "this mask may allow any pair and has no blocks; evaluate it as `dense`, or narrow "
-                "it with `&` and a pattern of limited reach (window, dilated, strided, fixed)"
+                "this mask may allow any pair and has no blocks; evaluate it with `dense`, or "
+                "narrow it by `&` and a pattern: window, dilated, strided or fixed"
             )
         batch, heads = self._sizes(batch, heads)
         return evaluate_in_blocks(self.predicate, self._cover(length), length, batch, heads, device)
@@ -214,7 +214,8 @@ def _size(of: str, known: int | None, given: int | None) -> int | None:
         return given if known is None else known
     if known != given:
         raise ValueError(
-            f"a mask of {known} {of} meets {given}; make it of as many {of} as it is used for"
+            f"a mask is made for {known} {of}, found {given}; make it for as many {of} as it is "
+            "used with"
         )
     return known
 

@@ -60,7 +60,10 @@ class MultiHeadAttention(Attention):
         self.heads, self.d_key, self.d_value = heads, d_key, d_value
         self.kv_heads = kv_heads or heads
         if heads % self.kv_heads:
-            raise ValueError(f"{heads} heads cannot share {self.kv_heads} keys and values evenly")
+            raise ValueError(
+                f"{heads} heads cannot share {self.kv_heads} keys and values evenly; choose "
+                "kv_heads that divides heads"
+            )
         self.query = nn.Linear(d_model, heads * d_key)
         self.key_value = nn.Linear(d_memory or d_model, self.kv_heads * (d_key + d_value))
         self.output = nn.Linear(heads * d_value, d_model)

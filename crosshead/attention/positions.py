@@ -90,7 +90,9 @@ def shift(
         ValueError: If `d_model` is odd. The last sine then has no cosine.
     """
     if d_model % 2:
-        raise ValueError(f"d_model {d_model} is odd: the last sine has no cosine to mix with")
+        raise ValueError(
+            f"d_model {d_model} is odd, so the last sine has no cosine; give an even width"
+        )
     angle = k * angles(2, d_model, rate)[1]
     sine, cosine = _pairs(torch.arange(d_model), pairing)
     matrix = torch.zeros(d_model, d_model, dtype=torch.float64)
@@ -157,7 +159,9 @@ class Rotary(nn.Module):
     def __init__(self, d_key: int) -> None:
         super().__init__()
         if d_key % 2:
-            raise ValueError(f"d_key {d_key} is odd: rotary positions turn pairs of numbers")
+            raise ValueError(
+                f"d_key {d_key} is odd, but rotary positions rotate pairs; give an even width"
+            )
         self.sinusoids = SinusoidalPositions(d_key, "halves")
 
     def forward(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:

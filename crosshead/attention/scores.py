@@ -57,8 +57,9 @@ class RelativeOffset:
         """
         if self.offset is None:
             raise ValueError(
-                "this score or combination looks at distances, but the summary columns of a fixed "
-                "sparse pattern have no regular ones; give the mask as `dense`, or another score"
+                "this score or combination needs distances, but the summary columns of a fixed "
+                "sparse pattern have no regular ones; evaluate the mask with `dense`, or give "
+                "another score"
             )
         return self.offset + queries - 1, self.offset - keys
 
@@ -289,14 +290,14 @@ class Location(nn.Module):
         """
         if not relative.all_keys:
             raise ValueError(
-                "a location-based score knows the places of all keys, not of a block's; give the "
-                "mask as `dense`"
+                "a location-based score needs the positions of all keys, and found the keys of a "
+                "block; evaluate the mask with `dense`"
             )
         keys, longest = key.shape[-2], self.weight.shape[-1]
         if keys > longest:
             raise ValueError(
-                f"{keys} keys are more than the {longest} places that this location-based score "
-                "has learned; shorten the source, or learn more places"
+                f"{keys} keys are more than the {longest} positions that this location-based score "
+                "has learned; shorten the source, or learn more positions"
             )
         return _per_head(query, self.weight[..., :keys])
 

@@ -53,7 +53,9 @@ class RecurrentLayer(nn.Module):
     ) -> None:
         super().__init__()
         if bidirectional and d_model % 2:
-            raise ValueError(f"two directions cannot share a width of {d_model} evenly")
+            raise ValueError(
+                f"two directions cannot share a width of {d_model} evenly; give an even one"
+            )
         width = d_model // 2 if bidirectional else d_model
         self.cell = cell(d_model, width, batch_first=True, bidirectional=bidirectional)
 

@@ -173,7 +173,7 @@ WITHOUT_DISTANCES = {
 def test_distances_that_do_not_exist_are_refused(name: str) -> None:
     x = normal(0, 1, 1, 12, 4)
     place = "combine" if name in ("combine", "shaw's values") else "score"
-    with pytest.raises(ValueError, match="looks at distances, but the summary columns"):
+    with pytest.raises(ValueError, match="needs distances, but the summary columns"):
         attend(x, x, x, mask=fixed(4, 1).blocked(12), **{place: WITHOUT_DISTANCES[name]})
 
 
@@ -230,11 +230,11 @@ def test_blocks_of_a_window_grow_with_the_length_alone() -> None:
 def test_what_blocks_do_not_fit_is_refused() -> None:
     mask = window(2).blocked(9)
     x, y = normal(1, 1, 1, 9, 2), normal(2, 1, 1, 7, 2)
-    with pytest.raises(ValueError, match="of 9 positions that attend to themselves; found 7 q"):
+    with pytest.raises(ValueError, match="for 9 positions that attend to themselves, found 7 q"):
         attend(y, x, x, mask=mask)
-    with pytest.raises(ValueError, match="found 9 queries behind 2 of 9 keys"):
+    with pytest.raises(ValueError, match="found 9 queries at offset 2 and 9 keys"):
         attend(x, x, x, mask=mask, offset=2)
-    with pytest.raises(ValueError, match="backend=explicit alone"):
+    with pytest.raises(ValueError, match="give backend=explicit"):
         attend(x, x, x, mask=mask, backend=sdpa)
 
 
@@ -369,7 +369,9 @@ def test_scores_that_know_no_distances_are_computed_in_summaries_too(name: str) 
 
 def test_scores_by_place_are_refused_in_blocks() -> None:
     x = normal(0, 1, 1, 12, 4)
-    with pytest.raises(ValueError, match="knows the places of all keys, not of a block's"):
+    with pytest.raises(
+        ValueError, match="needs the positions of all keys, and found the keys of a block"
+    ):
         attend(x, x, x, mask=window(1).blocked(12), score=Location(1, 4, 20).double())
 
 

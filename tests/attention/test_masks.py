@@ -108,20 +108,22 @@ def test_a_mask_of_sentences_knows_how_many(name: str) -> None:
         assert torch.equal(each.dense(4, 4), each.dense(4, 4, batch=3))
         assert each.dense(4, 4).shape[0] == 3
         for batch in (1, 2, 4):
-            with pytest.raises(ValueError, match=f"mask of 3 sentences meets {batch}; make it of"):
+            with pytest.raises(
+                ValueError, match=f"mask is made for 3 sentences, found {batch}; make it for"
+            ):
                 each.dense(4, 4, batch=batch)
-            with pytest.raises(ValueError, match=f"mask of 3 sentences meets {batch}"):
+            with pytest.raises(ValueError, match=f"mask is made for 3 sentences, found {batch}"):
                 each.evaluate(4, 4, batch=batch)
     for each in masks[4:]:
         reachable = each.dense(4, 4).any(-1, keepdim=True)
         assert torch.equal(each.blocked(4).reachable, reachable)
-        with pytest.raises(ValueError, match="mask of 3 sentences meets 1"):
+        with pytest.raises(ValueError, match="mask is made for 3 sentences, found 1"):
             each.blocked(4, batch=1)
     for combined in (
         lambda: mask & padding_mask(IDS[:2] == 0),
         lambda: mask | padding_mask(IDS[:2] == 0),
     ):
-        with pytest.raises(ValueError, match="mask of 3 sentences meets 2"):
+        with pytest.raises(ValueError, match="mask is made for 3 sentences, found 2"):
             combined()
 
 
@@ -129,7 +131,9 @@ def test_a_mask_that_is_told_its_heads_has_all_of_them() -> None:
     table = torch.tensor([[1, 0, 0], [0, 1, 1]], dtype=torch.bool)
     mask = causal & Mask(lambda b, h, q, k: table[h, k], heads=2)
     assert torch.equal(mask.dense(1, 3, offset=2)[0, :, 0], table)
-    with pytest.raises(ValueError, match="mask of 2 heads meets 4; make it of as many heads"):
+    with pytest.raises(
+        ValueError, match="mask is made for 2 heads, found 4; make it for as many heads"
+    ):
         mask.dense(3, 3, heads=4)
 
 
