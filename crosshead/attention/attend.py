@@ -165,6 +165,20 @@ def explicit(
     """Compute attention as Eq. 1 writes it; every other form is tested equal to this one.
 
     This `Backend` takes every score, mask and combination, and shows the weights.
+
+    Args:
+        query: Queries, "B H Q E".
+        key: Keys, "B H K E"; B and H may be 1 to broadcast.
+        value: Values, "B H K E"; B and H may be 1 to broadcast.
+        score: Function that scores every query against every key.
+        mask: True means may attend; every query has an allowed key.
+        combine: Function that turns weights and values into outputs.
+        relative: The distances between queries and keys.
+        dropout: Share of the weights to drop.
+        observe: Function that receives the weights, before dropout.
+
+    Returns:
+        Outputs, "B H Q E".
     """
     if isinstance(mask, BlockSparseMask):
         return block_sparse(query, key, value, score, mask, combine, dropout, observe)
@@ -180,7 +194,16 @@ def explicit(
 
 
 def softmax(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
-    """Return the softmax over the keys; PyTorch sums in float32 at least, for any type of score."""
+    """Return the softmax over the keys.
+
+    PyTorch accumulates its sums in float32 at least, for any type of score.
+
+    Args:
+        scores: Scores, "B H Q K".
+
+    Returns:
+        Weights, "B H Q K", in the type of the scores.
+    """
     if scores.shape[-1] < FEW_KEYS and scores.device.type == "cpu":
         return softmax_of_few_keys(scores)
     return scores.softmax(dim=-1)
@@ -191,6 +214,12 @@ def softmax_of_few_keys(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H 
 
     PyTorch vectorises a softmax over the last axis of a CPU tensor from 16 numbers on only. A
     softmax over the first axis is several times faster for shorter rows, copies included.
+
+    Args:
+        scores: Scores, "B H Q K".
+
+    Returns:
+        Weights, "B H Q K", in the type of the scores.
     """
     return scores.movedim(-1, 0).contiguous().softmax(dim=0).movedim(0, -1).contiguous()
 
@@ -201,6 +230,13 @@ def weighted_sum_of_one_query(
     """Return the weighted sum of the values for a single query.
 
     A batch of matrix products of one row each is slow on CPUs. This form reads the values once.
+
+    Args:
+        weights: Attention weights, "B H 1 K".
+        value: Values, "B H K E"; B and H may be 1 to broadcast.
+
+    Returns:
+        Outputs, "B H 1 E".
     """
     return (weights.transpose(-2, -1) * value).sum(dim=-2, keepdim=True)
 
@@ -220,6 +256,20 @@ def sdpa(
     """Compute attention with PyTorch's fused kernel, `F.scaled_dot_product_attention`.
 
     This `Backend` computes scaled dot products only and shows no weights.
+
+    Args:
+        query: Queries, "B H Q E".
+        key: Keys, "B H K E"; B and H may be 1 to broadcast.
+        value: Values, "B H K E"; B and H may be 1 to broadcast.
+        score: A `ScaledDot`.
+        mask: True means may attend; every query has an allowed key.
+        combine: `weighted_sum`.
+        relative: Not used; scaled dot products do not depend on distances.
+        dropout: Share of the weights to drop.
+        observe: None.
+
+    Returns:
+        Outputs, "B H Q E".
 
     Raises:
         ValueError: If the mask is block-sparse, or the attention has another score, another
@@ -253,7 +303,23 @@ def block_sparse(
     """Compute `explicit` attention within the blocks of a mask only.
 
     A layout moves its blocks into the batch axis. Score and combination then compute a block as
-    they compute a short sequence.
+    they compute a short sequence. One softmax covers all blocks that contain a query.
+
+    Args:
+        query: Queries, "B H T E".
+        key: Keys, "B H T E"; B and H may be 1 to broadcast.
+        value: Values, "B H T E"; B and H may be 1 to broadcast.
+        score: Function that scores every query against every key.
+        mask: The mask, made for `T` positions.
+        combine: Function that turns weights and values into outputs.
+        dropout: Share of the weights to drop.
+        observe: Function that receives the weights as a matrix "B H T T", before dropout.
+
+    Returns:
+        Outputs, "B H T E".
+
+    Raises:
+        ValueError: If the score or the combination needs positions that a block does not have.
     """
     length, layouts = mask.length, [part.layout for part in mask.parts]
     key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))

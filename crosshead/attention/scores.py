@@ -92,6 +92,13 @@ def products_of_one_query(
     """Return the dot product of a single query with every key, as decoding needs it.
 
     On a CPU, a batch of such small matrix products would copy its operands.
+
+    Args:
+        query: Queries, "B H 1 E".
+        key: Keys, "B H K E"; B and H may be 1 to broadcast.
+
+    Returns:
+        Dot products, "B H 1 K".
     """
     return (query * key).sum(dim=-1).unsqueeze(-2)
 

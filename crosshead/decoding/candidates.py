@@ -92,7 +92,16 @@ def length_penalty(length: int, alpha: float) -> float:
 def first_tokens(
     source: Int[Tensor, "B S"], specials: Specials, prefix: Int[Tensor, "B P"] | None
 ) -> Int[Tensor, "B P"]:
-    """Return the tokens that are fed before the search: the prefix, or else the start token."""
+    """Return the tokens that are fed before the search.
+
+    Args:
+        source: Token ids of the sources, "B S".
+        specials: The special tokens.
+        prefix: Given first tokens, "B P".
+
+    Returns:
+        The prefix, or else the start token of every sentence.
+    """
     if prefix is not None:
         return prefix
     return torch.full((len(source), 1), specials.start, device=source.device)
@@ -126,7 +135,14 @@ def make_hypothesis(
 
 
 def best_first(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-    """Return hypotheses sorted by score, finished ones before the ones that were cut off."""
+    """Sort hypotheses by score, finished ones before the ones that were cut off.
+
+    Args:
+        hypotheses: The hypotheses of a sentence.
+
+    Returns:
+        The sorted hypotheses.
+    """
     return sorted(hypotheses, key=lambda h: (h.finished, h.score), reverse=True)
 
 
@@ -139,7 +155,14 @@ def not_finite() -> BundleError:
 
 
 def check_lengths(max_lengths: Int[Tensor, " B"]) -> None:
-    """Raise `ValueError` unless every maximum length leaves room for one token, eos."""
+    """Check that every maximum length leaves room for one token, eos.
+
+    Args:
+        max_lengths: The maximum lengths, "B".
+
+    Raises:
+        ValueError: If one is below 1.
+    """
     if (max_lengths < 1).any():
         raise ValueError(f"a maximum length below 1: {max_lengths.tolist()}")
 

@@ -84,7 +84,14 @@ class Decoder(nn.Module):
         self.norm = norm
 
     def project_memory(self, memory: Float[Tensor, "B S D"]) -> list[KeyValues]:
-        """Return the keys and values of each layer's cross-attention, computed once per source."""
+        """Return the keys and values of each layer's cross-attention, computed once per source.
+
+        Args:
+            memory: The encoder's hidden states, "B S D".
+
+        Returns:
+            Keys and values of each layer.
+        """
         projected = [layer.cross_attention.project(memory) for layer in self.layers]
         # Contiguous, because otherwise the matrix products would copy them at every decoding step.
         return [KeyValues(keys.contiguous(), values.contiguous()) for keys, values in projected]

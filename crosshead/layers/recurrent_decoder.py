@@ -42,10 +42,24 @@ class RecurrentDecoder(nn.Module, ABC):
 
     @abstractmethod
     def initial_state(self, encoded: EncodedSource) -> RecurrentDecoderState:
-        """Return the state before the first token, one row per sentence."""
+        """Return the state before the first token.
+
+        Args:
+            encoded: The encoded source.
+
+        Returns:
+            The state, one row per sentence.
+        """
 
     def project_memory(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
-        """Return the keys and values of each sentence; none without attention."""
+        """Return the keys and values that the decoder attends to.
+
+        Args:
+            memory: The encoder's hidden states, "B S D".
+
+        Returns:
+            One entry, or none without attention.
+        """
         return ()
 
     @abstractmethod
@@ -266,7 +280,16 @@ class LuongDecoder(RecurrentDecoder):
     def attentional(
         self, h: Float[Tensor, "N T D"], memory: KeyValues, mask: Bool[Tensor, "B 1 1 S"]
     ) -> Float[Tensor, "N T D"]:
-        """Return the attentional hidden states h~ (Eq. 5)."""
+        """Return the attentional hidden states h~ (Eq. 5).
+
+        Args:
+            h: Hidden states of the last layer, "N T D".
+            memory: Keys and values of the source.
+            mask: True where there is a source position.
+
+        Returns:
+            h~, "N T D".
+        """
         context = self.cross_attention(h, memory, mask)
         return torch.tanh(self.output(torch.cat((context, h), dim=-1)))
 
@@ -332,7 +355,16 @@ class InitialState(nn.Module):
 
 
 def glorot(d_input: int, d_output: int, bias: bool = True) -> nn.Linear:
-    """Return a linear layer with a Glorot-uniform matrix, and a zero bias if it has one."""
+    """Return a linear layer with a Glorot-uniform matrix.
+
+    Args:
+        d_input: Width of the input.
+        d_output: Width of the output.
+        bias: Whether the layer has a bias, which starts at zero.
+
+    Returns:
+        The layer.
+    """
     layer = nn.Linear(d_input, d_output, bias=bias)
     nn.init.xavier_uniform_(layer.weight)
     if bias:

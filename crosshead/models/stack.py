@@ -225,19 +225,40 @@ def feedforward(config: StackConfig, gain: float) -> FeedForward:
 
 
 def add_norm(config: StackConfig) -> AddNorm:
-    """Build the residual connection around a sublayer."""
+    """Build the residual connection around a sublayer.
+
+    Args:
+        config: The shape.
+
+    Returns:
+        A `PostNorm` or `PreNorm`.
+    """
     return ADD_NORM[config.norm](config.d_model, config.dropout, config.norm_eps)
 
 
 def final_norm(config: StackConfig) -> nn.Module:
-    """Build the norm at the end of a pre-norm stack; the identity for a post-norm stack."""
+    """Build the norm at the end of a stack.
+
+    Args:
+        config: The shape.
+
+    Returns:
+        A norm for a pre-norm stack, and the identity for a post-norm stack.
+    """
     if config.norm == "post":
         return nn.Identity()
     return nn.LayerNorm(config.d_model, eps=config.norm_eps)
 
 
 def added_positions(config: StackConfig) -> SinusoidalPositions | LearnedPositions | None:
-    """Build the positions added to token embeddings; None if attention itself knows positions."""
+    """Build the positions that are added to token embeddings.
+
+    Args:
+        config: The shape.
+
+    Returns:
+        The positions; None if there are none, or if they act in attention.
+    """
     build = _ADDED.get(config.positions)
     return None if build is None else build(config)
 
@@ -371,6 +392,12 @@ def cache_window(config: StackConfig) -> int | None:
 
     A `DecodingCache` may drop older positions, because a pattern with a limit depends on distances
     alone.
+
+    Args:
+        config: The shape, with its pattern.
+
+    Returns:
+        The number of positions.
     """
     if config.radius is None:
         return None
