@@ -1,1 +1,1 @@
-"""Attention: scores, masks, the one softmax, and what surrounds it; needs PyTorch alone."""
+"""Attention: scores, masks, positions, caches and the one softmax; imports torch and jaxtyping."""

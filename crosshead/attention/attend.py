@@ -2,9 +2,12 @@
 
     Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V      Vaswani et al. 2017, section 3.2.1, Eq. 1
 
-What varies between kinds of attention is handed in: how a query is scored against a key (`score`),
-which pairs may attend (`mask`), how weights meet values (`combine`), who looks on (`observe`) and
-which kernel computes it (`backend`). Axes: `B` batch, `H` heads, `Q` queries, `K` keys, `E` width.
+`attend` takes the mask, the score, the combination, the observer and the backend as arguments.
+`explicit` is the equation written out. Faster forms compute the same result in special cases, and
+the tests hold them equal to it: `sdpa`, `block_sparse`, `softmax_of_few_keys`,
+`weighted_sum_of_one_query` and `scores.products_of_one_query`.
+
+Axes: `B` batch, `H` heads, `Q` query positions, `K` key positions, `E` per-head width.
 """
 
 import math
@@ -16,38 +19,48 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from crosshead.attention.blocks import BlockedMask, Fold, Whole
-from crosshead.attention.dropout import dropout as thinned
+from crosshead.attention.block_sparse import BlockSparseMask, MaskedLayout
+from crosshead.attention.dropout import dropout as apply_dropout
 from crosshead.attention.masks import Mask
-from crosshead.attention.scores import Grid, ScaledDot, Score
+from crosshead.attention.scores import RelativeOffset, ScaledDot, Score
 
-VECTOR = 16
-"""Numbers that a CPU's widest registers take at once, in float32."""
+FEW_KEYS = 16
+"""The vector width of a CPU in float32 numbers; shorter rows of scores have their own softmax."""
 
-Combine = Callable[[Tensor, Tensor, Grid], Tensor]
-"""Weights `B H Q K` and values `B H K E`, and where they stand, to outputs `B H Q E`."""
+Combine = Callable[[Tensor, Tensor, RelativeOffset], Tensor]
+"""A function of weights `B H Q K`, values `B H K E` and their distances that returns the outputs `B
+H Q E`."""
 
 Observe = Callable[[Tensor], None]
-"""Is shown the weights `B H Q K` of every call, before dropout."""
+"""A function that receives the weights `B H Q K` of every call, before dropout."""
 
 
 def weighted_sum(
     weights: Float[Tensor, "B H Q K"],
     value: Float[Tensor, "#B #H K E"],
-    grid: Grid = Grid(),  # noqa: B008 - immutable
+    relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
 ) -> Float[Tensor, "B H Q E"]:
-    """The plain way in which weights meet values."""
+    """Return the sum of the values times the weights, for every query.
+
+    Args:
+        weights: Attention weights, "B H Q K".
+        value: Values, "B H K E"; B and H may be 1 to broadcast.
+        relative: Not used; a `Combine` receives it.
+
+    Returns:
+        Outputs, "B H Q E".
+    """
     if weights.shape[-2] == 1 and weights.dtype == torch.float32 and weights.device.type == "cpu":
-        # A batch of products of one row each is slow there; this reads the values once.
-        return (weights.transpose(-2, -1) * value).sum(dim=-2, keepdim=True)
+        return weighted_sum_of_one_query(weights, value)
     return weights @ value
 
 
 @runtime_checkable
 class Backend(Protocol):
-    """A kernel. No row of its mask is empty: `attend` sees to that.
+    """A kernel that computes attention. `attend` never gives it a query without an allowed key.
 
-    `grid` is that of all queries and keys; a mask in blocks has grids of its own.
+    `relative` holds the distances of all queries and keys. A block-sparse mask has its own
+    distances for each layout.
     """
 
     def __call__(
@@ -57,14 +70,84 @@ class Backend(Protocol):
         value: Float[Tensor, "#B #H K Ev"],
         *,
         score: Score,
-        mask: Bool[Tensor, "#B #H #Q #K"] | BlockedMask | None,
+        mask: Bool[Tensor, "#B #H #Q #K"] | BlockSparseMask | None,
         combine: Combine,
-        grid: Grid,
+        relative: RelativeOffset,
         dropout: float,
         observe: Observe | None,
     ) -> Float[Tensor, "B H Q Ev"]:
-        """The outputs `B H Q E`; raises `ValueError` for what this kernel cannot compute."""
+        """Return the outputs, "B H Q Ev".
+
+        Raises:
+            ValueError: If this kernel cannot compute this attention.
+        """
         ...
+
+
+def attend(
+    query: Float[Tensor, "B H Q E"],
+    key: Float[Tensor, "#B #H K Ek"],
+    value: Float[Tensor, "#B #H K Ev"],
+    *,
+    mask: Mask | Bool[Tensor, "#B #H #Q #K"] | BlockSparseMask | None = None,
+    score: Score = ScaledDot(),  # noqa: B008 - immutable
+    combine: Combine = weighted_sum,
+    offset: int = 0,
+    dropout: float = 0.0,
+    observe: Observe | None = None,
+    backend: Backend | None = None,
+) -> Float[Tensor, "B H Q Ev"]:
+    """Compute attention: a weighted sum of the values of all allowed keys, for every query.
+
+    Implements softmax(Q K^T / sqrt(d_k)) V (Vaswani et al. 2017, section 3.2.1, Eq. 1).
+
+    Args:
+        query: Queries, "B H Q E".
+        key: Keys, "B H K E"; B and H may be 1 to broadcast.
+        value: Values, "B H K E"; B and H may be 1 to broadcast.
+        mask: Boolean, broadcastable to "B H Q K"; True means may attend. A `Mask` object is
+            evaluated here; evaluate the mask once if you reuse it. The mask of a sequence over
+            itself may be block-sparse (`masks.Mask.blocked`). Then only the pairs in its blocks
+            take time and memory.
+        score: Function that scores every query against every key.
+        combine: Function that turns weights and values into outputs.
+        offset: Number of positions from the first key to the first query. Masks use it, and scores
+            that depend on distances.
+        dropout: Share of the weights to drop; 0 outside training.
+        observe: Function that receives the weights as a matrix "B H Q K", before dropout.
+        backend: Kernel. The default is `sdpa` on a GPU if it can compute this attention, and
+            otherwise `explicit`, which on CPUs is no slower at the lengths of most sentences.
+
+    Returns:
+        Outputs, "B H Q E". A query without any allowed key gets zeros and passes no gradient; a
+        softmax over no keys would be NaN.
+
+    Raises:
+        ValueError: If a block-sparse mask was built for another length or is given to `sdpa`, or if
+            a score needs positions that a block does not have (`RelativeOffset`).
+    """
+    if isinstance(mask, Mask):
+        evaluate = mask.dense if backend is sdpa else mask.evaluate  # `sdpa` computes no blocks
+        (batch, heads, queries, _), keys = query.shape, key.shape[2]
+        mask = evaluate(queries, keys, batch=batch, heads=heads, offset=offset, device=query.device)
+    if backend is None:
+        fused = query.device.type != "cpu" and _is_fusable(score, combine, observe)
+        backend = sdpa if fused and not isinstance(mask, BlockSparseMask) else explicit
+    reachable = None
+    if isinstance(mask, BlockSparseMask):
+        _check_length(mask, query, key, offset)
+        reachable = mask.reachable
+    elif mask is not None:
+        reachable = mask.any(dim=-1, keepdim=True)
+        mask = mask | ~reachable
+    if observe is not None and reachable is not None:
+        observe = _without_unreachable(observe, reachable)
+    output = backend(
+        query, key, value,
+        score=score, mask=mask, combine=combine, relative=RelativeOffset(offset), dropout=dropout,
+        observe=observe,
+    )  # fmt: skip
+    return output if reachable is None else output * reachable.to(output.dtype)
 
 
 def explicit(
@@ -73,35 +156,89 @@ def explicit(
     value: Float[Tensor, "#B #H K Ev"],
     *,
     score: Score,
-    mask: Bool[Tensor, "#B #H #Q #K"] | BlockedMask | None,
+    mask: Bool[Tensor, "#B #H #Q #K"] | BlockSparseMask | None,
     combine: Combine,
-    grid: Grid,
+    relative: RelativeOffset,
     dropout: float,
     observe: Observe | None,
 ) -> Float[Tensor, "B H Q Ev"]:
-    """Attention written out: every score, mask and combination, and the weights can be seen.
+    """Compute attention as Eq. 1 writes it; every other form is tested equal to this one.
 
-    All pairs are one block; of a mask in blocks, one softmax goes over what all of them score.
+    This `Backend` takes every score, mask and combination, and shows the weights.
+
+    Args:
+        query: Queries, "B H Q E".
+        key: Keys, "B H K E"; B and H may be 1 to broadcast.
+        value: Values, "B H K E"; B and H may be 1 to broadcast.
+        score: Function that scores every query against every key.
+        mask: True means may attend; every query has an allowed key.
+        combine: Function that turns weights and values into outputs.
+        relative: The distances between queries and keys.
+        dropout: Share of the weights to drop.
+        observe: Function that receives the weights, before dropout.
+
+    Returns:
+        Outputs, "B H Q E".
     """
-    length = query.shape[2]
-    if isinstance(mask, BlockedMask):
-        parts: Sequence[tuple[Fold, Tensor | None]] = mask.parts
-        key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
-    else:
-        # Infinite, so that no score of an allowed key is lower, in float16 either.
-        parts = [(Whole(grid), None if mask is None else torch.where(mask, 0.0, -math.inf))]
-    scores = [
-        _plus(score(fold.fold(query), fold.fold_keys(key), fold.grid), addend)
-        for fold, addend in parts
-    ]
-    weights = [each.to(value.dtype) for each in _shares(scores, parts, length)]
+    if isinstance(mask, BlockSparseMask):
+        return block_sparse(query, key, value, score, mask, combine, dropout, observe)
+    scores = score(query, key, relative)
+    if mask is not None:
+        # Infinite, because a score may lie anywhere in the range of its type, float16 included.
+        # Added, because an addition is vectorised and its backward pass does no work.
+        scores = scores + torch.where(mask, 0.0, -math.inf).to(scores.dtype)
+    weights = softmax(scores).to(value.dtype)
     if observe is not None:
-        observe(mask.spread(weights) if isinstance(mask, BlockedMask) else weights[0])
-    outputs = [
-        fold.unfold(combine(thinned(each, dropout), fold.fold_keys(value), fold.grid), length)
-        for (fold, _), each in zip(parts, weights, strict=True)
-    ]
-    return sum(outputs[1:], start=outputs[0])
+        observe(weights)
+    return combine(apply_dropout(weights, dropout), value, relative)
+
+
+def softmax(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+    """Return the softmax over the keys.
+
+    PyTorch accumulates its sums in float32 at least, for any type of score.
+
+    Args:
+        scores: Scores, "B H Q K".
+
+    Returns:
+        Weights, "B H Q K", in the type of the scores.
+    """
+    if scores.shape[-1] < FEW_KEYS and scores.device.type == "cpu":
+        return softmax_of_few_keys(scores)
+    return scores.softmax(dim=-1)
+
+
+def softmax_of_few_keys(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+    """Return the softmax over the keys, computed along the queries.
+
+    PyTorch vectorises a softmax over the last axis of a CPU tensor from 16 numbers on only. A
+    softmax over the first axis is several times faster for shorter rows, copies included.
+
+    Args:
+        scores: Scores, "B H Q K".
+
+    Returns:
+        Weights, "B H Q K", in the type of the scores.
+    """
+    return scores.movedim(-1, 0).contiguous().softmax(dim=0).movedim(0, -1).contiguous()
+
+
+def weighted_sum_of_one_query(
+    weights: Float[Tensor, "B H 1 K"], value: Float[Tensor, "#B #H K E"]
+) -> Float[Tensor, "B H 1 E"]:
+    """Return the weighted sum of the values for a single query.
+
+    A batch of matrix products of one row each is slow on CPUs. This form reads the values once.
+
+    Args:
+        weights: Attention weights, "B H 1 K".
+        value: Values, "B H K E"; B and H may be 1 to broadcast.
+
+    Returns:
+        Outputs, "B H 1 E".
+    """
+    return (weights.transpose(-2, -1) * value).sum(dim=-2, keepdim=True)
 
 
 def sdpa(
@@ -110,15 +247,38 @@ def sdpa(
     value: Float[Tensor, "#B #H K Ev"],
     *,
     score: Score,
-    mask: Bool[Tensor, "#B #H #Q #K"] | BlockedMask | None,
+    mask: Bool[Tensor, "#B #H #Q #K"] | BlockSparseMask | None,
     combine: Combine,
-    grid: Grid,
+    relative: RelativeOffset,
     dropout: float,
     observe: Observe | None,
 ) -> Float[Tensor, "B H Q Ev"]:
-    """PyTorch's fused kernel: scaled dot products only, and nobody sees the weights."""
-    if isinstance(mask, BlockedMask):
-        raise ValueError("blocks are computed by backend=explicit alone; give that, or none")
+    """Compute attention with PyTorch's fused kernel, `F.scaled_dot_product_attention`.
+
+    This `Backend` computes scaled dot products only and shows no weights.
+
+    Args:
+        query: Queries, "B H Q E".
+        key: Keys, "B H K E"; B and H may be 1 to broadcast.
+        value: Values, "B H K E"; B and H may be 1 to broadcast.
+        score: A `ScaledDot`.
+        mask: True means may attend; every query has an allowed key.
+        combine: `weighted_sum`.
+        relative: Not used; scaled dot products do not depend on distances.
+        dropout: Share of the weights to drop.
+        observe: None.
+
+    Returns:
+        Outputs, "B H Q E".
+
+    Raises:
+        ValueError: If the mask is block-sparse, or the attention has another score, another
+            combination or an observer.
+    """
+    if isinstance(mask, BlockSparseMask):
+        raise ValueError(
+            "the sdpa backend cannot compute a block-sparse mask; give backend=explicit, or none"
+        )
     if not _is_fusable(score, combine, observe):
         raise ValueError(
             "the sdpa backend computes scaled dot products and plain sums and shows no weights; "
@@ -130,115 +290,76 @@ def sdpa(
     )
 
 
-def attend(
-    query: Float[Tensor, "B H Q E"],
-    key: Float[Tensor, "#B #H K Ek"],
-    value: Float[Tensor, "#B #H K Ev"],
-    *,
-    mask: Mask | Bool[Tensor, "#B #H #Q #K"] | BlockedMask | None = None,
-    score: Score = ScaledDot(),  # noqa: B008 - immutable
-    combine: Combine = weighted_sum,
-    offset: int = 0,
-    dropout: float = 0.0,
-    observe: Observe | None = None,
-    backend: Backend | None = None,
-) -> Float[Tensor, "B H Q Ev"]:
-    """Compute attention: a weighted sum of the values of all allowed keys, for every query.
+def block_sparse(
+    query: Float[Tensor, "B H T E"],
+    key: Float[Tensor, "#B #H T Ek"],
+    value: Float[Tensor, "#B #H T Ev"],
+    score: Score,
+    mask: BlockSparseMask,
+    combine: Combine,
+    dropout: float,
+    observe: Observe | None,
+) -> Float[Tensor, "B H T Ev"]:
+    """Compute `explicit` attention within the blocks of a mask only.
 
-    `mask` is True where a query may attend. A `Mask` object is evaluated here; evaluate the mask
-    once if you reuse it. `offset` is the number of positions from the first key to the first query
-    (`Grid`); masks use it, and scores that depend on distances. A query without any allowed key
-    gets zeros and passes no gradient (a softmax over nothing would be NaN).
+    A layout moves its blocks into the batch axis. Score and combination then compute a block as
+    they compute a short sequence. One softmax covers all blocks that contain a query.
 
-    `dropout` is the share of weights dropped: 0 outside training. The default `backend` is `sdpa`
-    on a GPU if it can compute this attention, and otherwise `explicit`, which on CPUs is no slower
-    at the lengths of most sentences.
+    Args:
+        query: Queries, "B H T E".
+        key: Keys, "B H T E"; B and H may be 1 to broadcast.
+        value: Values, "B H T E"; B and H may be 1 to broadcast.
+        score: Function that scores every query against every key.
+        mask: The mask, made for `T` positions.
+        combine: Function that turns weights and values into outputs.
+        dropout: Share of the weights to drop.
+        observe: Function that receives the weights as a matrix "B H T T", before dropout.
 
-    A mask of a sequence over itself may be given in blocks (`masks.Mask.blocked`): then only pairs
-    within its reach are scored, in time and memory. The outputs are the same, and so are weights
-    that are observed, a whole matrix. Raises `ValueError` where other queries or keys are given
-    than the blocks are of, for the backend `sdpa`, and, as scores do that need all keys or their
-    distances, for those that blocks cannot tell (`Grid`).
+    Returns:
+        Outputs, "B H T E".
+
+    Raises:
+        ValueError: If the score or the combination needs positions that a block does not have.
     """
-    if isinstance(mask, Mask):
-        evaluate = mask.dense if backend is sdpa else mask.evaluate  # which computes no blocks
-        (batch, heads, queries, _), keys = query.shape, key.shape[2]
-        mask = evaluate(queries, keys, batch=batch, heads=heads, offset=offset, device=query.device)
-    if isinstance(mask, BlockedMask):
-        _check_blocks(mask, query, key, offset)
-    if backend is None:
-        fused = query.device.type != "cpu" and _is_fusable(score, combine, observe)
-        backend = sdpa if fused and not isinstance(mask, BlockedMask) else explicit
-    reachable = None
-    if isinstance(mask, BlockedMask):
-        reachable = mask.reachable
-    elif mask is not None:
-        reachable = mask.any(dim=-1, keepdim=True)
-        mask = mask | ~reachable
-    if observe is not None and reachable is not None:
-        observe = _only(reachable, observe)
-    output = backend(
-        query, key, value,
-        score=score, mask=mask, combine=combine, grid=Grid(offset), dropout=dropout,
-        observe=observe,
-    )  # fmt: skip
-    return output if reachable is None else output * reachable.to(output.dtype)
-
-
-def _check_blocks(mask: BlockedMask, query: Tensor, key: Tensor, offset: int) -> None:
-    """Raise `ValueError` where other queries or keys are given than the blocks are of."""
-    queries, keys = query.shape[2], key.shape[2]
-    if not queries == keys == mask.length or offset:
-        raise ValueError(
-            f"the blocks of this mask are of {mask.length} positions that attend to themselves; "
-            f"found {queries} queries behind {offset} of {keys} keys: evaluate the mask as `dense`"
+    length, layouts = mask.length, [part.layout for part in mask.parts]
+    key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
+    scores = [
+        part.add_to(score(layout.split_queries(query), layout.split_keys(key), layout.relative))
+        for layout, part in zip(layouts, mask.parts, strict=True)
+    ]
+    weights = [each.to(value.dtype) for each in _joint_softmax(scores, mask.parts, length)]
+    if observe is not None:
+        observe(mask.to_dense(weights))
+    outputs = [
+        layout.join(
+            combine(apply_dropout(each, dropout), layout.split_keys(value), layout.relative), length
         )
+        for layout, each in zip(layouts, weights, strict=True)
+    ]
+    return sum(outputs[1:], start=outputs[0])
 
 
-class Attention(nn.Module):
-    """A layer that attends, with one head or several, and lets itself be watched.
-
-    `observe`, where set, is shown the weights `B H Q K` of every call, before dropout; `backend`,
-    where set, is the kernel in the place of the one that `attend` would choose.
-    """
-
-    heads = 1
-    observe: Observe | None = None
-    backend: Backend | None = None
-
-
-def _plus(scores: Float[Tensor, "BN H Q K"], addend: Tensor | None) -> Float[Tensor, "BN H Q K"]:
-    """Scores and what a mask adds to them, `#B #H #Q #K`, or `#B N #H b k` in blocks."""
-    if addend is None:
-        return scores
-    if addend.dtype != scores.dtype:
-        addend = addend.to(scores.dtype)
-    # Added, not filled in: an addition is vectorised and has no work to do backwards.
-    if addend.dim() == scores.dim():
-        return scores + addend
-    return (scores.unflatten(0, (-1, addend.shape[1])) + addend).flatten(0, 1)
-
-
-def _shares(
-    scores: Sequence[Tensor], parts: Sequence[tuple[Fold, Tensor | None]], length: int
+def _joint_softmax(
+    scores: Sequence[Tensor], parts: Sequence[MaskedLayout], length: int
 ) -> Sequence[Tensor]:
     """Softmax jointly over all blocks that contain the query; return each block's weights."""
     if len(scores) == 1:
-        return [_softmax(scores[0])]
-    rows = [fold.unfold(each, length) for (fold, _), each in zip(parts, scores, strict=True)]
-    shares = _softmax(torch.cat(rows, dim=-1)).split([row.shape[-1] for row in rows], dim=-1)
-    return [fold.fold(share) for (fold, _), share in zip(parts, shares, strict=True)]
+        return [softmax(scores[0])]
+    layouts = [part.layout for part in parts]
+    rows = [layout.join(each, length) for layout, each in zip(layouts, scores, strict=True)]
+    shares = softmax(torch.cat(rows, dim=-1)).split([row.shape[-1] for row in rows], dim=-1)
+    return [layout.split_queries(share) for layout, share in zip(layouts, shares, strict=True)]
 
 
-def _softmax(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
-    """The softmax over the keys; PyTorch sums in float32 at least, whatever the scores are.
-
-    Over the last axis it is vectorised on CPUs from 16 keys on only. Over the first it goes along
-    the queries: for shorter rows that is several times as fast, the copies included.
-    """
-    if scores.shape[-1] < VECTOR and scores.device.type == "cpu":
-        return scores.movedim(-1, 0).contiguous().softmax(dim=0).movedim(0, -1).contiguous()
-    return scores.softmax(dim=-1)
+def _check_length(mask: BlockSparseMask, query: Tensor, key: Tensor, offset: int) -> None:
+    """Raise `ValueError` unless the mask was built for these numbers of queries and keys."""
+    queries, keys = query.shape[2], key.shape[2]
+    if not queries == keys == mask.length or offset:
+        raise ValueError(
+            f"the block-sparse mask is made for {mask.length} positions that attend to themselves, "
+            f"found {queries} queries at offset {offset} and {keys} keys; make it for this length, "
+            "or evaluate it with `dense`"
+        )
 
 
 def _is_fusable(score: Score, combine: Combine, observe: Observe | None) -> bool:
@@ -246,6 +367,20 @@ def _is_fusable(score: Score, combine: Combine, observe: Observe | None) -> bool
     return isinstance(score, ScaledDot) and combine is weighted_sum and observe is None
 
 
-def _only(reachable: Tensor, observe: Observe) -> Observe:
-    """Show zeros for the queries that reach no key."""
+def _without_unreachable(observe: Observe, reachable: Tensor) -> Observe:
+    """Return an observer that receives zeros for the queries without any allowed key."""
     return lambda weights: observe(weights * reachable.to(weights.dtype))
+
+
+class Attention(nn.Module):
+    """A layer that computes attention with one or more heads, and that can be observed.
+
+    Attributes:
+        heads: Number of heads.
+        observe: If set, receives the weights "B H Q K" of every call, before dropout.
+        backend: If set, the kernel to use instead of the one that `attend` would choose.
+    """
+
+    heads = 1
+    observe: Observe | None = None
+    backend: Backend | None = None

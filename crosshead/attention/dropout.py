@@ -1,9 +1,9 @@
-"""Dropout with one random byte an element, drawn from a generator of the thread's own.
+"""Dropout with one random byte per element, from a generator that may belong to the thread.
 
-Srivastava et al. 2014. PyTorch draws one Bernoulli number an element, on many CPUs serially, which
-then takes longer than the layer it regularises. On a CPU one random byte decides here, so the share
-that is really dropped is the nearest 256th of `p` (0.3 becomes 77/256), and the scale is that of
-this share, as exact as the type allows. Devices other than the CPU use PyTorch's fused kernel.
+Srivastava et al. 2014. PyTorch draws one Bernoulli number per element, on many CPUs serially. That
+then takes longer than the layer it regularises. Here, on a CPU, one random byte decides. So the
+share that is dropped is the nearest 256th of `p` (0.3 becomes 77/256). The scale belongs to this
+share and is as exact as the type allows. Devices other than the CPU use PyTorch's fused kernel.
 """
 
 import contextlib
@@ -12,19 +12,24 @@ from collections.abc import Iterator
 
 import torch
 from jaxtyping import Shaped
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""The integers as wide as numbers of so many bytes."""
+"""The integer type as wide as a number of this many bytes."""
 
 _of_this_thread = threading.local()
 
 
 def dropout(x: Shaped[Tensor, "*shape"], p: float) -> Shaped[Tensor, "*shape"]:
-    """`x` with a share `p` of its elements set to zero, and the others scaled by 1/(1 - p).
+    """Set random elements to zero, and scale the other elements by 1/(1 - p).
 
-    `p` is 0 or from 1/256 to 255/256: see `check_share`.
+    Args:
+        x: Any tensor.
+        p: Share of the elements to drop: 0, or from 1/256 to 255/256 (`check_share`).
+
+    Returns:
+        A tensor like `x`.
     """
     if p == 0.0:
         return x
@@ -33,8 +38,39 @@ def dropout(x: Shaped[Tensor, "*shape"], p: float) -> Shaped[Tensor, "*shape"]:
     return x * keep_factors(x, p)
 
 
+class Dropout(nn.Module):
+    """`dropout` in training, and the identity otherwise.
+
+    Args:
+        p: Share of the elements to drop: 0, or from 1/256 to 255/256.
+
+    Raises:
+        ValueError: If one random byte cannot draw this share.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        check_share(p)
+        self.p = p
+
+    def forward(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+        """Return `x`, with dropout in training."""
+        return dropout(x, self.p) if self.training else x
+
+    def extra_repr(self) -> str:
+        """Return the share, for `print(model)`."""
+        return f"p={self.p}"
+
+
 def check_share(p: float) -> None:
-    """Raise `ValueError` for a share of which a byte would make nothing or everything."""
+    """Check that one random byte can draw this share.
+
+    Args:
+        p: Share of the elements to drop.
+
+    Raises:
+        ValueError: If the byte would drop no element or every element.
+    """
     if p != 0.0 and not 1 / 256 <= p <= 255 / 256:
         raise ValueError(
             f"a dropout of {p:g} cannot be drawn: one random byte decides; give 0, or a share from "
@@ -43,13 +79,21 @@ def check_share(p: float) -> None:
 
 
 def keep_factors(x: Shaped[Tensor, "*shape"], p: float) -> Shaped[Tensor, "*shape"]:
-    """A tensor like `x`: 0 with probability q = round(256 p)/256, and otherwise 1/(1 - q)."""
+    """Draw the factors of dropout on a CPU.
+
+    Args:
+        x: Tensor whose shape and type the factors have.
+        p: Share of the elements to drop.
+
+    Returns:
+        0 with probability q = round(256 p)/256, and otherwise 1/(1 - q).
+    """
     dropped = round(256 * p)
     generator = getattr(_of_this_thread, "generator", None)
     words = torch.empty(-(-x.numel() // 8), dtype=torch.int64)
     words.random_(-(2**63), None, generator=generator)
     random_bytes = words.view(torch.uint8)[: x.numel()].view(x.shape)
-    # What follows is vectorised; comparing, and turning what is true into numbers, is not.
+    # Integer arithmetic is vectorised; a comparison and the conversion of its result are not.
     integers = _BITS[x.dtype.itemsize]
     scale = torch.tensor(256 / (256 - dropped), dtype=x.dtype).view(integers)
     kept = random_bytes.to(integers).neg_().add_(dropped - 1)  # negative where kept ...
@@ -59,10 +103,13 @@ def keep_factors(x: Shaped[Tensor, "*shape"], p: float) -> Shaped[Tensor, "*shap
 
 @contextlib.contextmanager
 def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
-    """A block in which dropout on a CPU draws from `generator`, in this thread.
+    """Let dropout on a CPU draw from a generator, in this thread and inside the `with` block.
 
-    None is PyTorch's own generator, as outside of such a block. All threads share that one: where
-    several draw at a time, who gets which numbers would be up to chance.
+    All threads share PyTorch's own generator. If several threads draw from it at a time, the
+    numbers that each one gets are not reproducible.
+
+    Args:
+        generator: The generator; None is PyTorch's own.
     """
     before = getattr(_of_this_thread, "generator", None)
     _of_this_thread.generator = generator
@@ -75,9 +122,10 @@ def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
 def drawing_twice() -> tuple[
     contextlib.AbstractContextManager[None], contextlib.AbstractContextManager[None]
 ]:
-    """Two blocks; the second draws what the first drew: for activations that are recomputed.
+    """Return two contexts; dropout in the second draws the same numbers as in the first.
 
-    Only where this thread has a generator of its own; PyTorch sees to its own one.
+    Recomputed activations need this. Both contexts do nothing unless this thread has its own
+    generator, because PyTorch restores its own generator itself.
     """
     generator = getattr(_of_this_thread, "generator", None)
     if generator is None:

@@ -1,6 +1,6 @@
 """Attention masks: predicates of (batch, head, query, key) that combine with `&`, `|`, `~`.
 
-True means may attend, everywhere. A predicate is written for index tensors that broadcast. `dense`
+True always means may attend. A predicate is written for index tensors that broadcast. `dense`
 evaluates it for all queries and keys at once, `blocked` only in the blocks where it can be true.
 `attend` takes either. None of the patterns below hides the future by itself; combine it with
 `causal &`. An impossible mask raises `ValueError` when it is made.
@@ -12,56 +12,69 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from crosshead.attention.blocks import BlockedMask, Blocks, Layout, Summaries, evaluated
+from crosshead.attention.block_sparse import (
+    BlockLayout,
+    BlockSparseMask,
+    LocalBlocks,
+    SummaryColumns,
+    evaluate_in_blocks,
+)
 
 Predicate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""A function of batch, head, query and key indices that is True where the query may attend."""
 
-EvaluatedMask = Bool[Tensor, "_ _ _ _"] | BlockedMask
-"""A mask as `attend` takes it: a tensor that broadcasts to `B H Q K`, or blocks of one."""
+EvaluatedMask = Bool[Tensor, "_ _ _ _"] | BlockSparseMask
+"""An evaluated mask: a tensor that broadcasts to `B H Q K`, or a block-sparse mask."""
 
-
-Reach = tuple[Layout, ...]
-"""Layouts whose blocks together hold every pair that a mask may allow."""
+Cover = tuple[BlockLayout, ...]
+"""Block layouts that together hold every pair that a mask may allow."""
 
 
 class Mask:
-    """A predicate over batch, head, query and key positions, and what is known of it.
+    """A predicate over batch, head, query and key positions, and the blocks where it can be true.
 
-    `reaches` are the mask's reaches, each of which holds for itself: of these the one that scores
-    the fewest keys at a length is taken. None at all stands for anywhere. `batch` and `heads` are
-    how many sentences and heads the predicate has an answer for, None where it looks at none.
+    Args:
+        predicate: True where a query may attend; it receives index tensors that broadcast.
+        covers: Alternative covers of the mask. The one that scores the fewest keys at a length is
+            used. Without any, the mask may be true anywhere.
+        batch: Number of sentences that the predicate depends on; None if it depends on none.
+        heads: Number of heads that the predicate depends on; None if it depends on none.
     """
 
     def __init__(
         self,
         predicate: Predicate,
-        reaches: Sequence[Reach] = (),
+        covers: Sequence[Cover] = (),
         *,
         batch: int | None = None,
         heads: int | None = None,
     ) -> None:
         self.predicate = predicate
-        self.reaches = tuple(reaches)
+        self.covers = tuple(covers)
         self.batch, self.heads = batch, heads
 
     def __call__(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Return whether `query` may attend to `key`, for index tensors that broadcast together."""
+        """Return whether queries may attend to keys, for index tensors that broadcast together."""
         return self.predicate(batch, head, query, key)
 
     def __and__(self, other: "Mask") -> "Mask":
-        # What both allow is within the reach of either.
-        reaches = self.reaches + other.reaches
-        return self._with(other, lambda b, h, q, k: self(b, h, q, k) & other(b, h, q, k), reaches)
+        # Either cover holds every pair that both masks allow.
+        covers = self.covers + other.covers
+        return self._with(other, lambda b, h, q, k: self(b, h, q, k) & other(b, h, q, k), covers)
 
     def __or__(self, other: "Mask") -> "Mask":
-        reaches = [one + another for one in self.reaches for another in other.reaches]
-        return self._with(other, lambda b, h, q, k: self(b, h, q, k) | other(b, h, q, k), reaches)
+        covers = [one + another for one in self.covers for another in other.covers]
+        return self._with(other, lambda b, h, q, k: self(b, h, q, k) | other(b, h, q, k), covers)
 
-    def _with(self, other: "Mask", predicate: Predicate, reaches: Sequence[Reach]) -> "Mask":
-        """The mask of a combined predicate; raises `ValueError` for two sizes of batch or heads."""
+    def _with(self, other: "Mask", predicate: Predicate, covers: Sequence[Cover]) -> "Mask":
+        """Return the mask of a combined predicate.
+
+        Raises:
+            ValueError: If the masks are made for different numbers of sentences or heads.
+        """
         return Mask(
             predicate,
-            reaches,
+            covers,
             batch=_size("sentences", self.batch, other.batch),
             heads=_size("heads", self.heads, other.heads),
         )
@@ -79,12 +92,21 @@ class Mask:
         offset: int = 0,
         device: torch.device | None = None,
     ) -> Bool[Tensor, "#B #H #Q #K"]:
-        """The predicate as a tensor that broadcasts to `B H Q K`.
+        """Evaluate the predicate for all pairs.
 
-        Axes that the predicate does not look at stay of size 1. `batch` and `heads` are the mask's
-        own where it knows them, and 1 where nobody says more. `offset` is the position of the first
-        query: keys that came before it are in the cache. Raises `ValueError` where another number
-        of sentences or heads is given than the mask is of.
+        Args:
+            queries: Number of queries.
+            keys: Number of keys.
+            batch: Number of sentences; by default the mask's own number, or 1.
+            heads: Number of heads; by default the mask's own number, or 1.
+            offset: Position of the first query. The keys before it are in the cache.
+            device: Device of the result.
+
+        Returns:
+            A tensor that broadcasts to "B H Q K". Axes that the predicate ignores have size 1.
+
+        Raises:
+            ValueError: If the mask is made for another number of sentences or heads.
         """
         batch, heads = self._sizes(batch, heads)
         b = torch.arange(batch, device=device).view(-1, 1, 1, 1)
@@ -100,28 +122,41 @@ class Mask:
         batch: int | None = None,
         heads: int | None = None,
         device: torch.device | None = None,
-    ) -> BlockedMask:
-        """The predicate over a sequence and itself, evaluated within its reach alone.
+    ) -> BlockSparseMask:
+        """Evaluate the predicate over a sequence and itself, in the blocks of a cover only.
 
-        Raises `ValueError` for a mask that may be true anywhere, and as `dense` does.
+        Args:
+            length: Number of positions of the sequence.
+            batch: Number of sentences; by default the mask's own number, or 1.
+            heads: Number of heads; by default the mask's own number, or 1.
+            device: Device of the result.
+
+        Returns:
+            The block-sparse mask.
+
+        Raises:
+            ValueError: If the mask may be true anywhere, or is made for another number of sentences
+                or heads.
         """
-        if not self.reaches:
+        if not self.covers:
             raise ValueError(
-                "this mask may allow any pair and has no blocks; evaluate it as `dense`, or narrow "
-                "it with `&` and a pattern of limited reach (window, dilated, strided, fixed)"
+                "this mask may allow any pair and has no blocks; evaluate it with `dense`, or "
+                "narrow it by `&` and a pattern: window, dilated, strided or fixed"
             )
         batch, heads = self._sizes(batch, heads)
-        return evaluated(self.predicate, self._reach(length), length, batch, heads, device)
+        return evaluate_in_blocks(self.predicate, self._cover(length), length, batch, heads, device)
 
     def scored(self, length: int, *, causal: bool = False) -> int:
-        """The number of keys that a query is scored against, once evaluated over a sequence.
+        """Return the number of keys that each query is scored against after `evaluate`.
 
-        Of blocks, those after a query's own are cut off where, as is said of `causal`, nobody sees
-        a later key; at the end of the sequence yet more may be.
+        Args:
+            length: Number of positions of the sequence.
+            causal: Whether the mask hides later keys. The keys after a query's own block then do
+                not count.
         """
         if not self._in_blocks(length):
             return length
-        return _keys_of(self._reach(length), length, causal=causal)
+        return _keys_of(self._cover(length), length, causal=causal)
 
     def evaluate(
         self,
@@ -133,82 +168,125 @@ class Mask:
         offset: int = 0,
         device: torch.device | None = None,
     ) -> EvaluatedMask:
-        """`blocked` where a sequence attends to itself and that is less work, otherwise `dense`."""
+        """Return `blocked` if a sequence attends to itself and blocks save work, else `dense`.
+
+        Args:
+            queries: Number of queries.
+            keys: Number of keys.
+            batch: Number of sentences; by default the mask's own number, or 1.
+            heads: Number of heads; by default the mask's own number, or 1.
+            offset: Position of the first query. The keys before it are in the cache.
+            device: Device of the result.
+
+        Returns:
+            The evaluated mask.
+
+        Raises:
+            ValueError: If the mask is made for another number of sentences or heads.
+        """
         if queries == keys and offset == 0 and self._in_blocks(keys):
             return self.blocked(keys, batch=batch, heads=heads, device=device)
         return self.dense(queries, keys, batch=batch, heads=heads, offset=offset, device=device)
 
     def _sizes(self, batch: int | None, heads: int | None) -> tuple[int, int]:
-        """The numbers of sentences and heads to evaluate the predicate for."""
+        """Return the numbers of sentences and heads to evaluate the predicate for."""
         batch, heads = _size("sentences", self.batch, batch), _size("heads", self.heads, heads)
         return 1 if batch is None else batch, 1 if heads is None else heads
 
-    def _reach(self, length: int) -> Reach:
-        """The reach that holds the fewest keys for a query of such a sequence."""
-        return min(self.reaches, key=lambda reach: _keys_of(reach, length))
-
-    def _seen(self, length: int) -> int:
-        """The number of keys that the blocks of a query hold."""
-        return _keys_of(self._reach(length), length)
+    def _cover(self, length: int) -> Cover:
+        """Return the cover that scores the fewest keys in a sequence of this length."""
+        return min(self.covers, key=lambda cover: _keys_of(cover, length))
 
     def _in_blocks(self, length: int) -> bool:
         """Return whether a sequence is long enough for blocks to save work."""
-        return bool(self.reaches) and self._seen(length) * WORTH <= length
+        if not self.covers:
+            return False
+        return _keys_of(self._cover(length), length) * MIN_SAVING <= length
 
 
-def _keys_of(reach: Reach, length: int, *, causal: bool = False) -> int:
-    return sum(layout.keys_each(length, causal=causal) for layout in reach)
+def _keys_of(cover: Cover, length: int, *, causal: bool = False) -> int:
+    return sum(layout.keys_per_query(length, causal=causal) for layout in cover)
 
 
 def _size(of: str, known: int | None, given: int | None) -> int | None:
-    """The size that is known, of two that may be; raises `ValueError` where they differ."""
+    """Return the size that is known; raise `ValueError` if two known sizes differ."""
     if known is None or given is None:
         return given if known is None else known
     if known != given:
         raise ValueError(
-            f"a mask of {known} {of} meets {given}; make it of as many {of} as it is used for"
+            f"a mask is made for {known} {of}, found {given}; make it for as many {of} as it is "
+            "used with"
         )
     return known
 
 
-WORTH = 2
-"""Blocks are used if they score a query against at least this many times fewer keys. Below that,
-all pairs are as fast."""
+MIN_SAVING = 2
+"""Blocks are used if they score each query against at least this many times fewer keys. With a
+smaller saving, dense attention is as fast."""
 
 causal = Mask(lambda b, h, q, k: k <= q)
-"""No position sees a later one (Vaswani et al. 2017, section 3.2.3)."""
+"""The causal mask: no position sees a later one (Vaswani et al. 2017, section 3.2.3)."""
 
 
 def _check(name: str, found: int, least: int, most: int | None = None) -> None:
-    """Raise `ValueError` for an argument outside its bounds, both included."""
+    """Raise `ValueError` unless the argument lies within its bounds, both included."""
     if found < least or (most is not None and found > most):
         expected = f"{least} or more" if most is None else f"{least} to {most}"
         raise ValueError(f"{name}: expected {expected}, found {found}")
 
 
 def _check_axes(name: str, found: Tensor, axes: str) -> None:
-    """Raise `ValueError` for a tensor of other axes than these."""
+    """Raise `ValueError` unless the tensor has as many axes as named."""
     if found.dim() != len(axes.split()):
         shape = " x ".join(map(str, found.shape)) or "no axis"
         raise ValueError(f"{name}: expected a tensor {axes}, found one of {shape}")
 
 
-def present(valid: Bool[Tensor, "B K"]) -> Mask:
-    """Only the keys that are there, as told per sentence: padding is not."""
+def padding_mask(valid: Bool[Tensor, "B K"]) -> Mask:
+    """Return a mask that hides padding.
+
+    Args:
+        valid: True for the keys of each sentence, False for padding, "B K".
+
+    Returns:
+        The mask, made for `B` sentences.
+
+    Raises:
+        ValueError: If `valid` does not have two axes.
+    """
     _check_axes("valid", valid, "B K")
     return Mask(lambda b, h, q, k: valid[b, k], batch=len(valid))
 
 
 def allowed(table: Bool[Tensor, "Q K"]) -> Mask:
-    """Any matrix: True where the query of the row may attend to the key of the column."""
+    """Return the mask of a matrix.
+
+    Args:
+        table: True where the query of the row may attend to the key of the column, "Q K".
+
+    Returns:
+        The mask.
+
+    Raises:
+        ValueError: If `table` does not have two axes.
+    """
     _check_axes("table", table, "Q K")
     return Mask(lambda b, h, q, k: table[q, k])
 
 
 def prefix(length: int | Int[Tensor, " B"]) -> Mask:
-    """The first positions, of all sentences or as told per sentence, which everyone sees.
+    """Return a mask under which every position sees the first positions.
 
     `causal | prefix(n)` is the mask of a prefix language model (Raffel et al. 2020, section 3.2.1).
+
+    Args:
+        length: Number of positions in the prefix, of all sentences or of each one, "B".
+
+    Returns:
+        The mask.
+
+    Raises:
+        ValueError: If `length` is a negative number, or a tensor that does not have one axis.
     """
     if isinstance(length, int):
         _check("length", length, 0)
@@ -218,13 +296,35 @@ def prefix(length: int | Int[Tensor, " B"]) -> Mask:
 
 
 def documents(ids: Int[Tensor, "B T"]) -> Mask:
-    """Positions of the same document alone, of several that stand in one sequence."""
+    """Return a mask that separates the documents that share a sequence.
+
+    Args:
+        ids: Number of the document at each position, "B T".
+
+    Returns:
+        The mask: positions see positions of the same document.
+
+    Raises:
+        ValueError: If `ids` does not have two axes.
+    """
     _check_axes("ids", ids, "B T")
     return Mask(lambda b, h, q, k: ids[b, q] == ids[b, k], batch=len(ids))
 
 
 def global_tokens(positions: Sequence[int]) -> Mask:
-    """Tokens that see everyone and are seen by everyone (Beltagy et al. 2020, section 3.1)."""
+    """Return a mask of tokens that see every position and that every position sees.
+
+    Global attention of Beltagy et al. 2020, section 3.1.
+
+    Args:
+        positions: Positions of the global tokens.
+
+    Returns:
+        The mask.
+
+    Raises:
+        ValueError: If a position is negative.
+    """
     _check("positions", min(positions, default=0), 0)
 
     def predicate(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
@@ -235,48 +335,130 @@ def global_tokens(positions: Sequence[int]) -> Mask:
 
 
 def window(radius: int) -> Mask:
-    """Neighbours up to `radius` positions away (Vaswani et al. 2017, section 4, "restricted")."""
+    """Return the mask of a sliding window.
+
+    "Restricted" self-attention of Vaswani et al. 2017, section 4.
+
+    Args:
+        radius: Number of neighbours that a position sees on each side.
+
+    Returns:
+        The mask.
+
+    Raises:
+        ValueError: If `radius` is negative.
+    """
     return dilated(radius, 1)
 
 
 def dilated(radius: int, dilation: int) -> Mask:
-    """`radius` positions on each side, `dilation` apart (Beltagy et al. 2020, section 3.1)."""
+    """Return the mask of a dilated sliding window (Beltagy et al. 2020, section 3.1).
+
+    Args:
+        radius: Number of positions that a position sees on each side.
+        dilation: Distance between these positions.
+
+    Returns:
+        The mask.
+
+    Raises:
+        ValueError: If `radius` is negative or `dilation` is below 1.
+    """
     _check("radius", radius, 0)
     _check("dilation", dilation, 1)
-    # Measured on a CPU: smaller blocks make small products, larger ones score what nobody sees.
+    # Measured on a CPU: products of smaller blocks are slower, and larger blocks score more pairs
+    # that are masked.
     return Mask(
         lambda b, h, q, k: ((q - k).abs() <= radius * dilation) & ((q - k) % dilation == 0),
-        [(Blocks(dilation, min(max(radius, 32), 64), radius, radius),)],
+        [(LocalBlocks(dilation, min(max(radius, 32), 64), radius, radius),)],
     )
 
 
 def same_column(stride: int) -> Mask:
-    """Positions a multiple of `stride` away: A^(2) of strided attention (Child et al. 2019)."""
+    """Return the second mask of strided attention, A^(2) (Child et al. 2019, section 4.3).
+
+    Args:
+        stride: Positions a multiple of `stride` apart see each other.
+
+    Returns:
+        The mask.
+
+    Raises:
+        ValueError: If `stride` is below 1.
+    """
     _check("stride", stride, 1)
-    return Mask(lambda b, h, q, k: (q - k) % stride == 0, [(Blocks(stride),)])
+    return Mask(lambda b, h, q, k: (q - k) % stride == 0, [(LocalBlocks(stride),)])
 
 
 def strided(stride: int) -> Mask:
-    """Strided attention of Child et al. 2019, section 4.3: the last `stride` positions (A^(1) is
-    `window(stride)`) and every `stride`-th (`same_column`), both seen by every head ("merged").
+    """Return the mask of strided attention (Child et al. 2019, section 4.3), both parts merged.
+
+    In every head, a position sees the neighbours up to `stride` positions away, A^(1) (`window`),
+    and every `stride`-th position, A^(2) (`same_column`).
+
+    Args:
+        stride: The paper's l.
+
+    Returns:
+        The mask.
+
+    Raises:
+        ValueError: If `stride` is below 1.
     """
     _check("stride", stride, 1)
     return window(stride) | same_column(stride)
 
 
 def same_block(length: int) -> Mask:
-    """Positions of the same block of `length`: A^(1) of fixed attention (Child et al. 2019)."""
+    """Return the first mask of fixed attention, A^(1) (Child et al. 2019, section 4.3).
+
+    Args:
+        length: Positions of the same block of this length see each other.
+
+    Returns:
+        The mask.
+
+    Raises:
+        ValueError: If `length` is below 1.
+    """
     _check("length", length, 1)
-    return Mask(lambda b, h, q, k: q // length == k // length, [(Blocks(1, length),)])
+    return Mask(lambda b, h, q, k: q // length == k // length, [(LocalBlocks(1, length),)])
 
 
 def summaries(length: int, columns: int) -> Mask:
-    """The last `columns` positions of every block, which all see: A^(2) of fixed attention."""
+    """Return the second mask of fixed attention, A^(2) (Child et al. 2019, section 4.3).
+
+    Args:
+        length: Length of a block.
+        columns: Number of positions at the end of each block that every position sees.
+
+    Returns:
+        The mask.
+
+    Raises:
+        ValueError: If `length` or `columns` is below 1, or `columns` is above `length`.
+    """
     _check("length", length, 1)
     _check("columns", columns, 1, most=length)
-    return Mask(lambda b, h, q, k: k % length >= length - columns, [(Summaries(length, columns),)])
+    return Mask(
+        lambda b, h, q, k: k % length >= length - columns, [(SummaryColumns(length, columns),)]
+    )
 
 
 def fixed(length: int, columns: int) -> Mask:
-    """Fixed attention of Child et al. 2019, section 4.3: `same_block` and `summaries`, merged."""
+    """Return the mask of fixed attention (Child et al. 2019, section 4.3), both parts merged.
+
+    In every head, a position sees its own block, A^(1) (`same_block`), and the last positions of
+    every block, A^(2) (`summaries`).
+
+    Args:
+        length: The paper's l, the length of a block.
+        columns: The paper's c, the number of positions at the end of a block that all see.
+
+    Returns:
+        The mask.
+
+    Raises:
+        ValueError: If `length` or `columns` is below 1, or `columns` is above `length`.
+    """
     return same_block(length) | summaries(length, columns)

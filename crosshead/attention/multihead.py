@@ -1,4 +1,4 @@
-"""Multi-head attention: `heads` attentions side by side, each in its own projection."""
+"""Multi-head attention: several attentions in parallel, each with its own projections."""
 
 from collections.abc import Callable
 
@@ -11,20 +11,34 @@ from crosshead.attention.masks import EvaluatedMask
 from crosshead.attention.scores import ScaledDot, Score
 
 Rotate = Callable[[Tensor, int], Tensor]
-"""Queries or keys `B H T E`, the first at a position, turned by where they stand."""
+"""A function of queries or keys `B H T E` and the position of the first that rotates them."""
 
 
 class MultiHeadAttention(Attention):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (Vaswani et al. 2017, section 3.2.2).
 
-    `head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)`. The matrices of all heads are packed into one
-    projection of the queries and one of keys and values, which stay usable on their own: decoding
-    projects the encoder's memory once and each new position once.
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). One projection packs the queries of all heads,
+    and another one packs keys and values. Each can be computed on its own, so decoding projects the
+    encoder's memory once and each new position once.
 
-    What is attended to may be of another width, `d_memory`. With fewer `kv_heads` than `heads`
-    neighbouring heads share keys and values: one for all is multi-query attention (Shazeer 2019),
-    some grouped-query (Ainslie et al. 2023). `score`, `combine` and `rotate` say how positions and
-    vectors meet; those that are modules are trained along. `output_gain` scales W^O at the start.
+    Args:
+        d_model: Width of the input and the output.
+        heads: Number of heads.
+        d_key: Width of a head's queries and keys.
+        d_value: Width of a head's values.
+        d_memory: Width of the vectors that keys and values come from; by default `d_model`.
+        kv_heads: Number of heads of keys and values; by default `heads`. With fewer, neighbouring
+            heads share keys and values: 1 is multi-query attention (Shazeer 2019), other numbers
+            are grouped-query attention (Ainslie et al. 2023).
+        score: Score function. A module is trained with the layer.
+        combine: Function that turns weights and values into outputs. A module is trained with the
+            layer.
+        rotate: Rotation of queries and keys by their positions.
+        dropout: Share of the weights that is dropped in training.
+        output_gain: Scale of the initial W^O.
+
+    Raises:
+        ValueError: If `kv_heads` does not divide `heads`.
     """
 
     def __init__(
@@ -46,7 +60,10 @@ class MultiHeadAttention(Attention):
         self.heads, self.d_key, self.d_value = heads, d_key, d_value
         self.kv_heads = kv_heads or heads
         if heads % self.kv_heads:
-            raise ValueError(f"{heads} heads cannot share {self.kv_heads} keys and values evenly")
+            raise ValueError(
+                f"{heads} heads cannot share {self.kv_heads} keys and values evenly; choose "
+                "kv_heads that divides heads"
+            )
         self.query = nn.Linear(d_model, heads * d_key)
         self.key_value = nn.Linear(d_memory or d_model, self.kv_heads * (d_key + d_value))
         self.output = nn.Linear(heads * d_value, d_model)
@@ -56,7 +73,7 @@ class MultiHeadAttention(Attention):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Glorot-uniform matrices, each part of a packed one by its own fans; biases zero."""
+        """Initialise matrices Glorot-uniformly, with each part's own fans, and biases with zero."""
         keys, values = self.key_value.weight.split(self._split(), dim=0)
         for weight in (self.query.weight, keys, values):
             nn.init.xavier_uniform_(weight)
@@ -65,11 +82,19 @@ class MultiHeadAttention(Attention):
             nn.init.zeros_(layer.bias)
 
     def project(self, memory: Float[Tensor, "B K D"], start: int = 0) -> KeyValues:
-        """The keys and values of `memory`, per head; its first vector is at position `start`."""
+        """Return the keys and values of a memory.
+
+        Args:
+            memory: Vectors to attend to, "B K D".
+            start: Position of the first vector.
+
+        Returns:
+            Keys and values of each head.
+        """
         keys, values = self.key_value(memory).split(self._split(), dim=-1)
         keys = keys.unflatten(-1, (self.kv_heads, self.d_key)).transpose(1, 2)
         values = values.unflatten(-1, (self.kv_heads, self.d_value)).transpose(1, 2)
-        return KeyValues(self._turned(keys, start), values)
+        return KeyValues(self._apply_rotary(keys, start), values)
 
     def forward(
         self,
@@ -79,15 +104,23 @@ class MultiHeadAttention(Attention):
         offset: int = 0,
         start: int | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """Let every position of `x` attend to projected memory; `mask` is True where it may.
+        """Let every position of `x` attend to a projected memory.
 
-        `offset` is the number of positions by which `x` begins behind the memory: those before it,
-        in self-attention with a past. Where the memory has lost its beginning, `x` stands at
-        another position, `start`.
+        Args:
+            x: Hidden states, "B Q D".
+            memory: Keys and values from `project`.
+            mask: True where a position may attend.
+            offset: Number of positions from the start of the memory to the start of `x`: the cached
+                positions, in self-attention.
+            start: Position of the first vector of `x`; by default `offset`. It differs if the cache
+                has dropped its first positions.
+
+        Returns:
+            The output of each position, "B Q D".
         """
         query = self.query(x).unflatten(-1, (self.heads, self.d_key)).transpose(1, 2)
         heads = attend(
-            self._turned(query, offset if start is None else start),
+            self._apply_rotary(query, offset if start is None else start),
             self._for_each_head(memory.keys),
             self._for_each_head(memory.values),
             mask=mask,
@@ -103,10 +136,10 @@ class MultiHeadAttention(Attention):
     def _split(self) -> tuple[int, int]:
         return self.kv_heads * self.d_key, self.kv_heads * self.d_value
 
-    def _turned(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
+    def _apply_rotary(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
         return x if self.rotate is None else self.rotate(x, start)
 
     def _for_each_head(self, x: Float[Tensor, "B G K E"]) -> Float[Tensor, "B H K E"]:
-        """Keys or values, those that heads share repeated for each; of one for all, a view."""
+        """Return keys or values for each head; a view repeats the shared ones if all share one."""
         shared = self.heads // self.kv_heads
         return x.unsqueeze(2).expand(-1, -1, shared, -1, -1).flatten(1, 2) if shared > 1 else x

@@ -8,19 +8,27 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 Pairing = Literal["interleaved", "halves"]
-"""Two numbers that belong together stand side by side, or all the first before all the second."""
+"""The order of sines and cosines in a vector: side by side, or all sines before all cosines."""
 
 Rate = Literal["paper", "tensor2tensor"]
-"""Rule for the growth of a pair's angle with the position: see `angles`."""
+"""The rule by which the angle of a pair grows with the position: see `angles`."""
 
 
 def angles(length: int, d_model: int, rate: Rate = "paper") -> Float[Tensor, "T P"]:
-    """The angle of each pair of numbers, in float64, at positions 0 to `length - 1`.
+    """Return the angle of each pair of numbers at positions 0 to `length - 1`.
 
-    Pair i turns by 10000^(-2i/d_model) a position (Vaswani et al. 2017, section 3.5), or by
-    10000^(-i/(d_model/2 - 1)), so that the last pair turns by 1/10000 exactly: that is what
-    Tensor2Tensor, the code of that paper, computes, and Marian after it. Hugging Face's Marian has
-    the paper's. An odd `d_model` has one number more, which counts as a pair.
+    With the rate "paper", pair i turns by 10000^(-2i/d_model) per position (Vaswani et al. 2017,
+    section 3.5). With "tensor2tensor" it turns by 10000^(-i/(d_model/2 - 1)), so that the last pair
+    turns by exactly 1/10000. Tensor2Tensor, the code of that paper, computes the latter, and so
+    does Marian. Hugging Face's Marian has the paper's rate.
+
+    Args:
+        length: Number of positions.
+        d_model: Width of the vectors. The last number of an odd width counts as a pair.
+        rate: The rule.
+
+    Returns:
+        Angles in radians, "T P", in float64.
     """
     position = torch.arange(length, dtype=torch.float64)
     pair = torch.arange(math.ceil(d_model / 2), dtype=torch.float64)
@@ -36,12 +44,21 @@ def sinusoidal(
     rate: Rate = "paper",
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "T D"]:
-    """Sinusoids of geometrically growing wavelength for positions 0 to `length - 1`.
+    """Return the sinusoidal position encodings of positions 0 to `length - 1`.
 
     PE(pos, 2i) = sin(angle_i), PE(pos, 2i+1) = cos(angle_i), where angle_i is
-    pos / 10000^(2i/d_model) (Vaswani et al. 2017, section 3.5) or what `rate` says. `pairing` puts
-    sines and cosines side by side as the paper does, or all sines before all cosines as
-    Tensor2Tensor, Marian and Hugging Face do; an odd `d_model` has one sine more.
+    pos / 10000^(2i/d_model) (Vaswani et al. 2017, section 3.5).
+
+    Args:
+        length: Number of positions.
+        d_model: Width of the vectors. An odd width has one more sine.
+        pairing: "interleaved" as in the paper, or "halves" as in Tensor2Tensor, Marian and Hugging
+            Face: all sines before all cosines.
+        rate: The rule for the angles: see `angles`.
+        dtype: Type of the result.
+
+    Returns:
+        Encodings, "T D".
     """
     angle = angles(length, d_model, rate)
     sine, cosine = angle.sin(), angle.cos()[:, : d_model // 2]
@@ -55,14 +72,27 @@ def sinusoidal(
 def shift(
     k: int, d_model: int, *, pairing: Pairing = "interleaved", rate: Rate = "paper"
 ) -> Float[Tensor, "D D"]:
-    """The matrix M_k with PE(pos + k) = M_k PE(pos) at every position, in float64.
+    """Return the matrix M_k with PE(pos + k) = M_k PE(pos) at every position.
 
-    It turns each pair by k times what it turns a position: sin(a + b) and cos(a + b) are linear in
+    The matrix turns each pair by k times its angle, because sin(a + b) and cos(a + b) are linear in
     sin(a) and cos(a). This is why the paper chose sinusoids (Vaswani et al. 2017, section 3.5).
-    `k` may be negative. Raises `ValueError` for an odd `d_model`: its last sine has no cosine.
+
+    Args:
+        k: Number of positions; may be negative.
+        d_model: Width of the vectors.
+        pairing: The order of sines and cosines.
+        rate: The rule for the angles: see `angles`.
+
+    Returns:
+        The matrix, "D D", in float64.
+
+    Raises:
+        ValueError: If `d_model` is odd. The last sine then has no cosine.
     """
     if d_model % 2:
-        raise ValueError(f"d_model {d_model} is odd: the last sine has no cosine to mix with")
+        raise ValueError(
+            f"d_model {d_model} is odd, so the last sine has no cosine; give an even width"
+        )
     angle = k * angles(2, d_model, rate)[1]
     sine, cosine = _pairs(torch.arange(d_model), pairing)
     matrix = torch.zeros(d_model, d_model, dtype=torch.float64)
@@ -72,19 +102,26 @@ def shift(
 
 
 class SinusoidalPositions(nn.Module):
-    """The fixed sinusoids of Vaswani et al. 2017, section 3.5, for any length."""
+    """The fixed sinusoids of Vaswani et al. 2017, section 3.5, for any length.
+
+    Args:
+        d_model: Width of the vectors.
+        pairing: The order of sines and cosines.
+        rate: The rule for the angles: see `angles`.
+    """
 
     def __init__(self, d_model: int, pairing: Pairing, rate: Rate = "paper") -> None:
         super().__init__()
         self.d_model, self.pairing, self.rate = d_model, pairing, rate
-        # Goes where the model goes and tells its type; a model built without memory has it too.
+        # The buffer follows the model to its device and type. It is on the CPU even if the model is
+        # built on the meta device.
         self.register_buffer("like", torch.empty(0, device="cpu"), persistent=False)
         self.like: Tensor
-        # No buffer: what was rounded to bfloat16 with the model would stay so in float32.
+        # The table is no buffer: converting the model to bfloat16 and back would round it for good.
         self._table = torch.empty(0, d_model, device="cpu")
 
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
-        """The vectors of positions `start` to `start + length - 1`, in the model's type."""
+        """Return the vectors of positions `start` to `start + length - 1`, in the model's type."""
         dtype = torch.promote_types(self.like.dtype, torch.float32)
         table = self._table
         known = table.shape[0] if (table.device, table.dtype) == (self.like.device, dtype) else 0
@@ -105,30 +142,37 @@ class SinusoidalPositions(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Queries and keys turned, pair by pair, by the angles of their positions.
+    """Rotary positions: queries and keys are rotated, pair by pair, by angles of their positions.
 
-    Su et al. 2021, "RoFormer", section 3.2.2, Eq. 15, computed as in section 3.4.2, Eq. 34: the
-    product of a query and a key then depends on their distance alone. Of the numbers of a vector
-    i and i + d/2 are a pair, as in GPT-NeoX and in Llama as Hugging Face has it. The paper pairs
-    2i and 2i + 1: one is the other with columns of W^Q and W^K in another order. It is a `Rotate`
-    of `multihead`.
+    Su et al. 2021, "RoFormer", section 3.2.2, Eq. 15, computed as in section 3.4.2, Eq. 34. The
+    product of a query and a key then depends on their distance alone. The numbers i and i + d/2 of
+    a vector are a pair, as in GPT-NeoX and in Hugging Face's Llama. The paper pairs 2i and 2i + 1:
+    the two differ only in the order of the columns of W^Q and W^K.
+
+    Args:
+        d_key: Width of a query or key; even.
+
+    Raises:
+        ValueError: If `d_key` is odd.
     """
 
     def __init__(self, d_key: int) -> None:
         super().__init__()
         if d_key % 2:
-            raise ValueError(f"d_key {d_key} is odd: rotary positions turn pairs of numbers")
+            raise ValueError(
+                f"d_key {d_key} is odd, but rotary positions rotate pairs; give an even width"
+            )
         self.sinusoids = SinusoidalPositions(d_key, "halves")
 
     def forward(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
-        """Queries or keys, turned; the first of them stands at position `start`."""
+        """Return rotated queries or keys; the first of them is at position `start`."""
         sine, cosine = self.sinusoids(start, x.shape[2]).chunk(2, dim=-1)
         first, second = _pairs(x, "halves")
         return torch.cat((first * cosine - second * sine, first * sine + second * cosine), dim=-1)
 
 
 def _pairs(x: Tensor, pairing: Pairing) -> tuple[Tensor, Tensor]:
-    """The first and the second numbers of the pairs that lie along the last axis."""
+    """Return the first and the second numbers of the pairs along the last axis."""
     if pairing == "interleaved":
         return x[..., 0::2], x[..., 1::2]
     first, second = x.chunk(2, dim=-1)

@@ -1,9 +1,11 @@
-"""Scores and values that know how far a query stands from a key.
+"""Relative positions: scores and combinations that depend on the distance of query and key.
 
-What depends on distance alone is computed once a distance and then laid along the diagonals of the
-`Q K` pairs by a view (the relative shift of Dai et al. 2019, appendix B): nothing is looked up pair
-by pair. Distances are those of the `Grid`: how far the query comes after the key, so that a key
-that comes later has a negative one. Besides the legend, `N` is distances: `Q + K`.
+A number that depends on the distance alone is computed once per distance. A view then lays these
+numbers along the diagonals of the `Q K` pairs (the relative shift of Dai et al. 2019, appendix B).
+Nothing is looked up pair by pair. A distance says how far the query comes after the key, as in
+`RelativeOffset`. A key that comes later has a negative distance.
+
+Axes: as in `attend`, and `N` for distances, `Q + K` of them.
 """
 
 import math
@@ -17,35 +19,62 @@ from torch.nn import functional as F
 
 from crosshead.attention.attend import weighted_sum
 from crosshead.attention.positions import SinusoidalPositions
-from crosshead.attention.scores import Grid, Score, products
+from crosshead.attention.scores import RelativeOffset, Score, products
 
 Bias = Callable[[Tensor], Tensor]
-"""Distances `N` to what each head adds to scores at them, `H N`."""
+"""A function of distances `N` that returns each head's bias, `H N`."""
 
 
 def distances(
-    queries: int, keys: int, grid: Grid, device: torch.device | None = None
+    queries: int, keys: int, relative: RelativeOffset, device: torch.device | None = None
 ) -> Int[Tensor, " N"]:
-    """All the distances between so many queries and keys, from the furthest past on.
+    """Return all distances between queries and keys, the largest first.
 
-    The pair (i, j) has the one at `queries - 1 - i + j`. There is one more than pairs have (the
-    last), which lets `along_diagonals` be a view.
+    Args:
+        queries: Number of queries.
+        keys: Number of keys.
+        relative: Where the queries stand relative to the keys.
+        device: Device of the result.
+
+    Returns:
+        Distances, "N". The pair (i, j) has the distance at index `queries - 1 - i + j`. The last
+        distance belongs to no pair; it lets `along_diagonals` be a view.
+
+    Raises:
+        ValueError: If the positions have no regular distances.
     """
-    first, _ = grid.span(queries, keys)
-    return grid.step * (first - torch.arange(queries + keys, device=device))
+    first, _ = relative.span(queries, keys)
+    return relative.step * (first - torch.arange(queries + keys, device=device))
 
 
 def along_diagonals(by_distance: Float[Tensor, "B H Q N"]) -> Float[Tensor, "B H Q K"]:
-    """Return a view that indexes scores by key instead of by distance."""
+    """Return a view that indexes scores by key instead of by distance.
+
+    Args:
+        by_distance: Scores of every query at every distance, "B H Q N".
+
+    Returns:
+        Scores of every query with every key, "B H Q K".
+
+    Reference:
+        The relative shift of Dai et al. 2019, appendix B.
+    """
     queries, number = by_distance.shape[-2:]
-    # Rows that are one number shorter begin one number further to the left, each than the last.
+    # Rows of one number less begin one number further to the left, relative to the row before.
     end = queries - 1 + queries * (number - 1)
     rows = by_distance.flatten(-2)[..., queries - 1 : end].unflatten(-1, (queries, number - 1))
     return rows[..., : number - queries]
 
 
 def onto_distances(by_key: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q N"]:
-    """Return scores indexed by distance instead of by key; 0 for distances without a key."""
+    """Return scores indexed by distance instead of by key.
+
+    Args:
+        by_key: Scores of every query with every key, "B H Q K".
+
+    Returns:
+        Scores of every query at every distance, "B H Q N"; 0 at distances without a key.
+    """
     queries, keys = by_key.shape[-2:]
     number = queries + keys
     rows = F.pad(by_key, (0, queries - 1)).flatten(-2)
@@ -53,7 +82,12 @@ def onto_distances(by_key: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q N"]
 
 
 class Biased(nn.Module):
-    """A score plus each head's bias for the distance."""
+    """A score plus each head's bias for the distance.
+
+    Args:
+        score: The score without positions.
+        bias: The bias of each head at each distance.
+    """
 
     def __init__(self, score: Score, bias: Bias) -> None:
         super().__init__()
@@ -63,20 +97,27 @@ class Biased(nn.Module):
         self,
         query: Float[Tensor, "B H Q Eq"],
         key: Float[Tensor, "#B #H K Ek"],
-        grid: Grid = Grid(),  # noqa: B008 - immutable
+        relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q K"]:
-        """Every query's score with every key."""
-        scores = self.score(query, key, grid)
+        """Return the scores, "B H Q K"."""
+        scores = self.score(query, key, relative)
         queries, keys = scores.shape[-2:]
-        bias = self.bias(distances(queries, keys, grid, query.device)).to(scores.dtype)
+        bias = self.bias(distances(queries, keys, relative, query.device)).to(scores.dtype)
         # Each query sees a window of the distances, the last one the window that begins first.
         return scores + bias.unfold(-1, keys, 1)[:, :queries].flip(-2)
 
 
 class T5Buckets(nn.Module):
-    """A learned number a head and bucket of distances (Raffel et al. 2020, section 2.1).
+    """A learned bias for each head and each bucket of distances (Raffel et al. 2020, section 2.1).
 
-    All zero at the start. Each layer has its own here; T5's layers share those of the first.
+    The biases start at zero. Each layer has its own biases. In T5 all layers share the biases of
+    the first.
+
+    Args:
+        heads: Number of heads.
+        causal: Whether later keys share the bucket of distance 0: see `t5_bucket`.
+        buckets: Number of buckets.
+        furthest: The distance from which on all distances share the last bucket.
     """
 
     def __init__(self, heads: int, *, causal: bool, buckets: int = 32, furthest: int = 128) -> None:
@@ -93,11 +134,20 @@ class T5Buckets(nn.Module):
 def t5_bucket(
     distance: Int[Tensor, "*shape"], causal: bool, buckets: int = 32, furthest: int = 128
 ) -> Int[Tensor, "*shape"]:
-    """The number of the bucket that holds a distance (Raffel et al. 2020, section 2.1).
+    """Return the number of the bucket that holds each distance (Raffel et al. 2020, section 2.1).
 
-    Half of the buckets hold one distance each, the other half ranges that grow logarithmically up
-    to `furthest`; the last one holds all beyond. Without `causal` the upper half of all buckets is
-    for keys that come after the query; with it these count as at distance 0.
+    Half of the buckets hold one distance each. The other half hold ranges that grow logarithmically
+    up to `furthest`, and the last bucket holds all larger distances.
+
+    Args:
+        distance: Distances of queries and keys.
+        causal: Whether keys that come after the query count as at distance 0. Otherwise the upper
+            half of all buckets is for them.
+        buckets: Number of buckets.
+        furthest: The distance from which on all distances share a bucket.
+
+    Returns:
+        Bucket numbers from 0 to `buckets - 1`, in the shape of `distance`.
     """
     if causal:
         later, distance = torch.zeros_like(distance), distance.clamp(min=0)
@@ -105,7 +155,7 @@ def t5_bucket(
         buckets //= 2
         later, distance = buckets * (distance < 0), distance.abs()
     exact = buckets // 2
-    # In float32, in which published models were trained: some distances fall on an edge.
+    # Some distances fall on the edge of a bucket. Published models were trained with float32 edges.
     growth = torch.log(distance.clamp(min=exact).float() / exact) / math.log(furthest / exact)
     ranged = exact + (growth * (buckets - exact)).long()
     return later + torch.where(distance < exact, distance, ranged.clamp(max=buckets - 1))
@@ -113,10 +163,13 @@ def t5_bucket(
 
 @dataclass(frozen=True)
 class ALiBi:
-    """The distance times a slope of each head's own, taken away (Press et al. 2022, section 3).
+    """Attention with linear biases: minus each head's slope times the distance.
 
-    In both directions alike: under a causal mask that is the paper's, and without one the
-    symmetric form for encoders.
+    Press et al. 2022, section 3. Earlier and later keys get the same bias. Under a causal mask this
+    is the paper's form, and without one the symmetric form for encoders.
+
+    Attributes:
+        heads: Number of heads.
     """
 
     heads: int
@@ -128,11 +181,16 @@ class ALiBi:
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """The slope of each head: 2^(-8/n), 2^(-16/n), ... 2^-8 for n heads (Press et al. 2022,
-    section 3).
+    """Return the ALiBi slope of each head: 2^(-8/n), 2^(-16/n), ..., 2^-8 for n heads.
 
-    Where n is no power of two they are those of the power below it, and then every other one of the
-    power above it, as in the authors' code.
+    Press et al. 2022, section 3. If n is no power of two, the slopes of the next lower power come
+    first, and then every other slope of the next higher power, as in the authors' code.
+
+    Args:
+        heads: Number of heads, n.
+
+    Returns:
+        The slopes.
     """
     below = 2 ** (heads.bit_length() - 1)
     slopes = [2 ** (-8 * (i + 1) / below) for i in range(below)]
@@ -141,9 +199,10 @@ def alibi_slopes(heads: int) -> list[float]:
 
 
 class _Clipped(nn.Module):
-    """A learned vector a distance, those beyond the `furthest` alike (Shaw et al. 2018, 3.2).
+    """A learned vector for each clipped distance (Shaw et al. 2018, section 3.2).
 
-    The table begins with the distance of keys that come `furthest` before the query (w_-k there).
+    The table begins with the distance of keys that come `furthest` before the query, the paper's
+    w_-k. Larger distances share the vector of `furthest`.
     """
 
     def __init__(self, width: int, furthest: int) -> None:
@@ -153,13 +212,13 @@ class _Clipped(nn.Module):
         nn.init.xavier_uniform_(self.table)
 
     def forward(self, distance: Int[Tensor, " N"]) -> Float[Tensor, "N E"]:
-        """The vectors of these distances."""
+        """Return the vectors of these distances."""
         return F.embedding(
             self.furthest - distance.clamp(-self.furthest, self.furthest), self.table
         )
 
     def spread(
-        self, by_vector: Float[Tensor, "B H Q V"], keys: int, grid: Grid
+        self, by_vector: Float[Tensor, "B H Q V"], keys: int, relative: RelativeOffset
     ) -> Float[Tensor, "B H Q N"]:
         """Return scores by distance, given each query's score with every vector of the table.
 
@@ -168,13 +227,13 @@ class _Clipped(nn.Module):
         distances takes longer.
         """
         queries = by_vector.shape[-2]
-        # In steps of the grid; distances go down.
-        first, last = grid.span(queries, keys)
-        within = self.furthest // grid.step
+        # Distances in steps, the largest first.
+        first, last = relative.span(queries, keys)
+        within = self.furthest // relative.step
         before = min(max(first - within, 0), queries + keys)
         after = min(max(-within - last, 0), queries + keys)
-        start = self.furthest - grid.step * min(first, within)
-        between = by_vector[..., start :: grid.step][..., : queries + keys - before - after]
+        start = self.furthest - relative.step * min(first, within)
+        between = by_vector[..., start :: relative.step][..., : queries + keys - before - after]
         shape = by_vector.shape[:-1]
         pieces = (
             by_vector[..., :1].expand(*shape, before),
@@ -185,9 +244,14 @@ class _Clipped(nn.Module):
 
 
 class ShawKeys(nn.Module):
-    """q . (k + a_ij) times `scale`, by default 1/sqrt(d_k) (Shaw et al. 2018, Eq. 4).
+    """The score q . (k + a_ij) times a scale (Shaw et al. 2018, section 3.2, Eq. 4).
 
-    a_ij is one vector a distance, those beyond `furthest` alike, for all heads of a layer.
+    a_ij is a learned vector for each distance, the same for all heads of a layer.
+
+    Args:
+        d_key: Width of a key.
+        furthest: Larger distances share the vector of this one, the paper's k.
+        scale: Factor of the scores; by default 1/sqrt(d_k).
     """
 
     def __init__(self, d_key: int, furthest: int = 16, scale: float | None = None) -> None:
@@ -199,18 +263,22 @@ class ShawKeys(nn.Module):
         self,
         query: Float[Tensor, "B H Q E"],
         key: Float[Tensor, "#B #H K E"],
-        grid: Grid = Grid(),  # noqa: B008 - immutable
+        relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q K"]:
-        """Every query's score with every key."""
+        """Return the scores, "B H Q K"."""
         query = query * self.scale
-        by_distance = self.vectors.spread(query @ self.vectors.table.T, key.shape[-2], grid)
+        by_distance = self.vectors.spread(query @ self.vectors.table.T, key.shape[-2], relative)
         return products(query, key) + along_diagonals(by_distance)
 
 
 class ShawValues(nn.Module):
-    """The sum of weight times (v + a_ij) (Shaw et al. 2018, Eq. 3): a `Combine` of `attend`.
+    """The sum of the weights times (v + a_ij), a `Combine` (Shaw et al. 2018, section 3.2, Eq. 3).
 
-    a_ij is one vector a distance, those beyond `furthest` alike, for all heads of a layer.
+    a_ij is a learned vector for each distance, the same for all heads of a layer.
+
+    Args:
+        d_value: Width of a value.
+        furthest: Larger distances share the vector of this one, the paper's k.
     """
 
     def __init__(self, d_value: int, furthest: int = 16) -> None:
@@ -221,20 +289,25 @@ class ShawValues(nn.Module):
         self,
         weights: Float[Tensor, "B H Q K"],
         value: Float[Tensor, "#B #H K E"],
-        grid: Grid = Grid(),  # noqa: B008 - immutable
+        relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q E"]:
-        """Return each query's weighted sum."""
+        """Return the outputs, "B H Q E"."""
         vectors = self.vectors(
-            distances(weights.shape[-2], weights.shape[-1], grid, weights.device)
+            distances(weights.shape[-2], weights.shape[-1], relative, weights.device)
         )
         return weighted_sum(weights, value) + onto_distances(weights) @ vectors
 
 
 class TransformerXLScore(nn.Module):
-    """((q + u) . k + (q + v) . W_R R_d) / sqrt(d_k), d the distance (Dai et al. 2019, section 3.3).
+    """The score ((q + u) . k + (q + v) . W_R R_d) / sqrt(d_k) (Dai et al. 2019, section 3.3).
 
-    `u`, `v` (`H E`, zero at the start) and W_R (`H D E`) are learned for each head; R_d is the
-    sinusoid of the distance, all sines first as in the authors' code.
+    R_d is the sinusoid of the distance d, all sines first as in the authors' code. u, v ("H E",
+    zero at the start) and W_R ("H D E") are learned for each head.
+
+    Args:
+        heads: Number of heads.
+        d_key: Width of a key.
+        d_model: Width of the sinusoids.
     """
 
     def __init__(self, heads: int, d_key: int, d_model: int) -> None:
@@ -249,15 +322,15 @@ class TransformerXLScore(nn.Module):
         self,
         query: Float[Tensor, "B H Q E"],
         key: Float[Tensor, "#B #H K E"],
-        grid: Grid = Grid(),  # noqa: B008 - immutable
+        relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q K"]:
-        """Every query's score with every key."""
+        """Return the scores, "B H Q K"."""
         scale = query.shape[-1] ** -0.5
         by_content = products((query + self.u[:, None]) * scale, key)
         query = (query + self.v[:, None]) * scale
-        sinusoids = self._sinusoids(query.shape[-2], key.shape[-2], grid)
+        sinusoids = self._sinusoids(query.shape[-2], key.shape[-2], relative)
         if query.shape[0] * query.shape[2] < query.shape[3]:
-            # Few queries, in decoding: fewer than a vector W_R R_d has numbers.
+            # With few queries, as in decoding, projecting the queries takes fewer products.
             query = torch.einsum("bhqe,hde->bhqd", query, self.weight)
             by_distance = query @ sinusoids.T
         else:
@@ -265,10 +338,10 @@ class TransformerXLScore(nn.Module):
             by_distance = torch.einsum("bhqe,hne->bhqn", query, vectors)
         return by_content + along_diagonals(by_distance)
 
-    def _sinusoids(self, queries: int, keys: int, grid: Grid) -> Float[Tensor, "N D"]:
-        """R_d of every distance: the sine of a negative one is the negative sine."""
-        distance = distances(queries, keys, grid, self.u.device)
-        furthest = grid.step * max(map(abs, grid.span(queries, keys)))
+    def _sinusoids(self, queries: int, keys: int, relative: RelativeOffset) -> Float[Tensor, "N D"]:
+        """Return R_d of every distance; the sine of a negative distance is the negative sine."""
+        distance = distances(queries, keys, relative, self.u.device)
+        furthest = relative.step * max(map(abs, relative.span(queries, keys)))
         table = self.sinusoids(0, furthest + 1)[distance.abs()]
         sine, cosine = table.tensor_split([(table.shape[1] + 1) // 2], dim=1)
         return torch.cat((sine * distance.sign()[:, None], cosine), dim=1)

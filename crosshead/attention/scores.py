@@ -1,11 +1,11 @@
-"""Score functions: objects that turn `B H Q E` and `B H K E` into scores `B H Q K`.
+"""Score functions: they turn queries `B H Q E` and keys `B H K E` into scores `B H Q K`.
 
-Scores with parameters are modules; each head has parameters of its own.
+Scores with parameters are modules. Each head has its own parameters.
 
 For independent inputs of unit variance, products scaled by 1/sqrt(d_k), `General` and `Location`
 start with scores of unit variance. A tanh lowers the variance: to 0.39 in `Additive` and `Concat`,
-and to 0.52 in `ProjectedAdditive`, whose sums of two have variance 2. The variance of `Dot` is d_k;
-that of `Cosine` is its scale squared over d_k.
+and to 0.52 in `ProjectedAdditive`, which adds two inputs and so takes the tanh of variance 2. `Dot`
+has variance d_k. `Cosine` has its squared scale divided by d_k.
 
 Additive scores hold `B H Q K A` numbers, because they take the tanh of every pair. Products hold `B
 H Q K`.
@@ -22,55 +22,96 @@ from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
-class Grid:
-    """The distance of queries and keys: query i comes `step * (i + offset - j)` after key j.
+class RelativeOffset:
+    """The distances between queries and keys: query i comes `step * (i + offset - j)` after key j.
 
-    For a whole sequence the distance is `i - j`. After a past of `P` positions, which are already
-    keys, the offset is `P`. Kernels that attend in blocks have other offsets and steps. The offset
-    is None if the keys do not follow each other at equal steps. `whole` is True if the keys are all
-    keys of the sequence, and False for those of a block.
+    In a whole sequence the distance is `i - j`. With a cache of `P` positions, whose keys come
+    first, the offset is `P`. Block-sparse attention has other offsets and steps.
+
+    Attributes:
+        offset: Number of steps from the first key to the first query; None if the keys do not
+            follow each other at equal steps.
+        step: Number of positions between neighbouring keys, and between neighbouring queries.
+        all_keys: True if the keys are all keys of the sequence, False if they belong to a block.
     """
 
     offset: int | None = 0
     step: int = 1
-    whole: bool = True
+    all_keys: bool = True
 
     def span(self, queries: int, keys: int) -> tuple[int, int]:
-        """Return the steps from first key to last query, and from the end to the first query.
+        """Return the range of the distances, in steps.
 
-        Every user of distances calls this method.
+        Every score and combination that uses distances calls this method.
+
+        Args:
+            queries: Number of queries.
+            keys: Number of keys.
+
+        Returns:
+            The steps from the first key to the last query, and from the position after the last key
+            to the first query.
 
         Raises:
             ValueError: If the positions have no regular distances.
         """
         if self.offset is None:
             raise ValueError(
-                "this score or combination looks at distances, but the summary columns of a fixed "
-                "sparse pattern have no regular ones; give the mask as `dense`, or another score"
+                "this score or combination needs distances, but the summary columns of a fixed "
+                "sparse pattern have no regular ones; evaluate the mask with `dense`, or give "
+                "another score"
             )
         return self.offset + queries - 1, self.offset - keys
 
 
-Score = Callable[[Tensor, Tensor, Grid], Tensor]
-"""Queries `B H Q E` and keys `B H K E`, and where they stand, to scores `B H Q K`."""
+Score = Callable[[Tensor, Tensor, RelativeOffset], Tensor]
+"""A function of queries `B H Q E`, keys `B H K E` and their distances that returns scores `B H Q
+K`."""
 
 
 def products(
     query: Float[Tensor, "B H Q E"], key: Float[Tensor, "#B #H K E"]
 ) -> Float[Tensor, "B H Q K"]:
-    """The dot product of every query with every key."""
+    """Return the dot product of every query with every key.
+
+    Args:
+        query: Queries, "B H Q E".
+        key: Keys, "B H K E"; B and H may be 1 to broadcast.
+
+    Returns:
+        Dot products, "B H Q K".
+    """
     if query.shape[-2] == 1 and query.device.type == "cpu":
-        # One query each, in decoding: a batch of such small products would copy its operands.
-        return (query * key).sum(dim=-1).unsqueeze(-2)
+        return products_of_one_query(query, key)
     return query @ key.transpose(-2, -1)
+
+
+def products_of_one_query(
+    query: Float[Tensor, "B H 1 E"], key: Float[Tensor, "#B #H K E"]
+) -> Float[Tensor, "B H 1 K"]:
+    """Return the dot product of a single query with every key, as decoding needs it.
+
+    On a CPU, a batch of such small matrix products would copy its operands.
+
+    Args:
+        query: Queries, "B H 1 E".
+        key: Keys, "B H K E"; B and H may be 1 to broadcast.
+
+    Returns:
+        Dot products, "B H 1 K".
+    """
+    return (query * key).sum(dim=-1).unsqueeze(-2)
 
 
 @dataclass(frozen=True)
 class ScaledDot:
-    """The dot product times `scale`, by default 1/sqrt(d_k) (Vaswani et al. 2017, Eq. 1).
+    """The dot product times a scale (Vaswani et al. 2017, section 3.2.1, Eq. 1).
 
     Without the scale the products of random vectors grow with sqrt(d_k) and push the softmax into
     regions of vanishing gradient (section 3.2.1, footnote 4).
+
+    Attributes:
+        scale: Factor of the products; by default 1/sqrt(d_k).
     """
 
     scale: float | None = None
@@ -79,9 +120,9 @@ class ScaledDot:
         self,
         query: Float[Tensor, "B H Q E"],
         key: Float[Tensor, "#B #H K E"],
-        grid: Grid = Grid(),
+        relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Every query's score with every key."""
+        """Return the scores, "B H Q K"."""
         scale = 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
         # The queries are scaled instead of the scores: there are fewer of them.
         return products(query * scale, key)
@@ -95,10 +136,13 @@ class Dot(ScaledDot):
 
 
 class Cosine(nn.Module):
-    """scale * q . k / (|q| |k|) (Graves et al. 2014, "Neural Turing Machines", Eq. 5 and 6).
+    """The scaled cosine: scale * q . k / (|q| |k|).
 
-    A `scale` that is a parameter is learned: one number, or one a head, of shape `H 1 1`. Without
-    any no weight could be much larger than another.
+    Graves et al. 2014, "Neural Turing Machines", Eq. 5 and 6. With a scale of 1 no weight could be
+    much larger than another.
+
+    Args:
+        scale: Factor of the cosines. A parameter is learned: one number, or one per head, "H 1 1".
     """
 
     def __init__(self, scale: float | nn.Parameter) -> None:
@@ -109,16 +153,19 @@ class Cosine(nn.Module):
         self,
         query: Float[Tensor, "B H Q E"],
         key: Float[Tensor, "#B #H K E"],
-        grid: Grid = Grid(),
+        relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Every query's score with every key."""
+        """Return the scores, "B H Q K"."""
         return products(F.normalize(query, dim=-1) * self.scale, F.normalize(key, dim=-1))
 
 
 class General(nn.Module):
-    """q^T W k, with a W for each head (Luong et al. 2015, section 3.1, "general").
+    """The bilinear score q^T W k, a W for each head (Luong et al. 2015, section 3.1, "general").
 
-    Queries and keys may differ in width.
+    Args:
+        heads: Number of heads.
+        d_query: Width of a query.
+        d_key: Width of a key.
     """
 
     def __init__(self, heads: int, d_query: int, d_key: int) -> None:
@@ -129,16 +176,22 @@ class General(nn.Module):
         self,
         query: Float[Tensor, "B H Q Eq"],
         key: Float[Tensor, "#B #H K Ek"],
-        grid: Grid = Grid(),
+        relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Every query's score with every key."""
+        """Return the scores, "B H Q K"."""
         return products(_per_head(query, self.weight), key)
 
 
 class Additive(nn.Module):
-    """v^T tanh(W_q q + W_k k) (Bahdanau et al. 2015, appendix A.1.2: W_a, U_a and v_a).
+    """The additive score v^T tanh(W_q q + W_k k) of Bahdanau et al. 2015, appendix A.1.2.
 
-    `width` is the number of hidden units, `A` (n' there). Queries and keys may differ in width.
+    The paper's names are v_a, W_a and U_a.
+
+    Args:
+        heads: Number of heads.
+        d_query: Width of a query.
+        d_key: Width of a key.
+        width: Number of hidden units, `A`; the paper's n'.
     """
 
     def __init__(self, heads: int, d_query: int, d_key: int, width: int) -> None:
@@ -152,19 +205,23 @@ class Additive(nn.Module):
         self,
         query: Float[Tensor, "B H Q Eq"],
         key: Float[Tensor, "#B #H K Ek"],
-        grid: Grid = Grid(),
+        relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Every query's score with every key."""
+        """Return the scores, "B H Q K"."""
         return _hidden_sums(
             _per_head(query, self.query_weight), _per_head(key, self.key_weight), self.v
         )
 
 
 class ProjectedAdditive(nn.Module):
-    """v^T tanh(q + k) of queries and keys that are projected already.
+    """The additive score v^T tanh(q + k) of queries and keys that are projected already.
 
-    With W_q q and W_k k it is `Additive`: for a decoder that looks at one source in many steps, so
-    that its keys are projected once.
+    It equals `Additive` if the queries are W_q q and the keys W_k k. A decoder that attends to one
+    source in many steps then projects the keys once.
+
+    Args:
+        heads: Number of heads.
+        width: Width of queries and keys, `A`.
     """
 
     def __init__(self, heads: int, width: int) -> None:
@@ -175,17 +232,23 @@ class ProjectedAdditive(nn.Module):
         self,
         query: Float[Tensor, "B H Q A"],
         key: Float[Tensor, "#B #H K A"],
-        grid: Grid = Grid(),
+        relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Every query's score with every key."""
+        """Return the scores, "B H Q K"."""
         return _hidden_sums(query, key, self.v)
 
 
 class Concat(nn.Module):
-    """v^T tanh(W [q; k]) (Luong et al. 2015, section 3.1, "concat").
+    """The score v^T tanh(W [q; k]) (Luong et al. 2015, section 3.1, "concat").
 
-    What W makes of the query and of the key add up: it is `Additive` with both matrices in one, and
-    is computed like that, without a vector `[q; k]` for every pair.
+    W [q; k] is the sum of two products, one with q and one with k. So this is `Additive` with both
+    matrices in one, and no vector `[q; k]` is built for every pair.
+
+    Args:
+        heads: Number of heads.
+        d_query: Width of a query.
+        d_key: Width of a key.
+        width: Number of hidden units, `A`.
     """
 
     def __init__(self, heads: int, d_query: int, d_key: int, width: int) -> None:
@@ -198,18 +261,22 @@ class Concat(nn.Module):
         self,
         query: Float[Tensor, "B H Q Eq"],
         key: Float[Tensor, "#B #H K Ek"],
-        grid: Grid = Grid(),
+        relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Every query's score with every key."""
+        """Return the scores, "B H Q K"."""
         of_query, of_key = self.weight[:, : self.d_query], self.weight[:, self.d_query :]
         return _hidden_sums(_per_head(query, of_query), _per_head(key, of_key), self.v)
 
 
 class Location(nn.Module):
-    """W q: a score for each place in the source, by the query alone (Luong et al. 2015, section
-    3.1, "location").
+    """The location-based score W q (Luong et al. 2015, section 3.1, "location").
 
-    `longest` is the number of places that W has a row for.
+    The query alone gives a score to each source position.
+
+    Args:
+        heads: Number of heads.
+        d_query: Width of a query.
+        longest: Number of source positions that W has a row for.
     """
 
     def __init__(self, heads: int, d_query: int, longest: int) -> None:
@@ -220,23 +287,24 @@ class Location(nn.Module):
         self,
         query: Float[Tensor, "B H Q Eq"],
         key: Float[Tensor, "#B #H K Ek"],
-        grid: Grid = Grid(),
+        relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Every query's score with every place that has a key.
+        """Return the scores, "B H Q K".
 
-        Raises `ValueError` for more keys than there are places: nothing was learned for them; and
-        in a block, whose keys are not told their places.
+        Raises:
+            ValueError: If there are more keys than learned positions, or the keys belong to a
+                block, whose positions are unknown.
         """
-        if not grid.whole:
+        if not relative.all_keys:
             raise ValueError(
-                "a location-based score knows the places of all keys, not of a block's; give the "
-                "mask as `dense`"
+                "a location-based score needs the positions of all keys, and found the keys of a "
+                "block; evaluate the mask with `dense`"
             )
         keys, longest = key.shape[-2], self.weight.shape[-1]
         if keys > longest:
             raise ValueError(
-                f"{keys} keys are more than the {longest} places that this location-based score "
-                "has learned; shorten the source, or learn more places"
+                f"{keys} keys are more than the {longest} positions that this location-based score "
+                "has learned; shorten the source, or learn more positions"
             )
         return _per_head(query, self.weight[..., :keys])
 
@@ -250,7 +318,7 @@ def _normal(*shape: int, variance: float) -> nn.Parameter:
 def _per_head(
     x: Float[Tensor, "#B #H T E"], weight: Float[Tensor, "H E A"]
 ) -> Float[Tensor, "_ H T A"]:
-    """Vectors, each times the matrix of its head."""
+    """Return every vector times the matrix of its head."""
     # Not `x @ weight`: that would copy the matrices for each row of the batch.
     return torch.einsum("bhte,hea->bhta", x, weight)
 
@@ -258,9 +326,9 @@ def _per_head(
 def _hidden_sums(
     query: Float[Tensor, "B H Q A"], key: Float[Tensor, "#B H K A"], v: Float[Tensor, "H A"]
 ) -> Float[Tensor, "B H Q K"]:
-    """v^T tanh(query + key) for every pair."""
-    # Of the largest tensor here one copy is kept for backwards, not three: tanh in place, and a sum
-    # in the order of its axes, which `flatten` then need not copy.
+    """Return v^T tanh(query + key) for every pair."""
+    # The backward pass keeps one copy of the largest tensor, not three: tanh works in place, and
+    # the sum has its axes in order, so that `flatten` does not copy.
     hidden = (query.contiguous().unsqueeze(-2) + key.contiguous().unsqueeze(-3)).tanh_()
     scores = hidden.flatten(2, 3) @ v.unsqueeze(-1)
     return scores.view(hidden.shape[:-1])

@@ -1,1 +1,1 @@
-"""Search through what a model finds probable; knows no model."""
+"""Search: greedy, beam search and sampling over the `Decodable` protocol; imports no model."""

@@ -1,8 +1,8 @@
 """Beam search, batched over sentences and hypotheses.
 
-Every sentence that is still searched has the same number of rows (one at the first step, then
-`beam`), in sentence-major order, so that the rows of a sentence can share what belongs to the
-sentence. Finished hypotheses leave the rows at once, answered sentences leave the batch.
+Every sentence that is still searched has the same number of rows: one at the first step, then
+`beam`. Rows stand sentence by sentence, so that the rows of a sentence can share its memory. A
+finished hypothesis leaves the rows at once, and a finished sentence leaves the batch.
 
 Axes: `B` sentences still searched, `R` rows of a sentence, `K` beam, `N` = `B` times `R` rows,
 `C` candidates of a sentence, `P` positions (tokens so far), `A` hypotheses asked for (`n_best`).
@@ -36,20 +36,34 @@ Stop = Literal["full", "exact"]
 
 @dataclass(frozen=True)
 class Candidates:
-    """The best continuations of each sentence, best first; -inf where there is none."""
+    """The best continuations of each sentence, best first; -inf if there is none.
 
-    log_probs: Float[Tensor, "B C"]  # of the whole continuation
+    Attributes:
+        log_probs: Log-probability of the whole continuation.
+        token_log_probs: Log-probability of its last token.
+        tokens: Its last token.
+        rows: The row, of all N, that it continues.
+    """
+
+    log_probs: Float[Tensor, "B C"]
     token_log_probs: Float[Tensor, "B C"]
     tokens: Int[Tensor, "B C"]
-    rows: Int[Tensor, "B C"]  # the row (of all N) that each one continues
+    rows: Int[Tensor, "B C"]
 
 
 @dataclass(frozen=True)
 class Beams:
-    """All that search knows of the sentences it has not answered yet.
+    """The unfinished sentences of a search, and their unfinished hypotheses.
 
-    `best` holds the scores of the best finished hypotheses (-inf where there is none yet), and
-    `finished` counts all of them.
+    Attributes:
+        sentences: Number of each sentence in the batch.
+        limits: Maximum length of each sentence.
+        limit_penalties: Length penalty at the maximum length.
+        log_probs: Log-probability of each hypothesis, best first.
+        tokens: Tokens of each row so far.
+        token_log_probs: Their log-probabilities.
+        best: Scores of the best finished hypotheses; -inf if there is none yet.
+        finished: Number of finished hypotheses of each sentence.
     """
 
     sentences: Int[Tensor, " B"]
@@ -79,7 +93,7 @@ def beam_search(
     At each step the `beam` best continuations that do not end in eos stay; those that do end in eos
     and are among the `beam` best of all continuations are finished. Score is log-probability over
     length penalty (Wu et al. 2016, Eq. 14; the search of Vaswani et al. 2017, section 6.1). A
-    sentence is answered
+    sentence is finished
 
     - when `n_best` hypotheses have finished and no unfinished one can still beat the last of them.
       The bound is exact: log-probabilities only fall and the penalty only grows, so the best that
@@ -115,18 +129,18 @@ def beam_search(
     results: list[list[Hypothesis]] = [[] for _ in range(len(source))]
     if not results:
         return results
-    following = NextTokens(model, specials)
+    next_tokens = NextTokens(model, specials)
     state = model.start(source)
 
     def best(log_probs: Float[Tensor, "N V"], rows: slice) -> tuple[Tensor, Tensor]:
-        # One of a row's continuations at most ends in eos: `beam` of these do not.
+        # At most one continuation of a row ends in eos, so `beam` of these do not.
         return top_values(log_probs, beam + 1)
 
     beams = _first_beams(max_lengths.to(source.device), alpha, n_best)
     last = first_tokens(source, specials, prefix)
     while True:
-        features, state = model.step(state, last)
-        candidates = _candidates(*following.choose(features, best), beams.log_probs, beam)
+        hidden, state = model.step(state, last)
+        candidates = _candidates(*next_tokens.choose(hidden, best), beams.log_probs, beam)
         ended = (candidates.tokens == specials.eos) & (candidates.log_probs > -math.inf)
         ended[:, beam:] = False
         _collect(results, beams, candidates, ended, specials, alpha)
@@ -137,7 +151,7 @@ def beam_search(
             beams, rows = _drop(beams, rows, done)
             if not len(rows):
                 break
-        if not _is_identity(rows, len(features)):
+        if not _is_identity(rows, len(hidden)):
             state = state.select(rows)
         last = beams.tokens[:, -1:]
     if not all(results):
@@ -146,7 +160,7 @@ def beam_search(
 
 
 def _first_beams(limits: Int[Tensor, " B"], alpha: float, n_best: int) -> Beams:
-    """One row a sentence, before the first token."""
+    """Return one row per sentence, before the first token."""
     count, device = len(limits), limits.device
     penalties = [length_penalty(limit, alpha) for limit in limits.tolist()]
     return Beams(
@@ -167,10 +181,10 @@ def _candidates(
     so_far: Float[Tensor, "B R"],
     beam: int,
 ) -> Candidates:
-    """The 2 `beam` best continuations of each sentence, out of the `W` best of each row.
+    """Return the 2 `beam` best continuations of each sentence, out of the `W` best of each row.
 
-    At most one continuation of a row ends in eos, so `beam` + 1 of each row hold `beam` that do
-    not, and so do 2 `beam` of each sentence.
+    At most one continuation of a row ends in eos. So `beam` + 1 continuations of each row, and 2
+    `beam` of each sentence, include `beam` that do not end.
     """
     count, rows = so_far.shape
     width = values.shape[1] * rows
@@ -219,7 +233,7 @@ def _advance(
     beam: int,
     alpha: float,
 ) -> tuple[Beams, Int[Tensor, " M"]]:
-    """The beams one token later, and the old row that each new row continues."""
+    """Prune: return the beams one token later, and the old row that each new row continues."""
     going_on = candidates.log_probs.masked_fill(candidates.tokens == eos, -math.inf)
     log_probs, places = going_on.topk(beam)
     rows = candidates.rows.gather(1, places).flatten()
@@ -239,7 +253,7 @@ def _advance(
 
 
 def _done(beams: Beams, beam: int, alpha: float, stop: Stop) -> Bool[Tensor, " B"]:
-    """Say which sentences are answered; a beam without any hypothesis left (-inf) is too."""
+    """Return which sentences are finished; a beam without any hypothesis (-inf) is finished too."""
     length = beams.tokens.shape[1]
     worst, unfinished = beams.best[:, -1], beams.log_probs[:, 0]
     done = (beams.limits <= length) | (worst >= unfinished / beams.limit_penalties)
@@ -256,7 +270,7 @@ def _cut(
     specials: Specials,
     alpha: float,
 ) -> None:
-    """Fill what is missing of answered sentences with their unfinished hypotheses."""
+    """Fill up the results of finished sentences with their unfinished hypotheses."""
     for place in (done & (beams.finished < n_best)).nonzero().flatten().tolist():
         found = results[int(beams.sentences[place])]
         missing = n_best - len(found)
@@ -272,7 +286,7 @@ def _cut(
 def _drop(
     beams: Beams, rows: Int[Tensor, " N"], done: Bool[Tensor, " B"]
 ) -> tuple[Beams, Int[Tensor, " M"]]:
-    """Leave out the answered sentences."""
+    """Drop the finished sentences."""
     keep = (~done).nonzero().flatten()
     beam = beams.log_probs.shape[1]
     keep_rows = (keep[:, None] * beam + torch.arange(beam, device=keep.device)).flatten()

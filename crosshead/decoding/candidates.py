@@ -1,6 +1,6 @@
 """Common parts of all searches: special tokens, hypotheses, and candidates from logits.
 
-A row of logits has thousands of entries, but a search needs only a few of them. `NextTokens`
+A row of logits has thousands of entries, but search needs only a few of them. `NextTokens`
 computes a few rows at a time. `top_values` finds the largest values in two stages, so that no sort
 ever covers the whole row.
 
@@ -20,25 +20,31 @@ from torch import Tensor
 from crosshead.decoding.protocol import Decodable
 from crosshead.errors import BundleError
 
-CHUNK = 64  # values in a chunk of the two-stage top-k
-BLOCK = 128  # rows whose logits are held at a time on a CPU
+CHUNK = 64
+"""The number of values in a chunk of the two-stage top-k."""
+BLOCK = 128
+"""The number of rows whose logits are in memory at a time on a CPU."""
 
 NOTHING = -1
-"""The id of no token."""
+"""An id that no token has."""
 
 Chooser = Callable[[Tensor, slice], tuple[Tensor, Tensor]]
-"""Log-probabilities `N V` of some rows, and which of all rows these are, to the log-probabilities
-`N C` and ids `N C` of the tokens it picks."""
+"""A function of log-probabilities `N V` of some rows, and the slice of these rows among all rows.
+It returns the log-probabilities `N C` and ids `N C` of the tokens that it picks."""
 
 
 @dataclass(frozen=True)
 class Specials:
-    """The ids that search treats in their own way.
+    """The ids of special tokens.
 
-    `start` is fed before the first token and `eos` ends a hypothesis; with `NOTHING` for it, only
-    its length does. `forbidden` ids (padding,
-    unknown, line breaks, ...) are never produced; their probability is not given to the others.
-    Raises `ValueError` where `eos` is forbidden: nothing could ever finish.
+    Attributes:
+        start: Fed before the first token.
+        eos: Ends a hypothesis. With `NOTHING` only the length limit ends it.
+        forbidden: Never produced: padding, unknown, line breaks and so on. Other tokens do not get
+            their probability.
+
+    Raises:
+        ValueError: If `eos` is forbidden, because then no hypothesis could finish.
     """
 
     start: int
@@ -54,10 +60,13 @@ class Specials:
 class Hypothesis:
     """One output of a search.
 
-    `tokens` has neither start nor eos. `token_log_probs` (natural logarithms, of the model's whole
-    distribution at temperature 1) has one entry for each token and, where `finished`, one for eos;
-    `log_prob` is their sum and `score` is `log_prob` over the length penalty. `finished` is false
-    where the length limit cut the hypothesis off.
+    Attributes:
+        tokens: Ids without start and eos.
+        token_log_probs: Natural log-probability of each token and, if finished, of eos, in the
+            model's whole distribution at temperature 1.
+        log_prob: The sum of `token_log_probs`.
+        score: `log_prob` divided by the length penalty.
+        finished: Whether eos ended the hypothesis; False if the length limit cut it off.
     """
 
     tokens: list[int]
@@ -68,9 +77,14 @@ class Hypothesis:
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """The divisor of a log-probability, ((5 + |Y|) / 6)^alpha (Wu et al. 2016, Eq. 14).
+    """Return the length penalty ((5 + |Y|) / 6)^alpha (Wu et al. 2016, section 7, Eq. 14).
 
-    |Y| counts every token whose probability was taken: eos too, the start token not.
+    Args:
+        length: |Y|, the number of tokens, eos included and the start token not.
+        alpha: The exponent.
+
+    Returns:
+        The divisor of the log-probability.
     """
     return float(((5 + length) / 6) ** alpha)
 
@@ -78,7 +92,16 @@ def length_penalty(length: int, alpha: float) -> float:
 def first_tokens(
     source: Int[Tensor, "B S"], specials: Specials, prefix: Int[Tensor, "B P"] | None
 ) -> Int[Tensor, "B P"]:
-    """Return the tokens that are fed before the search: the prefix, or else the start token."""
+    """Return the tokens that are fed before the search.
+
+    Args:
+        source: Token ids of the sources, "B S".
+        specials: The special tokens.
+        prefix: Given first tokens, "B P".
+
+    Returns:
+        The prefix, or else the start token of every sentence.
+    """
     if prefix is not None:
         return prefix
     return torch.full((len(source), 1), specials.start, device=source.device)
@@ -87,9 +110,19 @@ def first_tokens(
 def make_hypothesis(
     tokens: list[int], token_log_probs: list[float], specials: Specials, alpha: float
 ) -> Hypothesis:
-    """The hypothesis that a row's history spells; what stands after its first eos is left out.
+    """Return the hypothesis of a row; tokens after its first eos are left out.
 
-    Raises `BundleError` where a log-probability is not a finite number.
+    Args:
+        tokens: The tokens of the row so far.
+        token_log_probs: Their log-probabilities.
+        specials: The special tokens.
+        alpha: The exponent of the length penalty.
+
+    Returns:
+        The hypothesis.
+
+    Raises:
+        BundleError: If the log-probability is not a finite number.
     """
     finished = specials.eos in tokens
     length = tokens.index(specials.eos) if finished else len(tokens)
@@ -102,12 +135,19 @@ def make_hypothesis(
 
 
 def best_first(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-    """Sorted by score, the finished before those that the length limit cut off."""
+    """Sort hypotheses by score, finished ones before the ones that were cut off.
+
+    Args:
+        hypotheses: The hypotheses of a sentence.
+
+    Returns:
+        The sorted hypotheses.
+    """
     return sorted(hypotheses, key=lambda h: (h.finished, h.score), reverse=True)
 
 
 def not_finite() -> BundleError:
-    """The error for a model whose probabilities leave nothing to choose from."""
+    """Return the error for a model whose probabilities are not finite."""
     return BundleError(
         "the model's probabilities are not finite numbers: its weights are damaged or its training "
         "diverged; train again or take an earlier checkpoint"
@@ -115,17 +155,28 @@ def not_finite() -> BundleError:
 
 
 def check_lengths(max_lengths: Int[Tensor, " B"]) -> None:
-    """Raise `ValueError` unless every sentence has room for one token (its eos) or more."""
+    """Check that every maximum length leaves room for one token, eos.
+
+    Args:
+        max_lengths: The maximum lengths, "B".
+
+    Raises:
+        ValueError: If one is below 1.
+    """
     if (max_lengths < 1).any():
         raise ValueError(f"a maximum length below 1: {max_lengths.tolist()}")
 
 
 class NextTokens:
-    """Chooses the tokens that follow, from what a model's last layer says of some rows.
+    """The choice of next tokens from the last hidden states of all rows.
 
-    On a CPU a block of rows is projected, normalised and searched before the next: a block stays in
-    the processor's cache, where all logits at once would be written to fresh memory, page by page,
-    and read again three times.
+    On a CPU, a block of rows is projected, normalised and searched before the next one. A block
+    stays in the processor's cache. All logits at once would be written to fresh memory, page by
+    page, and read again three times.
+
+    Args:
+        model: The model, for its `logits`.
+        specials: The special tokens.
     """
 
     def __init__(self, model: Decodable[Any], specials: Specials) -> None:
@@ -134,25 +185,33 @@ class NextTokens:
         self._memory = torch.empty(0)
 
     def choose(
-        self, features: Float[Tensor, "N D"], chooser: Chooser
+        self, hidden: Float[Tensor, "N D"], chooser: Chooser
     ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"]]:
-        """Return log-probabilities and ids of the `C` tokens a row that `chooser` picks."""
-        count = len(features)
-        size = BLOCK if features.device.type == "cpu" else count
+        """Choose tokens for every row.
+
+        Args:
+            hidden: Last hidden states, "N D".
+            chooser: Function that picks tokens for a block of rows.
+
+        Returns:
+            Log-probabilities and ids of the `C` tokens of each row, "N C" each.
+        """
+        count = len(hidden)
+        size = BLOCK if hidden.device.type == "cpu" else count
         found = [
-            chooser(self._log_probs(features[first : first + size]), slice(first, first + size))
+            chooser(self._log_probs(hidden[first : first + size]), slice(first, first + size))
             for first in range(0, count, size)
         ]
         values, tokens = zip(*found, strict=True)
         return torch.cat(values), torch.cat(tokens)
 
-    def _log_probs(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
-        """The model's whole distribution, but minus infinity at the forbidden ids.
+    def _log_probs(self, hidden: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
+        """Return the model's log-probabilities, with minus infinity at the forbidden ids.
 
-        What the forbidden ids have is not shared out among the others. Half precision is raised to
-        float32 first. Valid until the next call, which writes to the same memory.
+        The other tokens do not get the probability of the forbidden ones. Half precision is raised
+        to float32 first. The result is valid until the next call, which overwrites it.
         """
-        logits = self._logits(features)
+        logits = self._logits(hidden)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self._memory.numel() < logits.numel() or self._memory.dtype != logits.dtype:
             self._memory = torch.empty_like(logits).flatten()
@@ -165,11 +224,18 @@ class NextTokens:
 def top_values(
     values: Float[Tensor, "N V"], count: int
 ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"]]:
-    """The `min(count, V)` largest values of each row, largest first, and their columns.
+    """Return the largest values of each row.
 
-    Equal to `torch.topk` up to the choice among equal values. The row is cut into chunks; the
-    `count` largest values lie in the `count` chunks with the largest maxima (and in the remainder
-    that fills no chunk), so only these are sorted.
+    The result equals `torch.topk` up to the choice among equal values. The row is cut into chunks.
+    The `count` largest values lie in the `count` chunks with the largest maxima, or in the
+    remainder that fills no chunk. Only these are sorted.
+
+    Args:
+        values: Values, "N V".
+        count: Number of values to return.
+
+    Returns:
+        The `min(count, V)` largest values of each row, largest first, and their columns.
     """
     rows, width = values.shape
     chunks = width // CHUNK

@@ -1,8 +1,8 @@
-"""`Decodable`: all that search knows of a model.
+"""`Decodable`: the interface that search needs of a model.
 
-A model starts from a source, steps with the last tokens of every row, and keeps whatever it needs
-in a state that search can expand, reorder and thin out. Models import nothing from here: the
-protocol is structural.
+A model starts from a source and steps with the last tokens of every row. It keeps whatever it needs
+in a state, whose rows search can repeat, reorder and drop. Models import nothing from here, because
+the protocol is structural.
 
 Axes: `B` sentences, `N` rows (hypotheses) that are being decoded, `T` tokens, `D` width,
 `V` vocabulary.
@@ -18,11 +18,20 @@ class DecodingState(Protocol):
     """The state of a model for the rows that it is decoding."""
 
     def select(self, rows: Int[Tensor, " M"]) -> Self:
-        """A state whose row i continues row `rows[i]` of this one.
+        """Return a state whose row i continues row `rows[i]` of this one.
 
-        Repeating an index expands a row, leaving one out drops it, another order reorders; at least
-        one row stays (`ValueError`). What belongs to the sentence (the encoder's memory) may be
-        shared by its rows. The state itself is left as it was and can still be stepped.
+        A repeated index expands a row, a missing one drops it, and another order reorders rows. The
+        rows of a sentence may share the encoder's memory. This state stays unchanged and can still
+        be stepped.
+
+        Args:
+            rows: Indices of rows, "M".
+
+        Returns:
+            The new state.
+
+        Raises:
+            ValueError: If no row is chosen.
         """
         ...
 
@@ -31,21 +40,42 @@ State = TypeVar("State", bound=DecodingState)
 
 
 class Decodable(Protocol[State]):
-    """A model that can be searched."""
+    """A model that search can decode."""
 
     def start(self, source: Int[Tensor, "B S"]) -> State:
-        """The state before the first token: one row a sentence of a padded source."""
-        ...
+        """Return the state before the first token.
 
-    def step(self, state: State, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N D"], State]:
-        """Feed each row its next tokens; return what `logits` makes the token after them of.
+        Args:
+            source: Token ids of padded sources, "B S".
 
-        The first call gives the start token. Several tokens at once (a forced prefix) count as if
-        they had been fed one by one. `state` is used up: caches are extended in place, so go on
-        with the state returned, and `select` first where one state is to go on two ways.
+        Returns:
+            The state, one row per sentence.
         """
         ...
 
-    def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
-        """The logits of the next token. Search asks for a few rows at a time."""
+    def step(self, state: State, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N D"], State]:
+        """Feed each row its next tokens.
+
+        The first call feeds the start token. Several tokens at once, a forced prefix, have the same
+        effect as one by one.
+
+        Args:
+            state: The state so far. Its caches may be extended in place: continue with the returned
+                state, and `select` first to continue one state in two ways.
+            tokens: Token ids, "N T".
+
+        Returns:
+            The last hidden state of each row, "N D", for `logits`, and the new state.
+        """
+        ...
+
+    def logits(self, hidden: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
+        """Return the logits of the next token; search asks for a few rows at a time.
+
+        Args:
+            hidden: Last hidden states, "N D".
+
+        Returns:
+            Logits, "N V".
+        """
         ...

@@ -1,7 +1,7 @@
-"""Search: from a model and its sources to hypotheses, greedily, by beam or by sampling.
+"""Search for the outputs of a model: greedy search, beam search and sampling.
 
-Axes: `B` sentences, `S` source positions, `R` rows of a sentence, `N` = `B` times `R` rows that are
-being decoded, `V` vocabulary, `C` the ids that may be chosen, `K` the most probable of them.
+Axes: `B` sentences, `S` source positions, `R` rows of a sentence, `N` = `B` times `R` rows being
+decoded, `V` vocabulary, `C` ids that may be chosen, `K` the most probable of them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -82,21 +82,32 @@ def search(
     numbers: Sequence[int] | None = None,
     prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each sentence, best first.
+    """Return the `n_best` hypotheses of each sentence, best first.
 
-    `prefix` is what is fed before the first token that is searched for: the start token as a rule,
-    or a text to go on with. It is no part of the hypotheses.
+    The search is beam search; greedy search if `config.beam` is 1; or sampling if `config.sample`
+    is True. Finished hypotheses come before the ones that were cut off. The result of a sentence
+    does not depend on the other sentences in the batch, as far as the model's logits do not.
 
-    With `config.beam` = 1 the search is greedy, or draws samples where `config.sample` says so.
-    Finished hypotheses come before those that were cut at `max_lengths` (tokens, eos counted; the
-    paper's is source length + `config.max_extra`). What a sentence gets does not depend on the
-    other sentences in the batch, as far as the model's logits do not. A sample depends on
-    `config.seed` and on the sentence's entry in `numbers` (its line, say; 0 to B - 1 where none
-    are given).
+    Args:
+        model: The model.
+        source: Token ids of padded sources, "B S".
+        max_lengths: The maximum length of each output in tokens, eos counted, "B". The paper has
+            source length + `config.max_extra`.
+        specials: The special tokens.
+        config: The settings.
+        n_best: Number of hypotheses per sentence.
+        numbers: A number for each sentence, its line for example; by default 0 to B - 1. Samples
+            depend on it and on `config.seed`.
+        prefix: Tokens fed before the first one that is searched for, "B P": a text to continue. By
+            default the start token. Hypotheses do not contain it.
 
-    A beam's list is shorter than `n_best` only where the vocabulary has no more to offer. Raises
-    `ConfigError` where `n_best` is below 1 or larger than the beam, `BundleError` where the model's
-    probabilities are not finite.
+    Returns:
+        A list for each sentence. In beam search it is shorter than `n_best` only if fewer
+        hypotheses exist.
+
+    Raises:
+        ConfigError: If `n_best` is below 1 or larger than the beam.
+        BundleError: If the model's probabilities are not finite.
     """
     if n_best < 1:
         raise ConfigError(f"expected a number of hypotheses of 1 or more, found {n_best}")
@@ -130,8 +141,20 @@ def greedy_search(
     alpha: float,
     prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """One hypothesis for each sentence: the most probable token at every step."""
-    return _walk(model, source, max_lengths, specials, alpha, 1, _most_probable, prefix)
+    """Return one hypothesis for each sentence, with the most probable token at every step.
+
+    Args:
+        model: The model.
+        source: Token ids of padded sources, "B S".
+        max_lengths: The maximum length of each output in tokens, eos counted, "B".
+        specials: The special tokens.
+        alpha: The exponent of the length penalty, for scores.
+        prefix: Tokens fed before the first one that is searched for, as for `search`.
+
+    Returns:
+        A list with one hypothesis for each sentence.
+    """
+    return _extend(model, source, max_lengths, specials, alpha, 1, _most_probable, prefix)
 
 
 def sample(
@@ -144,11 +167,27 @@ def sample(
     numbers: Sequence[int] | None = None,
     prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """`count` independent samples of each sentence, best first.
+    """Return independent samples of each sentence, best first.
 
-    One uniform number a token, from a generator that is a function of (seed, sentence number,
-    which sample), picks the token from the cumulative distribution. So neither the other sentences
-    nor the number of samples changes a sample.
+    One uniform number per token picks the token from the cumulative distribution. Its generator is
+    seeded with (seed, sentence number, number of the sample). So neither the other sentences nor
+    the number of samples changes a sample.
+
+    Args:
+        model: The model.
+        source: Token ids of padded sources, "B S".
+        max_lengths: The maximum length of each output in tokens, eos counted, "B".
+        specials: The special tokens.
+        config: The settings.
+        count: Number of samples per sentence.
+        numbers: A number for each sentence, as for `search`.
+        prefix: Tokens fed before the first one that is drawn, as for `search`.
+
+    Returns:
+        A list of `count` hypotheses for each sentence.
+
+    Raises:
+        ValueError: If there are not as many `numbers` as sources.
     """
     numbers = range(len(source)) if numbers is None else numbers
     if len(numbers) != len(source):
@@ -161,8 +200,8 @@ def sample(
         ],
         dtype=np.float32,
     ).reshape(len(numbers) * count, longest)
-    draw = _drawing(torch.from_numpy(uniforms).to(source.device), specials, config)
-    return _walk(model, source, max_lengths, specials, config.length_penalty, count, draw, prefix)
+    draw = _sampler(torch.from_numpy(uniforms).to(source.device), specials, config)
+    return _extend(model, source, max_lengths, specials, config.length_penalty, count, draw, prefix)
 
 
 def stream(
@@ -173,24 +212,34 @@ def stream(
     config: DecodeConfig,
     number: int = 0,
 ) -> Iterator[int]:
-    """The tokens of one greedy or sampled hypothesis, each as soon as it is chosen.
+    """Yield the tokens of one greedy or sampled hypothesis, each as soon as it is chosen.
 
-    They are those of `search` of an empty source with this `prefix` and these `numbers`: at most
-    `length`, an eos among them the last.
+    `search` with an empty source, this prefix and this number returns the same tokens.
+
+    Args:
+        model: The model.
+        prefix: Tokens fed before the first one that is chosen, "1 P".
+        length: The maximum number of tokens, eos counted.
+        specials: The special tokens.
+        config: The settings.
+        number: The number of the text, for samples.
+
+    Yields:
+        Token ids; eos, if it comes, is the last one.
     """
     pick: Pick = _most_probable
     if config.sample:
         uniforms = torch.from_numpy(_uniforms(config.seed, number, 0, length)[None])
-        pick = _drawing(uniforms.to(prefix.device), specials, config)
-    following = NextTokens(model, specials)
+        pick = _sampler(uniforms.to(prefix.device), specials, config)
+    next_tokens = NextTokens(model, specials)
     row = torch.zeros(1, dtype=torch.long, device=prefix.device)
     with torch.inference_mode():
         state, last = model.start(prefix[:, :0]), prefix
     for position in range(length):
         with torch.inference_mode():
-            features, state = model.step(state, last)
-            choose = partial(_picked, pick, row, position)
-            _, last = following.choose(features, choose)
+            hidden, state = model.step(state, last)
+            choose = partial(_pick_block, pick, row, position)
+            _, last = next_tokens.choose(hidden, choose)
         token = int(last)
         yield token
         if token == specials.eos:
@@ -198,8 +247,8 @@ def stream(
 
 
 Pick = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
-"""Log-probabilities `N V` of some rows, their numbers and the position, to the log-probabilities
-and ids `N 1` of their tokens."""
+"""A function of log-probabilities `N V` of some rows, the numbers of these rows and the position.
+It returns the log-probabilities and ids `N 1` of their tokens."""
 
 
 def _most_probable(
@@ -208,8 +257,8 @@ def _most_probable(
     return top_values(log_probs, 1)
 
 
-def _drawing(uniforms: Float[Tensor, "R T"], specials: Specials, config: DecodeConfig) -> Pick:
-    """Draws the token of a row at a position by a uniform number of theirs."""
+def _sampler(uniforms: Float[Tensor, "R T"], specials: Specials, config: DecodeConfig) -> Pick:
+    """Return a function that draws the token of a row at a position with its uniform number."""
 
     def draw(
         log_probs: Float[Tensor, "N V"], rows: Int[Tensor, " N"], position: int
@@ -222,7 +271,7 @@ def _drawing(uniforms: Float[Tensor, "R T"], specials: Specials, config: DecodeC
     return draw
 
 
-def _picked(
+def _pick_block(
     pick: Pick, rows: Tensor, position: int, log_probs: Tensor, block: slice
 ) -> tuple[Tensor, Tensor]:
     """Return the result of `pick` for a block of the rows."""
@@ -230,7 +279,7 @@ def _picked(
 
 
 @torch.no_grad()
-def _walk(
+def _extend(
     model: Decodable[State],
     source: Int[Tensor, "B S"],
     max_lengths: Int[Tensor, " B"],
@@ -240,17 +289,17 @@ def _walk(
     pick: Pick,
     prefix: Int[Tensor, "B P"] | None,
 ) -> list[list[Hypothesis]]:
-    """Extend `rows` rows of each sentence, each by itself, with the token that `pick` picks.
+    """Extend `rows` independent rows of each sentence with the tokens that `pick` picks.
 
-    A sentence leaves the batch when all its rows have ended or it has reached its maximum length;
-    until then all its rows are fed, so that every sentence has as many.
+    A sentence leaves the batch when all its rows have ended or it has reached its maximum length.
+    Until then all its rows are fed, so that every sentence has the same number.
     """
     check_lengths(max_lengths)
     device = source.device
     results: list[list[Hypothesis]] = [[] for _ in range(len(source))]
     if not results:
         return results
-    following = NextTokens(model, specials)
+    next_tokens = NextTokens(model, specials)
 
     state = model.start(source)
     if rows > 1:
@@ -262,9 +311,9 @@ def _walk(
     token_log_probs = torch.empty(tokens.shape, device=device)
     ended = torch.zeros(len(last), dtype=torch.bool, device=device)
     while True:
-        features, state = model.step(state, last)
-        log_probs, last = following.choose(
-            features, partial(_picked, pick, numbers, tokens.shape[1])
+        hidden, state = model.step(state, last)
+        log_probs, last = next_tokens.choose(
+            hidden, partial(_pick_block, pick, numbers, tokens.shape[1])
         )
         tokens = torch.cat([tokens, last], dim=1)
         token_log_probs = torch.cat([token_log_probs, log_probs], dim=1)
@@ -291,23 +340,23 @@ def _walk(
 
 
 def _uniforms(seed: int, number: int, which: int, length: int) -> np.ndarray:
-    """Numbers in [0, 1) that depend on all of (seed, sentence number, sample)."""
+    """Return numbers in [0, 1) that depend on (seed, sentence number, sample)."""
     return np.random.default_rng([seed, number, which]).random(length, dtype=np.float32)
 
 
 def _sampled_from(
     log_probs: Float[Tensor, "N V"], specials: Specials, config: DecodeConfig
 ) -> tuple[Int[Tensor, " C"], Float[Tensor, "N C"]]:
-    """The ids that are not forbidden and the probabilities to draw them with (not normalised).
+    """Return the allowed ids and the probabilities to draw them with, not normalised.
 
-    Temperature first, then the `top_k` most probable, then of these the nucleus: the fewest whose
-    share reaches `top_p` (Holtzman et al. 2020, section 3.1). Tokens as probable as the last of
-    these are in as well.
+    The temperature comes first, then the `top_k` most probable tokens, then the nucleus of these:
+    the fewest tokens whose share reaches `top_p` (Holtzman et al. 2020, section 3.1). Tokens as
+    probable as the last one of the nucleus belong to it too.
     """
     allowed = torch.ones(log_probs.shape[1], dtype=torch.bool, device=log_probs.device)
     allowed[list(specials.forbidden)] = False
     ids = allowed.nonzero().flatten()
-    # Left out rather than zero: a cumulative sum that is off by a rounding error can pick a zero.
+    # Forbidden ids are removed, because a rounding error in the cumulative sum could pick a zero.
     probabilities = (log_probs.index_select(1, ids) / config.temperature).softmax(-1)
     if config.top_k or config.top_p < 1:
         least = _least_probability(probabilities, config.top_k, config.top_p)
@@ -318,11 +367,11 @@ def _sampled_from(
 def _least_probability(
     probabilities: Float[Tensor, "N C"], top_k: int, top_p: float
 ) -> Float[Tensor, "N 1"]:
-    """The probability of the least probable token that is sampled from."""
+    """Return the probability of the least probable token that may be drawn."""
     best = top_values(probabilities, top_k or 64)[0]
     mass = top_p * (best if top_k else probabilities).sum(-1, keepdim=True)
     least = _end_of_nucleus(best, mass)
-    # A nucleus is rarely wide: only the rows where it is are sorted whole.
+    # A nucleus is rarely wide. Only the rows with a wide one are sorted as a whole.
     wide = (best.sum(-1, keepdim=True) < mass).nonzero()[:, 0]
     if len(wide):
         whole = probabilities[wide].sort(descending=True).values
@@ -331,7 +380,7 @@ def _least_probability(
 
 
 def _end_of_nucleus(best: Float[Tensor, "N K"], mass: Float[Tensor, "N 1"]) -> Float[Tensor, "N 1"]:
-    """The last of the sorted probabilities `best` before which the sum is still below `mass`."""
+    """Return the last sorted probability before which the sum is still below `mass`."""
     before = best.cumsum(-1) - best
     count = (before < mass).sum(-1, keepdim=True).clamp(min=1)  # a mass may be rounded to 0
     return best.gather(1, count - 1)
@@ -340,7 +389,7 @@ def _end_of_nucleus(best: Float[Tensor, "N K"], mass: Float[Tensor, "N 1"]) -> F
 def _inverse_cdf(
     probabilities: Float[Tensor, "N C"], uniforms: Float[Tensor, " N"]
 ) -> Int[Tensor, " N"]:
-    """For each row the first place where the cumulative probability exceeds its uniform number."""
+    """Return the first place in each row whose cumulative probability exceeds its number."""
     cumulative = probabilities.cumsum(-1)
     targets = uniforms[:, None] * cumulative[:, -1:]
     places = torch.searchsorted(cumulative, targets, right=True)[:, 0]

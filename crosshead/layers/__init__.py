@@ -1,1 +1,1 @@
-"""The parts that models are made of."""
+"""Layers: the parts that models are built from."""

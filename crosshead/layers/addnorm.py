@@ -6,11 +6,19 @@ A sublayer is wrapped as `x = add_norm.after(x, sublayer(add_norm.before(x)))`.
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from crosshead.layers.dropout import Dropout
+from crosshead.attention.dropout import Dropout
 
 
 class PostNorm(nn.Module):
-    """LayerNorm(x + Dropout(Sublayer(x))), (Vaswani et al. 2017, sections 3.1 and 5.4)."""
+    """The paper's residual connection: LayerNorm(x + Dropout(Sublayer(x))).
+
+    Vaswani et al. 2017, sections 3.1 and 5.4.
+
+    Args:
+        d_model: Width of the vectors.
+        dropout: Share of the sublayer's output that is dropped in training.
+        eps: Number added to the variance in the norm.
+    """
 
     def __init__(self, d_model: int, dropout: float, eps: float) -> None:
         super().__init__()
@@ -22,14 +30,20 @@ class PostNorm(nn.Module):
         return x
 
     def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """The stream and what the sublayer gave, added and normalised."""
+        """Return the residual stream plus the sublayer's output `y`, normalised."""
         return self.norm(x + self.dropout(y))
 
 
 class PreNorm(nn.Module):
-    """x + Dropout(Sublayer(LayerNorm(x))): trains at any depth; a stack of it ends with a norm.
+    """The pre-norm residual connection: x + Dropout(Sublayer(LayerNorm(x))).
 
-    Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", Figure 1b.
+    It trains at any depth. A stack of pre-norm layers ends with a norm. Xiong et al. 2020, "On
+    Layer Normalization in the Transformer Architecture", Figure 1b.
+
+    Args:
+        d_model: Width of the vectors.
+        dropout: Share of the sublayer's output that is dropped in training.
+        eps: Number added to the variance in the norm.
     """
 
     def __init__(self, d_model: int, dropout: float, eps: float) -> None:
@@ -42,7 +56,7 @@ class PreNorm(nn.Module):
         return self.norm(x)
 
     def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """The stream and what the sublayer gave, added."""
+        """Return the residual stream plus the sublayer's output `y`."""
         return x + self.dropout(y)
 
 

@@ -1,4 +1,4 @@
-"""Convolutions over positions as products of windows with a matrix, weight-normalised and gated.
+"""Gated, weight-normalised convolutions, computed as products of windows with a matrix.
 
 Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", sections 3.2 and 3.5.
 """
@@ -10,11 +10,18 @@ from torch.nn import functional as F
 
 
 def windows(x: Float[Tensor, "B W D"], kernel: int, dilation: int = 1) -> Float[Tensor, "B T KD"]:
-    """Every `kernel` vectors at distances of `dilation`, the earliest first, side by side.
+    """Return the windows of a convolution, each as one long vector.
 
-    There are `T = W - (kernel - 1) * dilation` of them: what stands outside of the sequence, zeros
-    or a past, has to be in `x`. A convolution is a linear layer of its windows, and one large
-    product is what matrix libraries are best at.
+    A convolution is a linear layer of its windows. Matrix libraries compute this one large product
+    fastest.
+
+    Args:
+        x: Vectors, "B W D", including padding or earlier positions before and after the sequence.
+        kernel: Number of vectors in a window.
+        dilation: Distance between the vectors of a window.
+
+    Returns:
+        Windows, "B T KD", with `T = W - (kernel - 1) * dilation`; earlier positions come first.
     """
     if kernel == 1:
         return x
@@ -23,10 +30,15 @@ def windows(x: Float[Tensor, "B W D"], kernel: int, dilation: int = 1) -> Float[
 
 
 class WeightNormLinear(nn.Module):
-    """W x + b with rows W_i = g_i v_i / |v_i| (Salimans & Kingma 2016, Eq. 2).
+    """A weight-normalised linear layer: W x + b with rows W_i = g_i v_i / |v_i|.
 
-    Learned are the directions v and the lengths g, by themselves. At the start W is v, whose
-    elements are drawn from N(0, variance), and biases are zero.
+    Salimans & Kingma 2016, Eq. 2. The directions v and the lengths g are learned separately. At the
+    start W equals v, and biases are zero.
+
+    Args:
+        d_in: Width of the input.
+        d_out: Width of the output.
+        variance: Variance of the initial elements of v, which are normal with mean 0.
     """
 
     def __init__(self, d_in: int, d_out: int, variance: float) -> None:
@@ -37,7 +49,7 @@ class WeightNormLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(d_out))
 
     def weight(self) -> Float[Tensor, "O I"]:
-        """W."""
+        """Return the matrix W, "O I"."""
         lengths = torch.linalg.vector_norm(self.direction, dim=1)
         return self.direction * (self.length / lengths)[:, None]
 
@@ -47,11 +59,16 @@ class WeightNormLinear(nn.Module):
 
 
 class GatedConvolution(nn.Module):
-    """v(W [x_1; ...; x_k] + b) of every window, v([A; B]) = A * sigmoid(B) (section 3.2).
+    """A gated convolution: v(W [x_1; ...; x_k] + b) of every window, v([A; B]) = A * sigmoid(B).
 
-    v is the gated linear unit of Dauphin et al. 2017. `keep` is the share of its inputs that
-    dropout lets through: elements of W begin as N(0, 4 keep / n), n = k D of them a row, so that
-    the variance of what comes in is that of what goes out (section 3.5).
+    Gehring et al. 2017, section 3.2. v is the gated linear unit of Dauphin et al. 2017. Elements of
+    W are drawn from N(0, 4 keep / n), with n = k D elements per row, so that outputs have the
+    variance of the inputs (section 3.5).
+
+    Args:
+        d_model: Width of input and output.
+        kernel: Number of positions in a window, k.
+        keep: Share of the inputs that dropout keeps.
     """
 
     def __init__(self, d_model: int, kernel: int, keep: float) -> None:
@@ -61,5 +78,5 @@ class GatedConvolution(nn.Module):
         self.linear = WeightNormLinear(inputs, 2 * d_model, 4 * keep / inputs)
 
     def forward(self, x: Float[Tensor, "B W D"]) -> Float[Tensor, "B T D"]:
-        """One vector for every window: `T = W - (kernel - 1)`."""
+        """Return one vector for every window; there are `T = W - (kernel - 1)`."""
         return F.glu(self.linear(windows(x, self.kernel)), dim=-1)

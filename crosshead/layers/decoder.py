@@ -1,11 +1,11 @@
-"""The decoder: self-attention to what was written, cross-attention to the source, feed-forward."""
+"""The decoder: self-attention to the target, cross-attention to the source, feed-forward."""
 
 from collections.abc import Iterable, Sequence
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from crosshead.attention.cache import KeyValues, Past
+from crosshead.attention.cache import KeyValues, KVCache
 from crosshead.attention.masks import EvaluatedMask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.addnorm import AddNorm
@@ -13,7 +13,14 @@ from crosshead.layers.feedforward import FeedForward
 
 
 class DecoderLayer(nn.Module):
-    """One layer of the right half of Figure 1 (Vaswani et al. 2017, section 3.1)."""
+    """One decoder layer (Vaswani et al. 2017, section 3.1; Figure 1, right half).
+
+    Args:
+        self_attention: Attention to the target positions before.
+        cross_attention: Attention to the source.
+        feedforward: The position-wise network.
+        add_norm: The residual connections of the three sublayers.
+    """
 
     def __init__(
         self,
@@ -30,20 +37,28 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "N T D"],
-        past: Past,
+        cache: KVCache,
         memory: KeyValues,
         mask: EvaluatedMask | None,
         memory_mask: EvaluatedMask | None,
     ) -> Float[Tensor, "N T D"]:
-        """Attend to what was written, then to the source, then think at every position.
+        """Compute the three sublayers for the next target positions.
 
-        `past` adds the positions before these. The memory may hold fewer sentences (`B`) than there
-        are rows (`N`, sentence by sentence): the rows of a sentence then query its one memory
-        together.
+        Args:
+            x: Hidden states of the positions, "N T D".
+            cache: Keys and values of the positions before.
+            memory: Keys and values of the source. It may hold fewer sentences (`B`) than there are
+                rows (`N`, sentence by sentence). The rows of a sentence then query its memory
+                together.
+            mask: Mask of the self-attention.
+            memory_mask: Padding mask of the source.
+
+        Returns:
+            The layer's hidden states, "N T D".
         """
-        start, offset = past.length, past.seen
-        y, written = past.extend(x, self.add_norm_self.before, self.self_attention.project)
-        x = self.add_norm_self.after(x, self.self_attention(y, written, mask, offset, start))
+        start, offset = cache.length, cache.visible
+        y, target = cache.extend(x, self.add_norm_self.before, self.self_attention.project)
+        x = self.add_norm_self.after(x, self.self_attention(y, target, mask, offset, start))
 
         y = self.add_norm_cross.before(x)
         queries = y.reshape(memory.keys.shape[0], -1, y.shape[-1])
@@ -55,7 +70,13 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of decoder layers, and after it `norm`: the identity unless they are pre-norm."""
+    """A stack of decoder layers and a final norm (Vaswani et al. 2017, section 3.1).
+
+    Args:
+        layers: The layers.
+        norm: Module applied to the last hidden states: a norm if the layers are pre-norm, otherwise
+            the identity.
+    """
 
     def __init__(self, layers: Iterable[DecoderLayer], norm: nn.Module) -> None:
         super().__init__()
@@ -63,20 +84,38 @@ class Decoder(nn.Module):
         self.norm = norm
 
     def project_memory(self, memory: Float[Tensor, "B S D"]) -> list[KeyValues]:
-        """The keys and values that each layer's cross-attention sees, computed once a source."""
+        """Return the keys and values of each layer's cross-attention, computed once per source.
+
+        Args:
+            memory: The encoder's hidden states, "B S D".
+
+        Returns:
+            Keys and values of each layer.
+        """
         projected = [layer.cross_attention.project(memory) for layer in self.layers]
-        # As matrix products want them: otherwise every step of decoding would copy them.
+        # Contiguous, because otherwise the matrix products would copy them at every decoding step.
         return [KeyValues(keys.contiguous(), values.contiguous()) for keys, values in projected]
 
     def forward(
         self,
         x: Float[Tensor, "N T D"],
-        pasts: Sequence[Past],
+        caches: Sequence[KVCache],
         memories: Sequence[KeyValues],
         mask: EvaluatedMask | None,
         memory_mask: EvaluatedMask | None,
     ) -> Float[Tensor, "N T D"]:
-        """The features from which the next token is predicted."""
-        for layer, past, memory in zip(self.layers, pasts, memories, strict=True):
-            x = layer(x, past, memory, mask, memory_mask)
+        """Return the decoder's last hidden states, one per target position.
+
+        Args:
+            x: Embedded target tokens, "N T D".
+            caches: The cache of each layer.
+            memories: The keys and values of the source for each layer.
+            mask: Mask of the self-attention.
+            memory_mask: Padding mask of the source.
+
+        Returns:
+            Hidden states, "N T D".
+        """
+        for layer, cache, memory in zip(self.layers, caches, memories, strict=True):
+            x = layer(x, cache, memory, mask, memory_mask)
         return self.norm(x)

@@ -1,4 +1,4 @@
-"""From token ids to the vectors that enter the first layer."""
+"""Embeddings: token ids to the vectors that enter the first layer."""
 
 import math
 from collections.abc import Callable
@@ -8,16 +8,19 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from crosshead.attention.dropout import Dropout
 from crosshead.attention.positions import SinusoidalPositions
 from crosshead.errors import UserError
-from crosshead.layers.dropout import Dropout
 from crosshead.vocabulary import PAD
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector a position (Gehring et al. 2017; Vaswani et al. 2017, Table 3, row E).
+    """Learned positions (Gehring et al. 2017; Vaswani et al. 2017, Table 3, row E).
 
-    They are drawn with the deviation `std`, by default that of `embedding_weight`.
+    Args:
+        d_model: Width of the vectors.
+        max_length: Number of positions.
+        std: Standard deviation of the initial vectors; by default the one of `embedding_weight`.
     """
 
     def __init__(self, d_model: int, max_length: int, std: float | None = None) -> None:
@@ -26,9 +29,10 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.table, std=d_model**-0.5 if std is None else std)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
-        """The vectors of positions `start` to `start + length - 1`.
+        """Return the vectors of positions `start` to `start + length - 1`, "T D".
 
-        Raises `UserError` for a position past the end of the table: nothing was learned for it.
+        Raises:
+            UserError: If a position lies beyond the end of the table.
         """
         if start + length > self.table.shape[0]:
             raise UserError(
@@ -39,12 +43,17 @@ class LearnedPositions(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Dropout(sqrt(d_model) E[token] + PE(position)): Vaswani et al. 2017, sections 3.4 and 5.4.
+    """Token embeddings with positions: Dropout(sqrt(d_model) E[token] + PE(position)).
 
-    With another `scale` in the place of that root, which is 1 in ConvS2S (Gehring et al. 2017,
-    section 3.1). Without `positions`, tokens alone: attention that knows positions needs none here.
-    `weight` (`V D`) may be shared with other embeddings and with the output projection. Padding is
-    embedded as the zero vector until training moves it through a shared output projection.
+    Vaswani et al. 2017, sections 3.4 and 5.4. Padding is embedded as the zero vector until training
+    moves it through a shared output projection.
+
+    Args:
+        weight: The matrix E, "V D". Other embeddings and the output projection may share it.
+        positions: Vectors that are added; None if attention itself knows positions.
+        dropout: Share of the vectors that is dropped in training.
+        scale: Factor of E; by default sqrt(d_model). ConvS2S has 1 (Gehring et al. 2017, section
+            3.1).
     """
 
     def __init__(
@@ -61,7 +70,7 @@ class Embeddings(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Int[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T D"]:
-        """The vectors of `tokens`, the first of which stands at position `start`."""
+        """Return the vectors of `tokens`, "B T D"; the first token is at position `start`."""
         vectors = F.embedding(tokens, self.weight, padding_idx=PAD) * self.scale
         if self.positions is not None:
             vectors = vectors + self.positions(start, tokens.shape[1])
@@ -69,10 +78,18 @@ class Embeddings(nn.Module):
 
 
 def embedding_weight(vocabulary: int, d_model: int, std: float | None = None) -> nn.Parameter:
-    """A `V D` matrix drawn from N(0, 1/d_model), so that it is of unit variance once scaled.
+    """Return an initial embedding matrix, drawn from N(0, 1/d_model).
 
-    The same matrix then gives logits of unit variance for normalised hidden states. Drawn with
-    another deviation where `std` is one. The row of padding is zero.
+    Scaled by sqrt(d_model) it has unit variance. As an output projection it gives logits of unit
+    variance for normalised hidden states.
+
+    Args:
+        vocabulary: Number of tokens.
+        d_model: Width of the vectors.
+        std: Standard deviation; by default 1/sqrt(d_model).
+
+    Returns:
+        The matrix, "V D". The row of padding is zero.
     """
     weight = nn.Parameter(torch.empty(vocabulary, d_model))
     nn.init.normal_(weight, std=d_model**-0.5 if std is None else std)
@@ -81,12 +98,22 @@ def embedding_weight(vocabulary: int, d_model: int, std: float | None = None) ->
     return weight
 
 
-def for_both_sides(
+def source_and_target_weights(
     draw: Callable[[int], nn.Parameter], source: int, target: int, *, shared: bool
 ) -> tuple[nn.Parameter, nn.Parameter]:
-    """The embeddings of so many source and target pieces; one matrix where they are `shared`.
+    """Return the embedding matrices of source and target.
 
-    Raises `ValueError` where vocabularies that are to share one differ in size.
+    Args:
+        draw: Function from the size of a vocabulary to its initial matrix.
+        source: Size of the source vocabulary.
+        target: Size of the target vocabulary.
+        shared: Whether both sides use one matrix.
+
+    Returns:
+        The two matrices, which are the same object if shared.
+
+    Raises:
+        ValueError: If the vocabularies are to share a matrix and differ in size.
     """
     source_weight, target_weight = draw(source), draw(target)
     if not shared:

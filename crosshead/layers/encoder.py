@@ -5,17 +5,23 @@ from collections.abc import Iterable, Sequence
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from crosshead.attention.cache import NoPast, Past
+from crosshead.attention.cache import KVCache, NoCache
 from crosshead.attention.masks import EvaluatedMask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.addnorm import AddNorm
 from crosshead.layers.feedforward import FeedForward
 
-NO_PAST = NoPast()
+NO_CACHE = NoCache()
 
 
 class EncoderLayer(nn.Module):
-    """One layer of the left half of Figure 1 (Vaswani et al. 2017, section 3.1)."""
+    """One encoder layer (Vaswani et al. 2017, section 3.1; Figure 1, left half).
+
+    Args:
+        attention: Self-attention.
+        feedforward: The position-wise network.
+        add_norm: The residual connections of the two sublayers.
+    """
 
     def __init__(
         self,
@@ -28,14 +34,20 @@ class EncoderLayer(nn.Module):
         self.add_norm_attention, self.add_norm_feedforward = add_norm
 
     def forward(
-        self, x: Float[Tensor, "B S D"], mask: EvaluatedMask | None, past: Past = NO_PAST
+        self, x: Float[Tensor, "B S D"], mask: EvaluatedMask | None, cache: KVCache = NO_CACHE
     ) -> Float[Tensor, "B S D"]:
-        """Attend to all that `mask` allows, then think at every position.
+        """Compute both sublayers.
 
-        `past` adds the positions before these, where the stack reads what it has written itself.
+        Args:
+            x: Hidden states, "B S D".
+            mask: Mask of the self-attention.
+            cache: Keys and values of the positions before, in a language model.
+
+        Returns:
+            The layer's hidden states, "B S D".
         """
-        start, offset = past.length, past.seen
-        y, seen = past.extend(x, self.add_norm_attention.before, self.attention.project)
+        start, offset = cache.length, cache.visible
+        y, seen = cache.extend(x, self.add_norm_attention.before, self.attention.project)
         y = self.attention(y, seen, mask, offset, start)
         x = self.add_norm_attention.after(x, y)
 
@@ -44,7 +56,13 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A stack of encoder layers, and after it `norm`: the identity unless they are pre-norm."""
+    """A stack of encoder layers and a final norm (Vaswani et al. 2017, section 3.1).
+
+    Args:
+        layers: The layers.
+        norm: Module applied to the last hidden states: a norm if the layers are pre-norm, otherwise
+            the identity.
+    """
 
     def __init__(self, layers: Iterable[EncoderLayer], norm: nn.Module) -> None:
         super().__init__()
@@ -55,9 +73,18 @@ class Encoder(nn.Module):
         self,
         x: Float[Tensor, "B S D"],
         mask: EvaluatedMask | None,
-        pasts: Sequence[Past] | None = None,
+        caches: Sequence[KVCache] | None = None,
     ) -> Float[Tensor, "B S D"]:
-        """Return the encoder's hidden states; `pasts` has one entry per layer."""
-        for layer, past in zip(self.layers, pasts or [NO_PAST] * len(self.layers), strict=True):
-            x = layer(x, mask, past)
+        """Return the last hidden states, one per position.
+
+        Args:
+            x: Embedded tokens, "B S D".
+            mask: Mask of the self-attention.
+            caches: The cache of each layer, in a language model.
+
+        Returns:
+            Hidden states, "B S D".
+        """
+        for layer, cache in zip(self.layers, caches or [NO_CACHE] * len(self.layers), strict=True):
+            x = layer(x, mask, cache)
         return self.norm(x)

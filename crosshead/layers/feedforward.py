@@ -7,12 +7,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from crosshead.layers.dropout import Dropout
+from crosshead.attention.dropout import Dropout
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu_,  # in place: nothing else needs what came in
+    "relu": F.relu_,  # in place, because nothing else reads its input
     "gelu": F.gelu,
-    "gelu-tanh": partial(F.gelu, approximate="tanh"),  # of Hendrycks and Gimpel 2016, in GPT-2
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),  # Hendrycks and Gimpel 2016; used by GPT-2
     "swish": F.silu,
 }
 
@@ -20,8 +20,14 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al. 2017, section 3.3, Eq. 2).
 
-    `activation` may be another than the paper's ReLU; `dropout` (0 in the paper) acts on what it
-    gives. Matrices begin Glorot-uniform, W_2 times `output_gain`, and biases zero.
+    Matrices start Glorot-uniform, and biases zero.
+
+    Args:
+        d_model: Width of input and output.
+        d_ff: Width of the inner layer.
+        activation: A key of `ACTIVATIONS`; the paper has "relu".
+        dropout: Share of the activations that is dropped in training; 0 in the paper.
+        output_gain: Scale of the initial W_2.
     """
 
     def __init__(

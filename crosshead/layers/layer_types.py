@@ -1,7 +1,7 @@
-"""The layer types of Vaswani et al. 2017, Table 1, as encoders of one interface.
+"""The layer types of Vaswani et al. 2017, Table 1, with one interface: `B T D` in, `B T D` out.
 
-Each turns `B T D` into `B T D` and is nothing but what mixes positions: no residual connection, no
-norm, no feed-forward network, so that its operations, its time and its paths are those of the type.
+A layer only mixes positions. It has no residual connection, no norm and no feed-forward network. So
+its operations, its time and its path lengths belong to the layer type alone.
 """
 
 import torch
@@ -15,9 +15,13 @@ from crosshead.layers.convolution import windows
 
 
 class SelfAttention(nn.Module):
-    """Every position attends to all others, or to those that `mask` allows: to be *restricted*.
+    """Self-attention; with a mask of a window it is the table's "restricted" self-attention.
 
-    A mask is evaluated for sequences of one length.
+    Args:
+        d_model: Width of the vectors.
+        heads: Number of heads.
+        mask: True where a position may attend; evaluated for sequences of one length. By default
+            every position attends to all positions.
     """
 
     def __init__(self, d_model: int, heads: int, mask: EvaluatedMask | None = None) -> None:
@@ -31,11 +35,17 @@ class SelfAttention(nn.Module):
         return self.attention(x, self.attention.project(x), self.mask)
 
 
-class Recurrent(nn.Module):
-    """PyTorch's recurrent layer, `nn.LSTM` or `nn.GRU`: each state is made of the one before.
+class RecurrentLayer(nn.Module):
+    """A recurrent layer: PyTorch's `nn.LSTM` or `nn.GRU`.
 
-    Where it is bidirectional both directions are half as wide, and side by side in the output;
-    `ValueError` for an odd width.
+    Args:
+        d_model: Width of the vectors.
+        cell: The PyTorch class.
+        bidirectional: Whether half of the units read backwards. Both directions stand side by side
+            in the output.
+
+    Raises:
+        ValueError: If two directions cannot share an odd width.
     """
 
     def __init__(
@@ -43,20 +53,26 @@ class Recurrent(nn.Module):
     ) -> None:
         super().__init__()
         if bidirectional and d_model % 2:
-            raise ValueError(f"two directions cannot share a width of {d_model} evenly")
+            raise ValueError(
+                f"two directions cannot share a width of {d_model} evenly; give an even one"
+            )
         width = d_model // 2 if bidirectional else d_model
         self.cell = cell(d_model, width, batch_first=True, bidirectional=bidirectional)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """The state at every position."""
+        """Return the state at every position."""
         return self.cell(x)[0]
 
 
 class Convolution(nn.Module):
-    """A linear layer of the `kernel` positions around each, or up to it where `causal`.
+    """A convolution: a linear layer of the window of every position, zero outside the sequence.
 
-    Contiguous with a `dilation` of 1; with another the positions stand that far apart (Kalchbrenner
-    et al. 2017). What is outside of the sequence is zero.
+    Args:
+        d_model: Width of the vectors.
+        kernel: Number of positions in a window.
+        dilation: Distance between the positions of a window; 1 is the table's contiguous
+            convolution, larger numbers the dilated one (Kalchbrenner et al. 2017).
+        causal: Whether a window ends at its position. By default it is centred.
     """
 
     def __init__(
@@ -73,11 +89,16 @@ class Convolution(nn.Module):
 
 
 class SeparableConvolution(nn.Module):
-    """A convolution of each channel by itself, then a linear layer at every position.
+    """A separable convolution: one filter per channel, then a linear layer at every position.
 
-    Depthwise and pointwise (Chollet 2017, "Xception"): k T D + T D^2 products in the place of the
-    k T D^2 of a full one (Vaswani et al. 2017, section 4). Filters begin uniform within
-    1/sqrt(kernel), as those of PyTorch's convolutions.
+    It is depthwise and pointwise (Chollet 2017, "Xception"), with k T D + T D^2 products instead of
+    the k T D^2 of a full convolution (Vaswani et al. 2017, section 4). Filters start uniform within
+    1/sqrt(kernel), as in PyTorch's convolutions.
+
+    Args:
+        d_model: Width of the vectors.
+        kernel: Number of positions in a window, k.
+        causal: Whether a window ends at its position. By default it is centred.
     """
 
     def __init__(self, d_model: int, kernel: int, *, causal: bool = False) -> None:
@@ -97,6 +118,6 @@ class SeparableConvolution(nn.Module):
 
 
 def _around(reach: int, causal: bool) -> tuple[int, int, int, int]:
-    """Zeros before and after the positions, for `F.pad`: windows reach over `reach` positions."""
+    """Return the padding for `F.pad` of windows that span `reach` positions besides their own."""
     before = reach if causal else reach // 2
     return 0, 0, before, reach - before

@@ -1,6 +1,8 @@
-"""Label-smoothed cross-entropy as sums and counts, fused with the output projection.
+"""Label-smoothed cross-entropy as sums and counts: in plain form, and fused with the projection.
 
-Sums, not means: a batch split into parts, or over processes, then adds up to exactly the same loss.
+`label_smoothed_cross_entropy` is the definition. `fused_cross_entropy` computes the same numbers
+without all logits in memory, and is tested equal to it. Losses are sums, not means: the parts of a
+split batch, or of several processes, then add up to exactly the same loss.
 """
 
 from dataclasses import dataclass
@@ -13,71 +15,109 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 CHUNK = 512
-"""Rows of logits that are held at a time: their block stays in the processor's cache."""
+"""The number of rows of logits in memory at a time; such a block fits the processor's cache."""
 
 
 @dataclass(frozen=True)
 class LossSums:
-    """The sums that a batch adds to an epoch."""
+    """The loss of a batch, summed over its tokens.
+
+    Attributes:
+        loss: Sum of the label-smoothed losses, in nats; differentiable.
+        nll: Sum of the negative log-likelihoods, in nats.
+        count: Number of tokens.
+    """
 
     loss: Float[Tensor, ""]
-    """The sum over tokens of the label-smoothed loss, in nats; differentiable."""
     nll: Float[Tensor, ""]
-    """The sum of plain negative log-likelihoods, in nats."""
     count: int
-    """The number of tokens."""
+
+
+def label_smoothed_cross_entropy(
+    logits: Float[Tensor, "N V"], target: Int[Tensor, " N"], smoothing: float
+) -> LossSums:
+    """Compute cross-entropy against smoothed labels, from all logits at once.
+
+    The target distribution is 1 - eps on the target token plus eps/V on every token (Szegedy et al.
+    2016, section 7; eps = 0.1 in Vaswani et al. 2017, section 5.4).
+
+    Args:
+        logits: Logits, "N V".
+        target: Ids of the target tokens, "N".
+        smoothing: The paper's eps.
+
+    Returns:
+        The sums over the tokens.
+    """
+    log_probs = logits.log_softmax(dim=-1)
+    nll = -log_probs.gather(1, target[:, None]).sum()
+    loss = (1 - smoothing) * nll - smoothing * log_probs.mean(dim=-1).sum()
+    return LossSums(loss, nll.detach(), target.shape[0])
 
 
 def fused_cross_entropy(
-    features: Float[Tensor, "N D"],
+    hidden: Float[Tensor, "N D"],
     weight: Float[Tensor, "V D"],
     bias: Float[Tensor, " V"] | None,
     target: Int[Tensor, " N"],
     smoothing: float,
 ) -> LossSums:
-    """Cross-entropy against (1 - eps) on the target and eps/V on everything (Szegedy et al. 2016).
+    """Compute `label_smoothed_cross_entropy` of the logits `hidden @ weight.T + bias`.
 
-    The logits are `features @ weight.T + bias`, and eps is `smoothing`: 0.1 in Vaswani et al. 2017,
-    section 5.4. They are made, used and forgotten a few hundred rows at a time, never `N V` at
-    once, and the gradients are computed on the way, while the block is at hand. The softmax sums in
-    float32 at least, and so do all other sums; its values are rounded to the type of the features
-    for the products with them. On a CPU in bfloat16 the loss is read from those: a token's to 0.004
-    nats, to either side, for which a softmax in float32 would cost as much as all else here.
+    Only a few hundred rows of logits are in memory at a time, never "N V". The gradients of a block
+    are computed while it is there. The softmax and all other sums accumulate in float32 at least.
+    The probabilities are then rounded to the type of the hidden states for the products with them.
+    On a CPU in bfloat16 the loss is read from the rounded probabilities, which is exact to 0.004
+    nats per token in either direction. A softmax in float32 would take as long as everything else
+    here.
+
+    Args:
+        hidden: Last hidden states, "N D".
+        weight: Matrix of the output projection, "V D".
+        bias: Bias of the output projection, "V".
+        target: Ids of the target tokens, "N".
+        smoothing: The paper's eps (Szegedy et al. 2016; 0.1 in Vaswani et al. 2017, section 5.4).
+
+    Returns:
+        The sums over the tokens. The gradient of the loss has no derivatives of its own.
     """
     with_gradients = torch.is_grad_enabled()  # always false inside the function's forward
-    loss, nll = _FusedCrossEntropy.apply(features, weight, bias, target, smoothing, with_gradients)
+    loss, nll = _FusedCrossEntropy.apply(hidden, weight, bias, target, smoothing, with_gradients)
     return LossSums(loss, nll.detach(), target.shape[0])
 
 
 class _Gradients(NamedTuple):
-    """Gradients of the summed loss by features `N D`, weight `V D` and bias `V` (may be None)."""
+    """Gradients of the summed loss: by hidden states `N D`, weight `V D` and bias `V`."""
 
-    features: Tensor
+    hidden: Tensor
     weight: Tensor
     bias: Tensor | None
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
-    """With z = h W^T + b, P = softmax(z) and z_t the target's logit, a token has loss and gradient
+    """The autograd function of `fused_cross_entropy`.
+
+    With z = h W^T + b, P = softmax(z) and z_t the target's logit, a token has loss and gradient
 
         -log P_t + eps (z_t - mean(z))      and      P - (1 - eps) 1_t - eps/V.
 
-    mean(z) = h . mean(W) + mean(b): smoothing needs no pass over the vocabulary. Neither the ones
-    nor the eps/V are ever written into P: they act on rows and columns of the products with it.
+    Smoothing needs no pass over the vocabulary, because mean(z) = h . mean(W) + mean(b). The terms
+    1_t and eps/V are never written into P. They are subtracted from rows and columns of the
+    products with P.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
-        features: Tensor,
+        hidden: Tensor,
         weight: Tensor,
         bias: Tensor | None,
         target: Tensor,
         smoothing: float,
         with_gradients: bool,
     ) -> tuple[Tensor, Tensor]:
-        """The two sums; the gradients of the first are computed where anything needs them."""
-        h, w = features.detach(), weight.detach()
+        """Return both sums, and compute the gradients of the first if anything needs them."""
+        h, w = hidden.detach(), weight.detach()
         wide = torch.promote_types(w.dtype, torch.float32)
         mean_weight = w.to(wide).mean(dim=0)
         gradients = None
@@ -94,7 +134,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
             p = logits.softmax(dim=-1)
             nll += _negative_log_likelihood(logits, p, target[block])
             if gradients is not None:
-                torch.mm(p, w, out=gradients.features[block])
+                torch.mm(p, w, out=gradients.hidden[block])
                 gradients.weight.add_(p.T @ h[block])
                 if gradients.bias is not None:
                     gradients.bias.add_(p.sum(dim=0, dtype=wide))
@@ -108,7 +148,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
-        """The stored gradients times that of the sum; they have no derivatives themselves."""
+        """Return the stored gradients times the gradient of the sum."""
         grad_loss = outputs[0]
         found = [
             None if part is None else part * grad_loss.to(part.dtype) for part in ctx.saved_tensors
@@ -117,11 +157,10 @@ class _FusedCrossEntropy(torch.autograd.Function):
 
 
 def _negative_log_likelihood(logits: Tensor, p: Tensor, target: Tensor) -> Tensor:
-    """The sum of -log P(target), in float32 at least."""
+    """Return the sum of -log P(target), in float32 at least."""
     wide = torch.promote_types(logits.dtype, torch.float32)
-    if (
-        logits.device.type != "cpu" or logits.dtype == torch.float16
-    ):  # float16 has few small numbers
+    # Small probabilities underflow in float16.
+    if logits.device.type != "cpu" or logits.dtype == torch.float16:
         return F.cross_entropy(logits.to(wide), target, reduction="sum")
     p_target = p.gather(1, target[:, None]).squeeze(1).to(wide)
     smallest = torch.finfo(p.dtype).tiny
@@ -136,7 +175,7 @@ def _negative_log_likelihood(logits: Tensor, p: Tensor, target: Tensor) -> Tenso
 def _excess_of_target(
     h: Tensor, w: Tensor, bias: Tensor | None, target: Tensor, mean_weight: Tensor
 ) -> Tensor:
-    """The sum over tokens of z_t - mean(z)."""
+    """Return the sum over tokens of z_t - mean(z)."""
     wide = mean_weight.dtype
     excess = (h.to(wide) * (w[target].to(wide) - mean_weight)).sum()
     if bias is not None:
@@ -155,7 +194,7 @@ def _subtract_targets(
     """Turn the products with P into the products with P - (1 - eps) 1_t - eps/V, in place."""
     vocabulary, wide = w.shape[0], mean_weight.dtype
     wanted = w[target].to(wide) * (1 - smoothing) + smoothing * mean_weight
-    gradients.features.sub_(wanted.to(h.dtype))
+    gradients.hidden.sub_(wanted.to(h.dtype))
     gradients.weight.index_add_(0, target, h.to(wide), alpha=smoothing - 1)
     gradients.weight.sub_(smoothing / vocabulary * h.to(wide).sum(dim=0))
     if gradients.bias is not None:

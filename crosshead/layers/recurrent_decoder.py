@@ -1,9 +1,9 @@
-"""The decoders of recurrent models: how what was read enters what is written.
+"""The decoders of recurrent models, which differ in how the source enters them.
 
-A layer of PyTorch's goes over the whole target at once where every input of it is known before; a
-loop over positions stands only where a step needs what the one before gave.
+One call of a PyTorch layer computes the whole target if all its inputs are known in advance. A loop
+over positions is needed only if a step reads the output of the step before.
 
-Axes: `N` rows being decoded, `T` target positions, `D` width, `L` layers.
+Axes: `B` sentences, `N` rows being decoded, `S` and `T` positions, `D` width, `L` layers.
 """
 
 from abc import ABC, abstractmethod
@@ -15,51 +15,83 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from crosshead.attention.cache import KeyValues
-from crosshead.layers.dropout import Dropout
-from crosshead.layers.rnn import Encoded, Hidden, RecurrentStack
+from crosshead.attention.dropout import Dropout
+from crosshead.layers.rnn import EncodedSource, Hidden, RecurrentStack
 from crosshead.layers.source_attention import SourceAttention
 
 
-class Written(NamedTuple):
-    """The state of a recurrent decoder for its rows."""
+class RecurrentDecoderState(NamedTuple):
+    """The state of a recurrent decoder for its rows.
+
+    Attributes:
+        hidden: The states of all layers.
+        extra_input: A vector that the next step reads beside its token, "N D".
+    """
 
     hidden: Hidden
-    carried: Float[Tensor, "N D"] | None = None
-    """A vector that the next step reads beside its token."""
+    extra_input: Float[Tensor, "N D"] | None = None
 
-    def select(self, rows: Int[Tensor, " M"]) -> "Written":
+    def select(self, rows: Int[Tensor, " M"]) -> "RecurrentDecoderState":
         """Return the state of these rows."""
-        carried = None if self.carried is None else self.carried[rows]
-        return Written(tuple(part[:, rows] for part in self.hidden), carried)
+        extra_input = None if self.extra_input is None else self.extra_input[rows]
+        return RecurrentDecoderState(tuple(part[:, rows] for part in self.hidden), extra_input)
 
 
 class RecurrentDecoder(nn.Module, ABC):
-    """A decoder: from the encoded source and target embeddings to hidden states."""
+    """The interface of decoders: encoded source and target embeddings in, hidden states out."""
 
     @abstractmethod
-    def begin(self, encoded: Encoded) -> Written:
-        """Return the state before the first token, one row per sentence."""
+    def initial_state(self, encoded: EncodedSource) -> RecurrentDecoderState:
+        """Return the state before the first token.
 
-    def look(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
-        """Return the keys and values of each sentence; none without attention."""
+        Args:
+            encoded: The encoded source.
+
+        Returns:
+            The state, one row per sentence.
+        """
+
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
+        """Return the keys and values that the decoder attends to.
+
+        Args:
+            memory: The encoder's hidden states, "B S D".
+
+        Returns:
+            One entry, or none without attention.
+        """
         return ()
 
     @abstractmethod
     def forward(
         self,
         x: Float[Tensor, "N T D"],
-        written: Written,
-        seen: Sequence[KeyValues],
+        state: RecurrentDecoderState,
+        memories: Sequence[KeyValues],
         mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], Written]:
-        """The features from which the token after each is predicted, and what is remembered."""
+    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
+        """Decode the next target positions.
+
+        Args:
+            x: Embedded target tokens, "N T D".
+            state: The state before the first of them.
+            memories: Keys and values of the source, from `project_memory`.
+            mask: True where there is a source position.
+
+        Returns:
+            The last hidden states, one per position, and the state after the last position.
+        """
 
 
 class Maxout(nn.Module):
-    """Parts of one width added in two projections, and of each pair of units the larger one.
+    """A maxout readout: the larger of each pair of units of a projection of all inputs.
 
-    Goodfellow et al. 2013, as Cho et al. 2014 (section A.1.2) and Bahdanau et al. 2015 (section
-    A.2.2) read out of decoder, token and context.
+    Goodfellow et al. 2013. Cho et al. 2014 (section A.1.2) and Bahdanau et al. 2015 (section A.2.2)
+    use it to combine decoder state, token and context.
+
+    Args:
+        parts: Number of inputs.
+        d_model: Width of each input and of the output.
     """
 
     def __init__(self, parts: int, d_model: int) -> None:
@@ -67,81 +99,97 @@ class Maxout(nn.Module):
         self.projection = glorot(parts * d_model, 2 * d_model)
 
     def forward(self, *parts: Float[Tensor, "N T D"]) -> Float[Tensor, "N T D"]:
-        """The readout of vectors that belong together."""
+        """Return the readout at every position."""
         return torch.maximum(*self.projection(torch.cat(parts, dim=-1)).chunk(2, dim=-1))
 
 
-class FinalState(RecurrentDecoder):
-    """A decoder whose layers begin with the encoder's final states (Sutskever et al. 2014).
+class SutskeverDecoder(RecurrentDecoder):
+    """A decoder whose layers start from the encoder's final states (Sutskever et al. 2014).
 
-    These states are all that the decoder sees of the source. Its outputs are the hidden states that
-    are projected to logits (section 2).
+    The decoder sees nothing else of the source. Its outputs are projected to logits (section 2).
+
+    Args:
+        stack: The decoder layers.
+        dropout: Share of the outputs that is dropped in training.
     """
 
     def __init__(self, stack: RecurrentStack, dropout: float) -> None:
         super().__init__()
         self.stack, self.dropout = stack, Dropout(dropout)
 
-    def begin(self, encoded: Encoded) -> Written:
-        """The final states."""
-        return Written(encoded.final)
+    def initial_state(self, encoded: EncodedSource) -> RecurrentDecoderState:
+        """Return the encoder's final states."""
+        return RecurrentDecoderState(encoded.final)
 
     def forward(
         self,
         x: Float[Tensor, "N T D"],
-        written: Written,
-        seen: Sequence[KeyValues],
+        state: RecurrentDecoderState,
+        memories: Sequence[KeyValues],
         mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], Written]:
-        """All positions in one call."""
-        x, hidden = self.stack(x, written.hidden)
-        return self.dropout(x), Written(hidden)
+    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
+        """Compute all positions in one call."""
+        x, hidden = self.stack(x, state.hidden)
+        return self.dropout(x), RecurrentDecoderState(hidden)
 
 
-class Summary(RecurrentDecoder):
+class ChoDecoder(RecurrentDecoder):
     """A decoder that reads one source vector c at every step (Cho et al. 2014, section A.1).
 
-    c = tanh(V h) of what the encoder's last layer ends with, of a bidirectional one both directions
-    (forwards at the last position, backwards at the first; Cho's reads forwards), and layers begin
-    with tanh(V' c). Of several layers the first reads c at every step, and so does the readout.
+    c = tanh(V h), where h is the final state of the encoder's last layer. A bidirectional encoder
+    gives both directions: forwards at the last position and backwards at the first. The paper's
+    encoder reads forwards. Layers start from tanh(V' c). The first layer and the readout read c at
+    every step.
+
+    Args:
+        stack: The decoder layers.
+        d_model: Width of c and of the states.
+        dropout: Share of the readouts that is dropped in training.
     """
 
     def __init__(self, stack: RecurrentStack, d_model: int, dropout: float) -> None:
         super().__init__()
         self.stack, self.dropout = stack, Dropout(dropout)
         self.summary = glorot(d_model, d_model)
-        self.first = FirstState(d_model, d_model, stack)
+        self.first = InitialState(d_model, d_model, stack)
         self.readout = Maxout(3, d_model)
 
-    def begin(self, encoded: Encoded) -> Written:
-        """c, and what layers make of it."""
+    def initial_state(self, encoded: EncodedSource) -> RecurrentDecoderState:
+        """Return the states computed from c, and c itself."""
         c = torch.tanh(self.summary(encoded.final[0][-1]))
-        return Written(self.first(c), c)
+        return RecurrentDecoderState(self.first(c), c)
 
     def forward(
         self,
         x: Float[Tensor, "N T D"],
-        written: Written,
-        seen: Sequence[KeyValues],
+        state: RecurrentDecoderState,
+        memories: Sequence[KeyValues],
         mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], Written]:
-        """All positions in one call."""
-        assert written.carried is not None
-        c = written.carried.unsqueeze(1).expand_as(x)
-        y, hidden = self.stack(torch.cat((x, c), dim=-1), written.hidden)
-        return self.dropout(self.readout(y, x, c)), Written(hidden, written.carried)
+    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
+        """Compute all positions in one call."""
+        assert state.extra_input is not None
+        c = state.extra_input.unsqueeze(1).expand_as(x)
+        y, hidden = self.stack(torch.cat((x, c), dim=-1), state.hidden)
+        return self.dropout(self.readout(y, x, c)), RecurrentDecoderState(hidden, state.extra_input)
 
 
-class Bahdanau(RecurrentDecoder):
-    """Attention before the cell (Bahdanau et al. 2015, sections 3.1 and A.2.2).
+class BahdanauDecoder(RecurrentDecoder):
+    """A decoder with attention before the cell (Bahdanau et al. 2015, sections 3.1 and A.2.2).
 
         s_i = f(s_{i-1}, y_{i-1}, c_i)      c_i = sum_j softmax_j(a(s_{i-1}, h_j)) h_j
 
-    The first layer reads the context c_i beside the token, and the last one's output before is what
-    looks; layers begin with tanh(W_s h), of the encoder's last state in its last direction
-    (`d_final` wide), which is backwards in one that reads both ways.
-    The readout reads s_i, on which Eq. 4 says that the next token depends, where A.2.2 has s_{i-1}.
-    With a GRU, f is PyTorch's, whose reset gate acts after the product: see `layers.recurrent`.
+    The query is the previous state of the last layer. The first layer reads the context c_i beside
+    the token. Layers start from tanh(W_s h), where h is the encoder's final state, of the backward
+    direction if there are two. The readout reads s_i, on which the next token depends in Eq. 4;
+    section A.2.2 has s_{i-1}. With a GRU, f is PyTorch's, whose reset gate acts after the product:
+    see `crosshead.layers.rnn`.
+
+    Args:
+        stack: The decoder layers.
+        attention: Attention to the source.
+        d_model: Width of the states.
+        d_final: Width of the encoder's final state in one direction.
+        dropout: Share of the readouts that is dropped in training.
     """
 
     def __init__(
@@ -155,45 +203,52 @@ class Bahdanau(RecurrentDecoder):
         super().__init__()
         self.stack, self.cross_attention, self.dropout = stack, attention, Dropout(dropout)
         self.d_final = d_final
-        self.first = FirstState(d_final, d_model, stack)
+        self.first = InitialState(d_final, d_model, stack)
         self.readout = Maxout(3, d_model)
 
-    def begin(self, encoded: Encoded) -> Written:
-        """Initialise the decoder from the backward encoder's final state.
+    def initial_state(self, encoded: EncodedSource) -> RecurrentDecoderState:
+        """Return states from the backward encoder's final state (appendix A.2.2).
 
-        The backward encoder reads the source from the last token to the first (Bahdanau et al.
-        2015, appendix A.2.2), or the other way round if the source was given in reverse. An encoder
-        of one direction gives its own final state.
+        The backward encoder reads the source from the last token to the first, or from the first to
+        the last if the source was reversed. An encoder with one direction gives its final state.
         """
-        return Written(self.first(encoded.final[0][-1][:, -self.d_final :]))
+        return RecurrentDecoderState(self.first(encoded.final[0][-1][:, -self.d_final :]))
 
-    def look(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
-        """The annotations, projected once (section A.1.2)."""
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
+        """Return the annotations, projected once (section A.1.2)."""
         return [self.cross_attention.project(memory)]
 
     def forward(
         self,
         x: Float[Tensor, "N T D"],
-        written: Written,
-        seen: Sequence[KeyValues],
+        state: RecurrentDecoderState,
+        memories: Sequence[KeyValues],
         mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], Written]:
+    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
         """Run position after position; the query is the previous decoder state."""
-        hidden, outputs, contexts = written.hidden, [], []
+        hidden, outputs, contexts = state.hidden, [], []
         for token in x.split(1, dim=1):
-            context = self.cross_attention(hidden[0][-1].unsqueeze(1), seen[0], mask)
+            context = self.cross_attention(hidden[0][-1].unsqueeze(1), memories[0], mask)
             y, hidden = self.stack(torch.cat((token, context), dim=-1), hidden)
             outputs.append(y)
             contexts.append(context)
-        features = self.readout(torch.cat(outputs, dim=1), x, torch.cat(contexts, dim=1))
-        return self.dropout(features), Written(hidden)
+        readout = self.readout(torch.cat(outputs, dim=1), x, torch.cat(contexts, dim=1))
+        return self.dropout(readout), RecurrentDecoderState(hidden)
 
 
-class Luong(RecurrentDecoder):
-    """Attention after the cell (Luong et al. 2015, section 3): h~ = tanh(W_c [c; h]), Eq. 5.
+class LuongDecoder(RecurrentDecoder):
+    """A decoder with attention after the cell (Luong et al. 2015, section 3).
 
-    Each layer begins with what its layer of the encoder ended with. All positions are computed in
-    one call.
+        h~ = tanh(W_c [c; h])      Eq. 5
+
+    Each layer starts from the final state of the same layer of the encoder. All positions are
+    computed in one call.
+
+    Args:
+        stack: The decoder layers.
+        attention: Attention to the source.
+        d_model: Width of the states.
+        dropout: Share of h~ that is dropped in training.
     """
 
     def __init__(
@@ -203,84 +258,113 @@ class Luong(RecurrentDecoder):
         self.stack, self.cross_attention, self.dropout = stack, attention, Dropout(dropout)
         self.output = glorot(2 * d_model, d_model, bias=False)
 
-    def begin(self, encoded: Encoded) -> Written:
-        """The final states."""
-        return Written(encoded.final)
+    def initial_state(self, encoded: EncodedSource) -> RecurrentDecoderState:
+        """Return the encoder's final states."""
+        return RecurrentDecoderState(encoded.final)
 
-    def look(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
-        """The source's states, projected once."""
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
+        """Return the source's hidden states, projected once."""
         return [self.cross_attention.project(memory)]
 
     def forward(
         self,
         x: Float[Tensor, "N T D"],
-        written: Written,
-        seen: Sequence[KeyValues],
+        state: RecurrentDecoderState,
+        memories: Sequence[KeyValues],
         mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], Written]:
-        """All positions in one call."""
-        h, hidden = self.stack(x, written.hidden)
-        return self.dropout(self.attentional(h, seen[0], mask)), Written(hidden)
+    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
+        """Compute all positions in one call."""
+        h, hidden = self.stack(x, state.hidden)
+        return self.dropout(self.attentional(h, memories[0], mask)), RecurrentDecoderState(hidden)
 
     def attentional(
         self, h: Float[Tensor, "N T D"], memory: KeyValues, mask: Bool[Tensor, "B 1 1 S"]
     ) -> Float[Tensor, "N T D"]:
-        """h~ (Eq. 5)."""
+        """Return the attentional hidden states h~ (Eq. 5).
+
+        Args:
+            h: Hidden states of the last layer, "N T D".
+            memory: Keys and values of the source.
+            mask: True where there is a source position.
+
+        Returns:
+            h~, "N T D".
+        """
         context = self.cross_attention(h, memory, mask)
         return torch.tanh(self.output(torch.cat((context, h), dim=-1)))
 
 
-class InputFeeding(RecurrentDecoder):
-    """Luong's decoder whose next step also reads h~, what it said (section 3.3): a loop."""
+class InputFeedingDecoder(RecurrentDecoder):
+    """Luong's decoder with input feeding: each step also reads the h~ of the step before.
 
-    def __init__(self, inner: Luong) -> None:
+    Luong et al. 2015, section 3.3.
+
+    Args:
+        inner: The decoder without input feeding; its first layer reads two vectors side by side.
+    """
+
+    def __init__(self, inner: LuongDecoder) -> None:
         super().__init__()
         self.inner = inner
 
-    def begin(self, encoded: Encoded) -> Written:
-        """The final states, and nothing said."""
-        final = self.inner.begin(encoded).hidden
-        return Written(final, torch.zeros_like(final[0][-1]))
+    def initial_state(self, encoded: EncodedSource) -> RecurrentDecoderState:
+        """Return the encoder's final states, and zeros for h~."""
+        final = self.inner.initial_state(encoded).hidden
+        return RecurrentDecoderState(final, torch.zeros_like(final[0][-1]))
 
-    def look(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
-        """The source's states, projected once."""
-        return self.inner.look(memory)
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> Sequence[KeyValues]:
+        """Return the source's hidden states, projected once."""
+        return self.inner.project_memory(memory)
 
     def forward(
         self,
         x: Float[Tensor, "N T D"],
-        written: Written,
-        seen: Sequence[KeyValues],
+        state: RecurrentDecoderState,
+        memories: Sequence[KeyValues],
         mask: Bool[Tensor, "B 1 1 S"],
-    ) -> tuple[Float[Tensor, "N T D"], Written]:
-        """Position after position."""
-        assert written.carried is not None
-        hidden, said = written.hidden, [written.carried.unsqueeze(1)]
+    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
+        """Run position after position."""
+        assert state.extra_input is not None
+        hidden, outputs = state.hidden, [state.extra_input.unsqueeze(1)]
         for token in x.split(1, dim=1):
-            h, hidden = self.inner.stack(torch.cat((token, said[-1]), dim=-1), hidden)
-            said.append(self.inner.dropout(self.inner.attentional(h, seen[0], mask)))
-        return torch.cat(said[1:], dim=1), Written(hidden, said[-1].squeeze(1))
+            h, hidden = self.inner.stack(torch.cat((token, outputs[-1]), dim=-1), hidden)
+            outputs.append(self.inner.dropout(self.inner.attentional(h, memories[0], mask)))
+        return torch.cat(outputs[1:], dim=1), RecurrentDecoderState(hidden, outputs[-1].squeeze(1))
 
 
-class FirstState(nn.Module):
-    """tanh(W x + b) for every layer of a stack, each with a W of its own.
+class InitialState(nn.Module):
+    """Initial states tanh(W x + b), with a W for each layer of a stack.
 
-    The cell of an LSTM begins like its output: the papers that begin so have GRUs.
+    The cell state of an LSTM starts equal to its output; the papers have GRUs.
+
+    Args:
+        d_input: Width of x.
+        d_model: Width of the states.
+        stack: The layers.
     """
 
     def __init__(self, d_input: int, d_model: int, stack: RecurrentStack) -> None:
         super().__init__()
-        self.kinds = stack.kinds
+        self.states_per_layer = stack.states_per_layer
         self.projections = nn.ModuleList(glorot(d_input, d_model) for _ in stack.layers)
 
     def forward(self, x: Float[Tensor, "N _"]) -> Hidden:
         """Return the initial states of the layers."""
         states = torch.stack([torch.tanh(projection(x)) for projection in self.projections])
-        return (states,) * self.kinds
+        return (states,) * self.states_per_layer
 
 
 def glorot(d_input: int, d_output: int, bias: bool = True) -> nn.Linear:
-    """A Glorot-uniform matrix, and where there is one a bias of zero."""
+    """Return a linear layer with a Glorot-uniform matrix.
+
+    Args:
+        d_input: Width of the input.
+        d_output: Width of the output.
+        bias: Whether the layer has a bias, which starts at zero.
+
+    Returns:
+        The layer.
+    """
     layer = nn.Linear(d_input, d_output, bias=bias)
     nn.init.xavier_uniform_(layer.weight)
     if bias:

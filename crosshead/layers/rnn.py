@@ -1,4 +1,4 @@
-"""Recurrent layers: PyTorch's LSTM and GRU, stacked, over sequences that end where they end.
+"""Recurrent layers: stacks of PyTorch's LSTM and GRU, over sequences of different lengths.
 
 PyTorch's GRU applies the reset gate after the product with the state, where the papers apply it
 before it (Cho et al. 2014, Eq. 8; Bahdanau et al. 2015, section A.1.1):
@@ -7,11 +7,12 @@ before it (Cho et al. 2014, Eq. 8; Bahdanau et al. 2015, section A.1.1):
     n = tanh(W x + U (r * h) + b)           the papers
 
 In general no choice of weights turns one into the other. PyTorch has kernels for its own form; the
-other one would need a Python loop over positions. The update gate is that of PyTorch and of Cho,
-h' = z * h + (1 - z) * n. Bahdanau's is one minus that: the same function, the gate's weights
-negated.
+papers' form would need a Python loop over positions. The update gate follows PyTorch and Cho,
+h' = z * h + (1 - z) * n. Bahdanau's gate is one minus z, which is the same function with negated
+weights.
 
-Dropout stands between layers of one each, since PyTorch's own draws from its global generator.
+Each layer is a PyTorch module of its own with dropout between them, because PyTorch's own dropout
+draws from the global generator.
 Axes: `B` sentences, `N` rows being decoded, `S` and `T` positions, `D` width, `L` layers.
 """
 
@@ -23,31 +24,40 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from crosshead.layers.dropout import Dropout
+from crosshead.attention.dropout import Dropout
 
 Cell = Literal["lstm", "gru"]
 
 Hidden = tuple[Float[Tensor, "L N D"], ...]
-"""The states of all layers: outputs and cells for an LSTM, outputs for a GRU."""
+"""The states of all layers: outputs and cell states for an LSTM, outputs for a GRU."""
 
 _CELLS: dict[Cell, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 
 
-class Encoded(NamedTuple):
-    """The result of encoding a sequence with a stack of recurrent layers."""
+class EncodedSource(NamedTuple):
+    """A source, encoded by a stack of recurrent layers.
+
+    Attributes:
+        memory: The last layer's hidden states, "B S D"; zeros at padding.
+        final: The final states of every layer: of the forward direction after the last position,
+            and beside it of the backward direction after the first.
+    """
 
     memory: Float[Tensor, "B S D"]
-    """The last layer's hidden states; zeros at padding."""
     final: Hidden
-    """The final states of every layer: forwards after the last position, and beside it backwards
-    after the first."""
 
 
 class RecurrentEncoder(nn.Module):
-    """Layers that read a sequence forwards or, half of each layer's units, backwards too.
+    """A recurrent encoder of one direction or two (Schuster & Paliwal 1997).
 
-    Both directions together are `d_model` wide (Schuster & Paliwal 1997). Every layer reads both
-    directions of the one below.
+    In a bidirectional encoder every layer reads both directions of the layer below.
+
+    Args:
+        cell: "lstm" or "gru".
+        layers: Number of layers.
+        d_model: Width of input and output. Each of two directions has half of it.
+        bidirectional: Whether half of each layer's units read backwards.
+        dropout: Share of the vectors between layers that is dropped in training.
     """
 
     def __init__(
@@ -60,8 +70,16 @@ class RecurrentEncoder(nn.Module):
         )
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> Encoded:
-        """Read sequences of so many positions, one at least; nothing is computed of the padding."""
+    def forward(self, x: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"]) -> EncodedSource:
+        """Encode padded sequences; padding is not computed.
+
+        Args:
+            x: Embedded tokens, "B S D".
+            lengths: Number of positions of each sequence, at least 1, "B".
+
+        Returns:
+            The encoded source.
+        """
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         finals = []
         for number, layer in enumerate(self.layers):
@@ -70,13 +88,18 @@ class RecurrentEncoder(nn.Module):
             packed, state = layer(packed)
             finals.append(tuple(part.transpose(0, 1).flatten(1) for part in _parts(state)))
         memory, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
-        return Encoded(memory, _stacked(finals))
+        return EncodedSource(memory, _stacked(finals))
 
 
 class RecurrentStack(nn.Module):
-    """Layers that read forwards, from what they remember; the first reads vectors `d_input` wide.
+    """A stack of recurrent layers that read forwards from a given state.
 
-    Each remembers so many `kinds` of vectors: see `Hidden`.
+    Args:
+        cell: "lstm" or "gru".
+        layers: Number of layers.
+        d_input: Width of the vectors that the first layer reads.
+        d_model: Width of the states.
+        dropout: Share of the vectors between layers that is dropped in training.
     """
 
     def __init__(
@@ -86,13 +109,22 @@ class RecurrentStack(nn.Module):
         self.layers: Sequence[nn.LSTM | nn.GRU] = nn.ModuleList(  # type: ignore[assignment]
             _layer(cell, d_model if number else d_input, d_model, False) for number in range(layers)
         )
-        self.kinds = 2 if cell == "lstm" else 1
+        self.states_per_layer = 2 if cell == "lstm" else 1
         self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "N T _"], hidden: Hidden
     ) -> tuple[Float[Tensor, "N T D"], Hidden]:
-        """Return the last layer's hidden states, and all layers' states after the last position."""
+        """Read the next positions.
+
+        Args:
+            x: Input vectors, "N T d_input".
+            hidden: The states of all layers before the first position.
+
+        Returns:
+            The last layer's hidden states, "N T D", and the states of all layers after the last
+            position.
+        """
         states = []
         for number, layer in enumerate(self.layers):
             if number:
@@ -104,11 +136,11 @@ class RecurrentStack(nn.Module):
 
 
 def _layer(cell: Cell, d_input: int, width: int, bidirectional: bool) -> nn.LSTM | nn.GRU:
-    """A layer of PyTorch's, as the field initialises it.
+    """Return a PyTorch layer with the usual initialisation.
 
-    Each gate's matrices are Glorot-uniform from the input and orthogonal from the state (Saxe et
-    al. 2014; Bahdanau et al. 2015, section B.1), biases zero but for an LSTM's forget gate, which
-    begins open: 1 (Gers et al. 2000; Jozefowicz et al. 2015).
+    Each gate's matrix is Glorot-uniform for the input and orthogonal for the state (Saxe et al.
+    2014; Bahdanau et al. 2015, section B.1). Biases are zero, but 1 for an LSTM's forget gate, so
+    that it starts open (Gers et al. 2000; Jozefowicz et al. 2015).
     """
     layer = _CELLS[cell](d_input, width, batch_first=True, bidirectional=bidirectional)
     for name, parameter in layer.named_parameters():
@@ -127,7 +159,7 @@ def _layer(cell: Cell, d_input: int, width: int, bidirectional: bool) -> nn.LSTM
 def _all_steps(
     layer: nn.LSTM | nn.GRU, x: Tensor, before: tuple[Tensor, ...]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The outputs `N T D` of a layer, and what it remembers after them, `N D` each."""
+    """Return the outputs `N T D` of a layer, and its states after them, `N D` each."""
     first = tuple(part.unsqueeze(0) for part in before)
     x, state = layer(x, first if len(first) > 1 else first[0])
     return x, tuple(part[0] for part in _parts(state))
@@ -136,10 +168,9 @@ def _all_steps(
 def _one_step(
     layer: nn.LSTM | nn.GRU, x: Tensor, before: tuple[Tensor, ...]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Run the layer on one position.
+    """Run the layer on one position, with its cell function.
 
-    The cell functions compute the same result. In loops a layer costs up to twice as much as its
-    cell.
+    The result is the same. In loops the layer itself takes up to twice as long as its cell.
     """
     w_x, w_h, b_x, b_h = layer.parameters()
     if isinstance(layer, nn.LSTM):
@@ -150,10 +181,10 @@ def _one_step(
 
 
 def _parts(state: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """An LSTM's state is two tensors, a GRU's one."""
+    """Return the state as a tuple: two tensors for an LSTM, one for a GRU."""
     return state if isinstance(state, tuple) else (state,)
 
 
 def _stacked(layers: list[tuple[Tensor, ...]]) -> Hidden:
-    """The parts `N D` of the states of all layers, each with those of its kind."""
+    """Stack the states `N D` of all layers, outputs and cell states apart."""
     return tuple(torch.stack(kind) for kind in zip(*layers, strict=True))

@@ -1,4 +1,4 @@
-"""Attention of a recurrent decoder over its source: one head; keys are projected once a sentence.
+"""Attention of a recurrent decoder to its source: one head, keys projected once per sentence.
 
 Axes: `B` sentences, `N` rows being decoded, `T` target positions, `S` source positions, `D` width.
 """
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from crosshead.attention.attend import Attention, Combine, Observe, attend, weighted_sum
 from crosshead.attention.cache import KeyValues
 from crosshead.attention.masks import EvaluatedMask
-from crosshead.attention.scores import Grid, Score
+from crosshead.attention.scores import RelativeOffset, Score
 
 
 class LocalWindow(nn.Module):
@@ -19,11 +19,15 @@ class LocalWindow(nn.Module):
         p = S sigmoid(v^T tanh(W_p h))                                  Eq. 9
         a(s) = align(h, h_s) exp(-(s - p)^2 / (2 sigma^2))              Eq. 10
 
-    A query `h` looks at the positions from p - `radius` to p + `radius`, among which the softmax is
-    taken, and those near p count more: sigma is half the radius. Positions are counted from 0, and
-    S is the sentence's own length. The window itself has no gradient; p has one by the Gaussian.
-    Places are computed in float32 at least, whatever the type of the queries: 16 bits do not tell
-    neighbours of a long sentence.
+    A query h attends to the positions from p - `radius` to p + `radius`. The softmax is taken over
+    these positions, and positions near p count more: sigma is half the radius. Positions are
+    counted from 0, and S is the sentence's own length. The window itself has no gradient; p has one
+    through the Gaussian. Positions are computed in float32 at least, because 16 bits cannot tell
+    neighbours in a long sentence apart.
+
+    Args:
+        d_query: Width of a query.
+        radius: The paper's D, the number of positions on each side of p.
     """
 
     def __init__(self, d_query: int, radius: int) -> None:
@@ -40,9 +44,17 @@ class LocalWindow(nn.Module):
         mask: Bool[Tensor, "B 1 1 S"],
         observe: Observe | None = None,
     ) -> tuple[Bool[Tensor, "B 1 Q S"], Combine]:
-        """Return the mask of the local window, and the way its weights combine with the values.
+        """Predict the window of every query.
 
-        `observe` receives a(s): the weights after the Gaussian, whose sum is at most 1.
+        Args:
+            query: Decoder states h, "B Q D".
+            mask: True where there is a source position, "B 1 1 S".
+            observe: Function that receives a(s), the weights after the Gaussian. They sum to at
+                most 1.
+
+        Returns:
+            The mask of the windows, "B 1 Q S", and the combination that applies the Gaussian to the
+            weights.
         """
         length = mask.sum(dim=-1, keepdim=True)
         predicted = self.outer(torch.tanh(self.inner(query))).unsqueeze(1)
@@ -52,21 +64,26 @@ class LocalWindow(nn.Module):
         nearness = torch.exp(-2 * (distance / self.radius).square())  # 1/(2 sigma^2) = 2/radius^2
         allowed = mask & (distance.abs() <= self.radius)
 
-        def combine(weights: Tensor, value: Tensor, grid: Grid) -> Tensor:
+        def combine(weights: Tensor, value: Tensor, relative: RelativeOffset) -> Tensor:
             weights = weights * nearness.to(weights.dtype)
             if observe is not None:
-                observe(weights * allowed)  # of an empty source no weight is one
-            return weighted_sum(weights, value, grid)
+                observe(weights * allowed)  # an empty source has no weights
+            return weighted_sum(weights, value, relative)
 
         return allowed, combine
 
 
 class SourceAttention(Attention):
-    """A context for every query: `score` compares what `query` and `key` make of the vectors.
+    """Attention to the source with one head; it returns a context vector for every query.
 
-    A score with matrices of its own would project the memory again at every step of a decoder;
-    `key` does so once a sentence. Values are the memory itself. With a `window` a query looks at
-    some positions only.
+    `key` projects the memory once per sentence. A score with its own matrices would project the
+    memory again at every decoding step. The values are the memory itself.
+
+    Args:
+        query: Projection of the queries.
+        key: Projection of the memory to keys.
+        score: Score function.
+        window: The window of local attention; by default a query sees the whole source.
     """
 
     def __init__(
@@ -77,15 +94,21 @@ class SourceAttention(Attention):
         self.score, self.window = score, window
 
     def project(self, memory: Float[Tensor, "B S D"]) -> KeyValues:
-        """The memory as this attention looks at it."""
+        """Return the keys and values of a memory."""
         return KeyValues(self.key(memory).unsqueeze(1), memory.unsqueeze(1))
 
     def forward(
         self, x: Float[Tensor, "N T D"], memory: KeyValues, mask: Bool[Tensor, "B 1 1 S"]
     ) -> Float[Tensor, "N T D"]:
-        """The context of every position of every row; rows of a sentence look side by side.
+        """Return the context of every position.
 
-        `mask` is True where there is a source position.
+        Args:
+            x: Decoder states, "N T D". The rows of a sentence query its memory together.
+            memory: Keys and values of the sentences.
+            mask: True where there is a source position, "B 1 1 S".
+
+        Returns:
+            Context vectors, "N T D".
         """
         vectors = x.reshape(mask.shape[0], -1, x.shape[-1])
         combine: Combine = weighted_sum
@@ -93,7 +116,7 @@ class SourceAttention(Attention):
         observe = self.observe
         if self.window is not None:
             allowed, combine = self.window(vectors, mask, observe)
-            observe = None  # the weights before the Gaussian are not what is used
+            observe = None  # the window shows the weights after the Gaussian
         contexts = attend(
             self.query(vectors).unsqueeze(1),
             memory.keys,

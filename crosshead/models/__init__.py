@@ -1,1 +1,1 @@
-"""One architecture, one file, its configuration beside it."""
+"""Models: one architecture, one file, its configuration beside it."""

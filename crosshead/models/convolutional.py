@@ -9,12 +9,12 @@ With `score = "additive"` v^T tanh(d_i + z_j) takes the place of d_i . z_j, with
 decoder layer: the score of Bahdanau et al. 2015 (section A.1.2), whose W_a and U_a are the linear
 maps of h and of z. The paper has the dot product alone.
 
-In the decoder a window ends with its position, and c_i is added to h_i. So that variances stay what
-they are at the start, every sum of two is multiplied by sqrt(1/2), and c_i, a mean of about m
-vectors where a source has m, by m sqrt(1/m) (section 3.4).
+In the decoder a window ends with its position, and c_i is added to h_i. To keep variances constant
+at the start, every sum of two is multiplied by sqrt(1/2). The mean c_i over a source of m vectors
+is multiplied by m sqrt(1/m) (section 3.4).
 
-Embeddings are as wide as layers here. The linear maps between them are those that section 3.2
-lists: of embeddings before the first layer, of z, of h before scores (W_d), of h before the logits.
+Embeddings are as wide as layers here. Section 3.2 lists the linear maps between them: of embeddings
+before the first layer, of z, of h before scores (W_d), and of h before the logits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,23 +30,23 @@ from torch.nn import functional as F
 
 from crosshead.attention.attend import Attention, attend
 from crosshead.attention.cache import KeyValues
-from crosshead.attention.masks import present
+from crosshead.attention.dropout import Dropout
+from crosshead.attention.masks import padding_mask
 from crosshead.attention.scores import Dot, ProjectedAdditive, Score
 from crosshead.config import MOST_KERNEL, MOST_LAYERS, MOST_POSITIONS
 from crosshead.layers.convolution import GatedConvolution, WeightNormLinear
-from crosshead.layers.dropout import Dropout
 from crosshead.layers.embeddings import (
     Embeddings,
     LearnedPositions,
     embedding_weight,
-    for_both_sides,
+    source_and_target_weights,
 )
 from crosshead.models.base import AttentionKind, ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
 ROOT_HALF = 0.5**0.5
-"""By which a sum of two of equal variance is multiplied, to be of that variance too."""
+"""The factor that keeps the variance in a sum of two vectors of equal variance."""
 
 EMBEDDING_STD = 0.1
 """Standard deviation of the initial embeddings (section 3.5)."""
@@ -58,13 +58,13 @@ class ConvolutionalConfig(ModelConfig):
     architecture: Literal["convolutional"] = "convolutional"
     encoder_layers: int = Field(20, ge=1, le=MOST_LAYERS)
     decoder_layers: int = Field(20, ge=1, le=MOST_LAYERS)
-    # Positions in a window. The encoder's are centred, so it is odd.
+    # Number of positions in a window; odd, because the encoder's windows are centred.
     kernel: int = Field(3, ge=1, le=MOST_KERNEL)
-    # The number of learned positions, of source and target each.
+    # Number of learned positions, for source and target each.
     max_length: int = Field(1024, ge=1, le=MOST_POSITIONS)
-    # How a decoder state is scored against a source position; the paper has the dot product.
+    # Score of a decoder state and a source position; the paper has the dot product.
     score: Literal["dot", "additive"] = "dot"
-    # Which of source embedding, target embedding and output projection are one matrix: all, the
+    # Which of source embedding, target embedding and output projection share one matrix: all, the
     # last two, or none of them, as in the paper.
     tie: Literal["three-way", "two-way", "none"] = "three-way"
 
@@ -123,8 +123,14 @@ class ConvolutionalConfig(ModelConfig):
         return Numbers(rows * vectors + matrices, (self.decoder_layers * kept + 2) * block, block)
 
 
-class EncoderLayer(nn.Module):
-    """A gated convolution of centred windows, and the residual connection around it."""
+class ConvolutionalEncoderLayer(nn.Module):
+    """An encoder layer: a gated convolution of centred windows with a residual connection.
+
+    Args:
+        d_model: Width of the vectors.
+        kernel: Number of positions in a window.
+        dropout: Share of the inputs that is dropped in training.
+    """
 
     def __init__(self, d_model: int, kernel: int, dropout: float) -> None:
         super().__init__()
@@ -135,7 +141,16 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S D"], scale: Float[Tensor, "B S 1"]
     ) -> Float[Tensor, "B S D"]:
-        """`scale` is `ROOT_HALF`, and zero for padding, which then is what stands beyond an end."""
+        """Compute the layer.
+
+        Args:
+            x: Hidden states, "B S D".
+            scale: `ROOT_HALF`, and zero at padding, "B S 1". Padding is then zero, like positions
+                outside of the sequence.
+
+        Returns:
+            Hidden states, "B S D".
+        """
         y = self.convolution(F.pad(self.dropout(x), (0, 0, self.reach, self.reach)))
         return (x + y) * scale
 
@@ -144,11 +159,16 @@ _SCORES: dict[str, Callable[[int], Score]] = {
     "dot": lambda d_model: Dot(),
     "additive": lambda d_model: ProjectedAdditive(1, d_model),
 }
-"""The score of each name, of queries and keys so wide."""
+"""Functions from the width of queries and keys to the score of each name."""
 
 
 class Hop(Attention):
-    """The attention of one decoder layer, one of the hops of multi-step attention (section 3.3)."""
+    """The attention of one decoder layer: one hop of multi-step attention (section 3.3).
+
+    Args:
+        d_model: Width of the vectors.
+        score: Score function.
+    """
 
     def __init__(self, d_model: int, score: Score) -> None:
         super().__init__()
@@ -161,7 +181,16 @@ class Hop(Attention):
         embedded: Float[Tensor, "N T D"],
         memory: SentenceMemory,
     ) -> Float[Tensor, "N T D"]:
-        """c_i for every position of `x`, whose target embeddings are `embedded`."""
+        """Return c_i at every position (Eq. 1 and 2).
+
+        Args:
+            x: Decoder states h, "N T D".
+            embedded: Target embeddings g, "N T D".
+            memory: Keys and values of the sources.
+
+        Returns:
+            Context vectors, "N T D".
+        """
         [(keys, values)] = memory.layers
         query = (self.query(x) + embedded) * ROOT_HALF
         found = attend(
@@ -176,8 +205,15 @@ class Hop(Attention):
         return found.reshape(x.shape)
 
 
-class DecoderLayer(nn.Module):
-    """A gated convolution of what was written so far, and attention to the source."""
+class ConvolutionalDecoderLayer(nn.Module):
+    """A decoder layer: a gated convolution of the target so far, and attention to the source.
+
+    Args:
+        d_model: Width of the vectors.
+        kernel: Number of positions in a window.
+        dropout: Share of the inputs that is dropped in training.
+        score: Score function of the attention.
+    """
 
     def __init__(self, d_model: int, kernel: int, dropout: float, score: Score) -> None:
         super().__init__()
@@ -192,10 +228,17 @@ class DecoderLayer(nn.Module):
         embedded: Float[Tensor, "N T D"],
         memory: SentenceMemory,
     ) -> tuple[Float[Tensor, "N T D"], Float[Tensor, "N P D"]]:
-        """The layer's outputs, and its last inputs: `before` for the positions that follow.
+        """Compute the layer for the next target positions.
 
-        `before` holds the inputs of the `P = kernel - 1` positions before those of `x`: zeros
-        before the first.
+        Args:
+            x: Inputs of the positions, "N T D".
+            before: Inputs of the `P = kernel - 1` positions before them, "N P D"; zeros before the
+                first position.
+            embedded: Target embeddings, "N T D".
+            memory: Keys and values of the sources.
+
+        Returns:
+            The outputs, "N T D", and `before` of the positions that follow, "N P D".
         """
         seen = torch.cat((before, self.dropout(x)), dim=1)
         h = (x + self.convolution(seen)) * ROOT_HALF
@@ -205,24 +248,35 @@ class DecoderLayer(nn.Module):
 
 @dataclass
 class ConvolutionalState:
-    """Decoding so far: `N` rows, each fed `length` tokens."""
+    """The state of decoding `N` rows.
+
+    Attributes:
+        memory: The encoded sources.
+        last_inputs: The inputs of every layer at the last `P = kernel - 1` positions, "N P D".
+        length: Number of tokens so far.
+    """
 
     memory: SentenceMemory
-    tails: Sequence[Float[Tensor, "N P D"]]
-    """The last inputs of every layer."""
+    last_inputs: Sequence[Float[Tensor, "N P D"]]
     length: int = 0
 
     def select(self, rows: Int[Tensor, " M"]) -> "ConvolutionalState":
-        """A state whose row i continues row `rows[i]` of this one: see `SentenceMemory.select`."""
+        """Return a state whose row i continues row `rows[i]`: see `SentenceMemory.select`."""
         memory = self.memory.select(rows)
-        return ConvolutionalState(memory, [tail[rows] for tail in self.tails], self.length)
+        return ConvolutionalState(memory, [each[rows] for each in self.last_inputs], self.length)
 
 
 class Convolutional(SequenceModel):
     """ConvS2S: an encoder and a decoder of gated convolutions, and attention in every layer.
 
     `forward` gives logits for training; `start` and `step` decode (`crosshead.decoding.protocol`).
-    All linear maps but the output projection, which may be the embeddings, are weight-normalised.
+    All linear maps are weight-normalised, except the output projection, which may share the
+    embeddings.
+
+    Args:
+        config: The shape.
+        source_vocabulary: Number of source tokens.
+        target_vocabulary: Number of target tokens.
     """
 
     def __init__(
@@ -231,7 +285,7 @@ class Convolutional(SequenceModel):
         super().__init__()
         self.config: ConvolutionalConfig = config
         d_model, dropout, keep = config.d_model, config.dropout, 1 - config.dropout
-        source_weight, target_weight = for_both_sides(
+        source_weight, target_weight = source_and_target_weights(
             partial(embedding_weight, d_model=d_model, std=EMBEDDING_STD),
             source_vocabulary,
             target_vocabulary,
@@ -244,12 +298,15 @@ class Convolutional(SequenceModel):
         )
         self.source_map = WeightNormLinear(d_model, d_model, keep / d_model)
         self.encoder = nn.ModuleList(
-            EncoderLayer(d_model, config.kernel, dropout) for _ in range(config.encoder_layers)
+            ConvolutionalEncoderLayer(d_model, config.kernel, dropout)
+            for _ in range(config.encoder_layers)
         )
         self.memory_map = WeightNormLinear(d_model, d_model, 1 / d_model)
         self.target_map = WeightNormLinear(d_model, d_model, keep / d_model)
-        self.decoder: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(d_model, config.kernel, dropout, _SCORES[config.score](d_model))
+        self.decoder: Sequence[ConvolutionalDecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
+            ConvolutionalDecoderLayer(
+                d_model, config.kernel, dropout, _SCORES[config.score](d_model)
+            )
             for _ in range(config.decoder_layers)
         )
         self.output_map = WeightNormLinear(d_model, d_model, 1 / d_model)
@@ -262,66 +319,88 @@ class Convolutional(SequenceModel):
             self.projection.weight = target_weight
 
     def encode(self, source: Int[Tensor, "B S"]) -> SentenceMemory:
-        """The memory of a padded source, which all layers of the decoder share."""
+        """Encode a padded source; all layers of the decoder share the memory.
+
+        Args:
+            source: Token ids, "B S".
+
+        Returns:
+            The memory.
+        """
         valid = source != PAD
         embedded = self.source_embeddings(source)
-        there = valid[:, :, None].to(embedded.dtype)
-        x = self.source_map(embedded) * there
+        kept = valid[:, :, None].to(embedded.dtype)
+        x = self.source_map(embedded) * kept
         for layer in self.encoder:
-            x = layer(x, there * ROOT_HALF)
+            x = layer(x, kept * ROOT_HALF)
         z = self.memory_map(x)
         if z.requires_grad:
-            # Every layer of the decoder sends a gradient back here: their sum is divided by the
-            # number of layers (section 3.4). fairseq divides by twice that: see docs/models.md.
+            # Every decoder layer sends a gradient back here. Their sum is divided by the number of
+            # layers (section 3.4). fairseq divides by twice this number: see docs/models.md.
             z.register_hook(lambda gradient: gradient / self.config.decoder_layers)
-        # What the weights sum up is scaled here, once, where it is linear: m sqrt(1/m) = sqrt(m).
+        # The values are scaled instead of c_i, once for all layers: m sqrt(1/m) = sqrt(m).
         root = valid.sum(dim=1)[:, None, None].to(z.dtype).sqrt()
         values = (z + embedded) * (ROOT_HALF * root)
-        mask = present(valid).dense(1, source.shape[1], batch=len(source), device=source.device)
+        mask = padding_mask(valid).dense(
+            1, source.shape[1], batch=len(source), device=source.device
+        )
         return SentenceMemory([KeyValues(z[:, None], values[:, None])], mask)
 
     def features(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """Return the decoder's last hidden states, one per target position."""
-        state = self._at_the_start(self.encode(source))
+        """Return the decoder's last hidden states, one per target position.
+
+        Args:
+            source: Token ids, "B S".
+            target: Token ids of the shifted target, "B T".
+
+        Returns:
+            Hidden states, "B T D".
+        """
+        state = self._initial_state(self.encode(source))
         return self._decode(state, target)[0]
 
     def start(self, source: Int[Tensor, "B S"]) -> ConvolutionalState:
-        """The state before the first token: one row a sentence."""
-        return self._at_the_start(self.encode(source))
+        """Return the state before the first token, one row per sentence."""
+        return self._initial_state(self.encode(source))
 
     def step(
         self, state: ConvolutionalState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N D"], ConvolutionalState]:
-        """Feed each row its next tokens; what the last layer says after them, and the state then.
+        """Feed each row its next tokens.
 
-        The state that was given stays as it was.
+        Args:
+            state: The state so far; it stays unchanged.
+            tokens: Token ids, "N T".
+
+        Returns:
+            The last hidden state of each row, "N D", and the new state.
         """
-        features, state = self._decode(state, tokens)
-        return features[:, -1], state
+        hidden, state = self._decode(state, tokens)
+        return hidden[:, -1], state
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
         """Return the attention modules of the decoder, the first layer first."""
         return {"cross": [layer.cross_attention for layer in self.decoder]}
 
     def layers(self) -> Iterable[nn.Module]:
-        """The layers of both stacks."""
+        """Return the layers of both stacks."""
         return (*self.encoder, *self.decoder)
 
-    def _at_the_start(self, memory: SentenceMemory) -> ConvolutionalState:
+    def _initial_state(self, memory: SentenceMemory) -> ConvolutionalState:
         values = memory.layers[0].values
-        nothing = values.new_zeros(len(values), self.config.kernel - 1, self.config.d_model)
-        return ConvolutionalState(memory, [nothing] * self.config.decoder_layers)
+        zeros = values.new_zeros(len(values), self.config.kernel - 1, self.config.d_model)
+        return ConvolutionalState(memory, [zeros] * self.config.decoder_layers)
 
     def _decode(
         self, state: ConvolutionalState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N T D"], ConvolutionalState]:
         """Return the last hidden states of the next tokens, and the state after them."""
         embedded = self.target_embeddings(tokens, state.length)
-        x, tails = self.target_map(embedded), []
-        for layer, before in zip(self.decoder, state.tails, strict=True):
-            x, tail = layer(x, before, embedded, state.memory)
-            tails.append(tail)
-        features = self.dropout(self.output_map(x))
-        return features, ConvolutionalState(state.memory, tails, state.length + tokens.shape[1])
+        x, inputs = self.target_map(embedded), []
+        for layer, before in zip(self.decoder, state.last_inputs, strict=True):
+            x, before = layer(x, before, embedded, state.memory)
+            inputs.append(before)
+        hidden = self.dropout(self.output_map(x))
+        return hidden, ConvolutionalState(state.memory, inputs, state.length + tokens.shape[1])

@@ -1,4 +1,4 @@
-"""The encoder-only Transformer: it reads a text from both sides, and says what is hidden in it."""
+"""The encoder-only Transformer, a masked language model: it predicts masked tokens of a text."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
@@ -7,9 +7,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from crosshead.attention.attend import Attention
-from crosshead.attention.masks import present
+from crosshead.attention.masks import padding_mask
 from crosshead.models.base import AttentionKind
-from crosshead.models.stack import Positions, branch_gain, self_attention, self_mask
+from crosshead.models.stack import Positions, residual_init_scale, self_attention, self_mask
 from crosshead.models.text_stack import TextStack, TextStackConfig
 from crosshead.vocabulary import PAD
 
@@ -24,23 +24,34 @@ class EncoderConfig(TextStackConfig):
 
 
 class TransformerEncoder(TextStack):
-    """The encoder of Vaswani et al. 2017 by itself, as a masked language model.
+    """The encoder of Vaswani et al. 2017 as a masked language model.
 
-    Devlin et al. 2019 (BERT), section 3.1, task 1. A position attends to what stands before and
-    after it: it finds what is hidden in a text, and cannot go on with one.
+    Devlin et al. 2019 (BERT), section 3.1, task 1. A position attends to earlier and later
+    positions. So the model predicts masked tokens, but cannot continue a text.
+
+    Args:
+        config: The shape.
+        vocabulary: Number of tokens.
     """
 
     def __init__(self, config: EncoderConfig, vocabulary: int) -> None:
         super().__init__(
             config,
             vocabulary,
-            lambda: self_attention(config, branch_gain(config.layers), causal=False),
+            lambda: self_attention(config, residual_init_scale(config.layers), causal=False),
         )
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """Return the last hidden states of a padded text, hidden tokens included."""
+        """Return the last hidden states of padded texts, one per token, masked tokens included.
+
+        Args:
+            tokens: Token ids, "B T".
+
+        Returns:
+            Hidden states, "B T D".
+        """
         batch, length = tokens.shape
-        mask = self_mask(self.config, present(tokens != PAD))
+        mask = self_mask(self.config, padding_mask(tokens != PAD))
         seen = mask.evaluate(length, length, batch=batch, device=tokens.device)
         return self.stack(self.embeddings(tokens), seen)
 

@@ -1,4 +1,4 @@
-"""Models that go on with text: what they have in common, and the decoder-only Transformer."""
+"""Language models: their common base, and the decoder-only Transformer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from crosshead.attention.attend import Attention
-from crosshead.attention.cache import Cache, NoPast, Past
+from crosshead.attention.cache import DecodingCache, KVCache, NoCache
 from crosshead.models.base import AttentionKind, SequenceModel
-from crosshead.models.stack import Positions, branch_gain, causal_mask, reach_back, self_attention
+from crosshead.models.stack import (
+    Positions,
+    cache_window,
+    causal_mask,
+    residual_init_scale,
+    self_attention,
+)
 from crosshead.models.text_stack import TextStack, TextStackConfig
 
 
@@ -19,20 +25,29 @@ class LanguageConfig(TextStackConfig):
     """The shape of a decoder-only Transformer."""
 
     architecture: Literal["language"] = "language"
-    # Of all kinds these learned text fastest in little training, and they have no end.
+    # Rotary positions learned text fastest in short training, and they have no limit.
     positions: Positions = "rotary"
 
 
 class LanguageModel(TextStack, SequenceModel):
-    """A stack of layers that reads what it has written."""
+    """A stack of layers that predicts each token from the tokens before it."""
 
-    def after(self, pasts: Sequence[Past], tokens: Int[Tensor, "N T"]) -> Float[Tensor, "N T D"]:
-        """Return the last hidden states of `tokens`, which follow `pasts` (one per layer).
+    def continue_from(
+        self, caches: Sequence[KVCache], tokens: Int[Tensor, "N T"]
+    ) -> Float[Tensor, "N T D"]:
+        """Return the last hidden states of tokens that follow cached ones.
 
         No token sees a later one, so padding at the end of a row changes nothing before it.
+
+        Args:
+            caches: The cache of each layer.
+            tokens: Token ids, "N T".
+
+        Returns:
+            Hidden states, "N T D".
         """
-        mask = causal_mask(self.config, tokens.shape[1], pasts[0].seen, tokens.device)
-        return self.stack(self.embeddings(tokens, start=pasts[0].length), mask, pasts)
+        mask = causal_mask(self.config, tokens.shape[1], caches[0].visible, tokens.device)
+        return self.stack(self.embeddings(tokens, start=caches[0].length), mask, caches)
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
         """Return the self-attention modules, the first layer first."""
@@ -41,14 +56,15 @@ class LanguageModel(TextStack, SequenceModel):
 
 @dataclass
 class LanguageState:
-    """The text written in `N` rows, as keys and values of each layer."""
+    """The state of decoding `N` rows: the key-value cache of each layer."""
 
-    caches: list[Cache]
+    caches: list[DecodingCache]
 
     def select(self, rows: Int[Tensor, " M"]) -> "LanguageState":
-        """A state whose row i continues row `rows[i]` of this one.
+        """Return a state whose row i continues row `rows[i]` of this one.
 
-        Raises `ValueError` where no row is left.
+        Raises:
+            ValueError: If no row is chosen.
         """
         return LanguageState(select(self.caches, rows))
 
@@ -57,40 +73,66 @@ class TransformerLanguageModel(LanguageModel):
     """The decoder of Vaswani et al. 2017 without a source: Liu et al. 2018, section 4.2.3.
 
     With learned positions, pre-norm and activation "gelu-tanh" it is GPT-2 (Radford et al. 2019,
-    section 2.3), whose embeddings are not scaled by sqrt(d_model): divided by that they are the
-    (untied) ones here.
+    section 2.3). GPT-2 does not scale embeddings by sqrt(d_model). Its embeddings, divided by that,
+    are the (untied) ones here.
+
+    Args:
+        config: The shape.
+        vocabulary: Number of tokens.
     """
 
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
         super().__init__(
             config,
             vocabulary,
-            lambda: self_attention(config, branch_gain(config.layers), causal=True),
+            lambda: self_attention(config, residual_init_scale(config.layers), causal=True),
         )
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """Return the last hidden states; each position sees the tokens up to itself."""
-        return self.after([NoPast()] * self.config.layers, tokens)
+        """Return the last hidden states; each position sees the tokens up to itself.
+
+        Args:
+            tokens: Token ids, "B T".
+
+        Returns:
+            Hidden states, "B T D".
+        """
+        return self.continue_from([NoCache()] * self.config.layers, tokens)
 
     def start(self, source: Int[Tensor, "B 0"]) -> LanguageState:
-        """The state before the first token; the source of a model of text by itself is empty."""
-        reach = reach_back(self.config)
-        return LanguageState([Cache(reach) for _ in range(self.config.layers)])
+        """Return the state before the first token; the source of a language model is empty."""
+        window = cache_window(self.config)
+        return LanguageState([DecodingCache(window) for _ in range(self.config.layers)])
 
     @torch.no_grad()
     def step(
         self, state: LanguageState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N D"], LanguageState]:
-        """Feed each row its next tokens; what the last layer says after them, and the state then.
+        """Feed each row its next tokens.
 
-        `state` is used up: its caches are extended in place, and the state after is the same one.
-        No gradient passes.
+        Args:
+            state: The state so far. It is extended in place, so do not use it again.
+            tokens: Token ids, "N T".
+
+        Returns:
+            The last hidden state of each row, "N D", and the new state. No gradient passes.
         """
-        return self.after(state.caches, tokens)[:, -1], state
+        return self.continue_from(state.caches, tokens)[:, -1], state
 
 
-def select(caches: Iterable[Cache], rows: Int[Tensor, " M"]) -> list[Cache]:
-    """The caches of the chosen rows; raises `ValueError` where none is chosen."""
+def select(caches: Iterable[DecodingCache], rows: Int[Tensor, " M"]) -> list[DecodingCache]:
+    """Return the caches of the chosen rows.
+
+    Args:
+        caches: The cache of each layer.
+        rows: Indices of rows, "M".
+
+    Returns:
+        Caches whose row i continues row `rows[i]`.
+
+    Raises:
+        ValueError: If no row is chosen.
+    """
     if not rows.numel():
         raise ValueError("a state keeps at least one row; stop decoding where none is left")
     return [cache.select(rows) for cache in caches]

@@ -1,4 +1,4 @@
-"""Recurrent encoder-decoders: with a bottleneck, and with the attentions that opened it.
+"""Recurrent encoder-decoders, with a fixed-size bottleneck or with attention.
 
 Sutskever et al. 2014; Cho et al. 2014; Bahdanau et al. 2015; Luong et al. 2015.
 """
@@ -14,22 +14,22 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention
-from crosshead.attention.masks import present
+from crosshead.attention.masks import padding_mask
 from crosshead.attention.scores import Dot, Location, ProjectedAdditive
 from crosshead.config import MOST_LAYERS, MOST_POSITIONS
 from crosshead.errors import UserError
-from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
+from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and_target_weights
 from crosshead.layers.recurrent_decoder import (
-    Bahdanau,
-    FinalState,
-    InputFeeding,
-    Luong,
+    BahdanauDecoder,
+    ChoDecoder,
+    InputFeedingDecoder,
+    LuongDecoder,
     RecurrentDecoder,
-    Summary,
-    Written,
+    RecurrentDecoderState,
+    SutskeverDecoder,
     glorot,
 )
-from crosshead.layers.rnn import Cell, Encoded, RecurrentEncoder, RecurrentStack
+from crosshead.layers.rnn import Cell, EncodedSource, RecurrentEncoder, RecurrentStack
 from crosshead.layers.source_attention import LocalWindow, SourceAttention
 from crosshead.models.base import AttentionKind, ModelConfig, Numbers, SequenceModel, Shape
 from crosshead.models.source_memory import SentenceMemory
@@ -46,12 +46,12 @@ Kind = Literal[
 ]
 
 
-RADIUS, PLACES = 10, 1024
-"""Default radius of luong-local and default number of positions of luong-location. Stored bundles
+DEFAULT_RADIUS, DEFAULT_MAX_LENGTH = 10, 1024
+"""The defaults of luong-local's radius and of luong-location's number of positions. Stored bundles
 rely on these values."""
 
-FORMER_PLACES = 256
-"""The earlier default of `PLACES`, which bundles of that time contain."""
+FORMER_MAX_LENGTH = 256
+"""The earlier default of `max_length`, which bundles of that time contain."""
 
 
 class RecurrentConfig(ModelConfig):
@@ -63,26 +63,27 @@ class RecurrentConfig(ModelConfig):
     decoder_layers: int = Field(2, ge=1, le=MOST_LAYERS)
     # Half of each encoder layer's units read the source backwards.
     bidirectional: bool = True
-    # How the decoder sees the source. Without attention: each layer's final state, of an LSTM
-    # (Sutskever 2014), or one vector that every step reads, of a GRU (Cho 2014).
+    # How the decoder sees the source. Without attention, an LSTM starts from each layer's final
+    # state (Sutskever 2014), and a GRU reads one source vector at every step (Cho 2014).
     attention: Kind = "luong-general"
-    # Each step also reads what the step before said (Luong 2015, section 3.3).
+    # Each step also reads the attentional hidden state of the step before (Luong 2015, section
+    # 3.3).
     input_feeding: bool = False
-    # Positions to either side of the one predicted at which luong-local looks: by default 10.
+    # Positions on each side of the predicted one that luong-local attends to, by default 10.
     radius: int | None = Field(None, ge=1, le=MOST_POSITIONS)
-    # The number of source positions that luong-location knows, by default 1024; for the others
-    # sources have no end, and what is written has none for any.
+    # Number of source positions that luong-location knows, by default 1024. The other kinds of
+    # attention have no limit, and targets have none.
     max_length: int | None = Field(None, ge=1, le=MOST_POSITIONS)
-    # The source is read from its end (Sutskever 2014, section 3.3).
+    # Whether the source is read from its end (Sutskever 2014, section 3.3).
     reverse_source: bool = False
-    # Which of source embedding, target embedding and output projection are one matrix: all, the
+    # Which of source embedding, target embedding and output projection share one matrix: all, the
     # last two, or none of them.
     tie: Literal["three-way", "two-way", "none"] = "three-way"
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
-        self.refuse_idle("radius", "attention", "luong-local", RADIUS)
-        self.refuse_idle("max_length", "attention", "luong-location", FORMER_PLACES)
+        self.refuse_idle("radius", "attention", "luong-local", DEFAULT_RADIUS)
+        self.refuse_idle("max_length", "attention", "luong-location", FORMER_MAX_LENGTH)
         if self.bidirectional and self.d_model % 2:
             raise ValueError(
                 f"d_model {self.d_model} is odd, and half of a bidirectional encoder's units read "
@@ -107,8 +108,10 @@ class RecurrentConfig(ModelConfig):
 
     @property
     def most_source(self) -> int | None:
-        """The number of positions that luong-location knows; None for the others."""
-        return (self.max_length or PLACES) if self.attention == "luong-location" else None
+        """The number of positions that luong-location knows; None for other attention."""
+        if self.attention != "luong-location":
+            return None
+        return self.max_length or DEFAULT_MAX_LENGTH
 
     @property
     def bound(self) -> str:
@@ -154,14 +157,14 @@ class RecurrentConfig(ModelConfig):
 
 @dataclass
 class RecurrentState:
-    """Decoding so far: what `N` rows see of their sources, and what they remember."""
+    """The state of decoding `N` rows: the encoded sources and the decoder's state."""
 
     memory: SentenceMemory
-    written: Written
+    decoder: RecurrentDecoderState
 
     def select(self, rows: Int[Tensor, " M"]) -> "RecurrentState":
-        """A state whose row i continues row `rows[i]` of this one: see `SentenceMemory.select`."""
-        return RecurrentState(self.memory.select(rows), self.written.select(rows))
+        """Return a state whose row i continues row `rows[i]`: see `SentenceMemory.select`."""
+        return RecurrentState(self.memory.select(rows), self.decoder.select(rows))
 
 
 class Recurrent(SequenceModel):
@@ -169,9 +172,14 @@ class Recurrent(SequenceModel):
 
     `forward` gives logits for training; `start` and `step` decode (`crosshead.decoding.protocol`).
 
-    Matrices begin Glorot-uniform, those from state to state orthogonal, biases zero but for forget
-    gates, and embeddings N(0, 1/d_model). Dropout is not on what goes from step to step within a
-    layer (Zaremba et al. 2014).
+    Matrices start Glorot-uniform, matrices from state to state orthogonal, biases zero except for
+    forget gates, and embeddings N(0, 1/d_model). Dropout does not act on the states that pass from
+    step to step within a layer (Zaremba et al. 2014).
+
+    Args:
+        config: The shape.
+        source_vocabulary: Number of source tokens.
+        target_vocabulary: Number of target tokens.
     """
 
     def __init__(
@@ -181,7 +189,7 @@ class Recurrent(SequenceModel):
         self.config: RecurrentConfig = config
         width = config.d_model
         draw = partial(embedding_weight, d_model=width)
-        source_weight, target_weight = for_both_sides(
+        source_weight, target_weight = source_and_target_weights(
             draw, source_vocabulary, target_vocabulary, shared=config.tie == "three-way"
         )
         self.source_embeddings = Embeddings(source_weight, None, config.dropout)
@@ -197,11 +205,17 @@ class Recurrent(SequenceModel):
         self.projection = nn.Linear(width, target_vocabulary, bias=False)
         self.projection.weight = draw(target_vocabulary) if config.tie == "none" else target_weight
 
-    def encode(self, source: Int[Tensor, "B S"]) -> tuple[Encoded, Bool[Tensor, "B 1 1 S"]]:
-        """Encode a padded source; return the result and its padding mask.
+    def encode(self, source: Int[Tensor, "B S"]) -> tuple[EncodedSource, Bool[Tensor, "B 1 1 S"]]:
+        """Encode a padded source.
 
-        The memory is in the order of the source, whatever the reading order was. An empty source is
-        read as one token of padding.
+        The memory is in the order of the source, even if the source was read from its end. An empty
+        source is read as one token of padding.
+
+        Args:
+            source: Token ids, "B S".
+
+        Returns:
+            The encoded source and its padding mask, "B 1 1 S".
 
         Raises:
             UserError: If the source has more tokens than luong-location has positions.
@@ -213,48 +227,65 @@ class Recurrent(SequenceModel):
                 "this model's attention knows (model.max_length); shorten or split it"
             )
         valid = source != PAD
-        mask = present(valid).dense(1, source.shape[1], batch=source.shape[0], device=source.device)
+        mask = padding_mask(valid).dense(
+            1, source.shape[1], batch=source.shape[0], device=source.device
+        )
         lengths = valid.sum(dim=1).clamp_min(1)
         if not self.config.reverse_source:
             return self.encoder(self.source_embeddings(source), lengths), mask
         order = _backwards(lengths, source.shape[1])
         read = self.encoder(self.source_embeddings(source.gather(1, order)), lengths)
         in_order = order.unsqueeze(-1).expand_as(read.memory)
-        return Encoded(read.memory.gather(1, in_order), read.final), mask
+        return EncodedSource(read.memory.gather(1, in_order), read.final), mask
 
     def features(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """Return the decoder's hidden states, one per position of a shifted target.
+        """Return the decoder's last hidden states, one per target position.
 
-        `forward` projects them to logits. A loss that never holds all logits starts here.
+        `forward` projects them to logits. The fused loss starts from them instead.
+
+        Args:
+            source: Token ids, "B S".
+            target: Token ids of the shifted target, "B T".
+
+        Returns:
+            Hidden states, "B T D".
         """
         state = self.start(source)
-        return self._written(state, target)[0]
+        return self._decode(state, target)[0]
 
     def start(self, source: Int[Tensor, "B S"]) -> RecurrentState:
-        """The state before the first token: one row a sentence."""
+        """Return the state before the first token, one row per sentence."""
         encoded, mask = self.encode(source)
-        seen = self.decoder.look(encoded.memory)
-        return RecurrentState(SentenceMemory(seen, mask), self.decoder.begin(encoded))
+        seen = self.decoder.project_memory(encoded.memory)
+        return RecurrentState(SentenceMemory(seen, mask), self.decoder.initial_state(encoded))
 
     def step(
         self, state: RecurrentState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N D"], RecurrentState]:
-        """Feed each row its next tokens; what the decoder says after them, and the state then."""
-        features, written = self._written(state, tokens)
-        return features[:, -1], RecurrentState(state.memory, written)
+        """Feed each row its next tokens.
+
+        Args:
+            state: The state so far; it stays unchanged.
+            tokens: Token ids, "N T".
+
+        Returns:
+            The last hidden state of each row, "N D", and the new state.
+        """
+        hidden, decoder = self._decode(state, tokens)
+        return hidden[:, -1], RecurrentState(state.memory, decoder)
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
-        """Return the one attention module that looks at the source, if the model has it."""
+        """Return the module that attends to the source, if the model has one."""
         found = [part for part in self.decoder.modules() if isinstance(part, SourceAttention)]
         return {"cross": found} if found else {}
 
-    def _written(
+    def _decode(
         self, state: RecurrentState, tokens: Int[Tensor, "N T"]
-    ) -> tuple[Float[Tensor, "N T D"], Written]:
+    ) -> tuple[Float[Tensor, "N T D"], RecurrentDecoderState]:
         x, memory = self.target_embeddings(tokens), state.memory
-        return self.decoder(x, state.written, memory.layers, memory.mask)
+        return self.decoder(x, state.decoder, memory.layers, memory.mask)
 
 
 def _backwards(lengths: Int[Tensor, " B"], positions: int) -> Int[Tensor, "B S"]:
@@ -268,37 +299,38 @@ def _decoder(config: RecurrentConfig) -> RecurrentDecoder:
     width, dropout = config.d_model, config.dropout
 
     def stack(inputs: int) -> RecurrentStack:
-        """The layers, the first of which reads so many vectors side by side."""
+        """Return the layers; the first reads so many vectors side by side."""
         return RecurrentStack(
             config.cell, config.decoder_layers, inputs * width, width, dropout=dropout
         )
 
     if config.attention == "none":
         if config.cell == "lstm":
-            return FinalState(stack(1), dropout)
-        return Summary(stack(2), width, dropout)
+            return SutskeverDecoder(stack(1), dropout)
+        return ChoDecoder(stack(2), width, dropout)
     attention = _attention(config)
     if config.attention == "bahdanau":
         d_final = width // 2 if config.bidirectional else width
-        return Bahdanau(stack(2), attention, width, d_final, dropout)
+        return BahdanauDecoder(stack(2), attention, width, d_final, dropout)
     if config.input_feeding:
-        return InputFeeding(Luong(stack(2), attention, width, dropout))
-    return Luong(stack(1), attention, width, dropout)
+        return InputFeedingDecoder(LuongDecoder(stack(2), attention, width, dropout))
+    return LuongDecoder(stack(1), attention, width, dropout)
 
 
 def _attention(config: RecurrentConfig) -> SourceAttention:
-    """Projections and score, of Luong et al. 2015, section 3.1, and Bahdanau et al. 2015, A.1.2."""
+    """Return the attention of Luong et al. 2015, section 3.1, or Bahdanau et al. 2015, A.1.2."""
     width, same = config.d_model, nn.Identity()
     match config.attention:
         case "luong-dot":
             return SourceAttention(same, same, Dot())
-        case "luong-general":  # h^T W_a k, of which W_a^T h is computed: decoding projects no keys
+        case "luong-general":  # h^T W_a k as (W_a^T h)^T k, so that decoding projects no keys
             return SourceAttention(glorot(width, width, bias=False), same, Dot())
-        case "luong-local":  # with the score that Luong et al. found best for it (Table 4)
-            window = LocalWindow(width, config.radius or RADIUS)
+        case "luong-local":  # with its best score in Luong et al. 2015, Table 4
+            window = LocalWindow(width, config.radius or DEFAULT_RADIUS)
             return SourceAttention(glorot(width, width, bias=False), same, Dot(), window)
         case "luong-location":
-            return SourceAttention(same, same, Location(1, width, config.most_source or PLACES))
+            longest = config.max_length or DEFAULT_MAX_LENGTH
+            return SourceAttention(same, same, Location(1, width, longest))
         case _:
             return SourceAttention(
                 glorot(width, width, bias=False),

@@ -1,4 +1,4 @@
-"""Encoded sources during decoding: each sentence once, shared by all rows that continue it."""
+"""Encoded sources during decoding: each sentence once, shared by all its rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,22 +12,34 @@ from crosshead.attention.cache import KeyValues
 
 @dataclass(frozen=True)
 class SentenceMemory:
-    """Projected memory of `B` sentences for `N` rows: equally many a sentence, side by side.
+    """The projected memory of `B` sentences for `N` rows, sentence by sentence.
 
-    A layer lets the rows of a sentence query its memory together, as further query positions.
+    The rows of a sentence query its memory together, as further query positions.
+
+    Attributes:
+        layers: The keys and values that each layer attends to; one entry if all layers share it.
+        mask: The padding mask of the sources, "B 1 1 S".
+        rows_per_sentence: Number of rows of each sentence.
     """
 
     layers: Sequence[KeyValues]
-    """The keys and values that each layer attends to; a single one where all attend to the same."""
     mask: Bool[Tensor, "B 1 1 S"]
-    """True where there is a source position; padding is not."""
     rows_per_sentence: int = 1
 
     def select(self, rows: Int[Tensor, " M"]) -> "SentenceMemory":
-        """The memory of rows of which number i continues row `rows[i]`.
+        """Return the memory of the chosen rows.
 
-        As long as every sentence keeps equally many rows, side by side, its memory is shared by
-        them; otherwise every row gets a copy. Raises `ValueError` where no row is left.
+        Rows share the memory of their sentence as long as every sentence keeps the same number of
+        rows, side by side. Otherwise every row gets a copy.
+
+        Args:
+            rows: Indices of rows, "M".
+
+        Returns:
+            The memory of rows of which row i continues row `rows[i]`.
+
+        Raises:
+            ValueError: If no row is chosen.
         """
         if not rows.numel():
             raise ValueError("a state keeps at least one row; stop decoding where none is left")

@@ -1,4 +1,4 @@
-"""Configuration of stacks of attention layers, and the parts they are built of."""
+"""Stacks of attention layers: their configuration, and functions that build their parts."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Self
@@ -31,49 +31,46 @@ Positions = Literal[
     "sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "learned",
     "rotary", "shaw", "t5", "alibi", "none",
 ]  # fmt: skip
-"""Position information of a stack of attention layers."""
+"""The kinds of position information of a stack of attention layers."""
 
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish"]
-"""Activation of the feed-forward network; "gelu-tanh" is an approximation of "gelu"."""
+"""The activations of the feed-forward network; "gelu-tanh" is an approximation of "gelu"."""
 
-LEARNED = 1024
-"""Learned positions where a configuration does not say: bundles rely on it."""
+DEFAULT_MAX_LENGTH = 1024
+"""The default number of learned positions. Stored bundles rely on this value."""
 
 
 class StackConfig(ModelConfig):
     """The shape of attention layers; the defaults are `base` of Vaswani et al. 2017, Table 3."""
 
-    cannot = {
-        **ModelConfig.cannot,
-        "cross_pattern": "a position of one sequence has no neighbours in another, so that "
-        "cross-attention can have no window; `pattern` is of self-attention",
-    }
-
     d_ff: int = Field(2048, ge=1, le=MOST_INNER)
     heads: int = Field(8, ge=1, le=MOST_HEADS)
-    # Of keys and values, where neighbouring heads share them: 1 is multi-query attention.
+    # Heads of keys and values; with fewer than `heads`, neighbouring heads share them. 1 is
+    # multi-query attention.
     kv_heads: int | None = Field(None, ge=1, le=MOST_HEADS)
-    # Width of a head's queries and keys, and of its values: by default d_model / heads.
+    # Width of a head's queries and keys, and width of its values; by default d_model / heads.
     d_key: int | None = Field(None, ge=1, le=MOST_WIDTH)
     d_value: int | None = Field(None, ge=1, le=MOST_WIDTH)
-    # Of attention weights, and of the feed-forward network's inner activations: not in the paper.
+    # Dropout of attention weights, and of the feed-forward network's inner activations. The paper
+    # has neither.
     attention_dropout: float = Field(0.0, ge=0, lt=1)
     activation_dropout: float = Field(0.0, ge=0, lt=1)
     norm: Literal["post", "pre"] = "post"
     norm_eps: float = Field(1e-5, gt=0, le=1)
     activation: Activation = "relu"
-    # How a query is scored against a key, in all attention.
+    # Score function of all attention.
     score: Literal["scaled-dot", "dot", "additive", "concat", "general", "cosine"] = "scaled-dot"
-    # Sinusoids and learned vectors are added to embeddings, in the order of the paper, of Hugging
-    # Face's Marian ("halves") or of Marian itself; the others act in self-attention, each layer
-    # with parameters of its own.
+    # Sinusoids and learned vectors are added to embeddings. Sinusoids have the order of the paper,
+    # of Hugging Face's Marian ("halves") or of Marian itself. The other kinds act in
+    # self-attention, with separate parameters in each layer.
     positions: Positions = "sinusoidal"
-    # The number of learned positions, by default 1024; the others have no end, and take none.
+    # Number of learned positions, by default 1024. Other kinds of positions have no limit and do
+    # not take it.
     max_length: int | None = Field(None, ge=1, le=MOST_POSITIONS)
-    # Whom a position may attend to in self-attention, the same for all heads: everyone, `radius`
-    # neighbours on each side, `dilation` apart, or as in Child et al. 2019, their strided or fixed
-    # attention with both parts merged (section 5.1), l = `stride` and c = `columns`.
+    # Pattern of self-attention, the same for all heads: all positions; `radius` neighbours on each
+    # side; the same, `dilation` apart; or the strided or fixed attention of Child et al. 2019 with
+    # both parts merged (section 5.1), l = `stride` and c = `columns`.
     pattern: Literal["full", "window", "dilated", "strided", "fixed"] = "full"
     radius: int | None = Field(None, ge=1, le=MOST_POSITIONS)
     dilation: int | None = Field(None, ge=1, le=MOST_POSITIONS)
@@ -96,7 +93,7 @@ class StackConfig(ModelConfig):
 
     @model_validator(mode="after")
     def _check_positions(self) -> Self:
-        self.refuse_idle("max_length", "positions", "learned", LEARNED)
+        self.refuse_idle("max_length", "positions", "learned", DEFAULT_MAX_LENGTH)
         scores = _SCORES_OF_POSITIONS.get(self.positions, (self.score,))
         if self.score not in scores:
             raise ValueError(
@@ -148,8 +145,8 @@ class StackConfig(ModelConfig):
 
     @property
     def most_positions(self) -> int | None:
-        """The number of learned positions; None for the others."""
-        return (self.max_length or LEARNED) if self.positions == "learned" else None
+        """The number of learned positions; None for other kinds, which have no limit."""
+        return (self.max_length or DEFAULT_MAX_LENGTH) if self.positions == "learned" else None
 
     def kept_of_a_pair(self) -> int:
         """The count of numbers that attention keeps for the backward pass per query and key.
@@ -165,31 +162,59 @@ class StackConfig(ModelConfig):
         return 1 + (self.activation != "relu") + 2 * (self.activation_dropout > 0)
 
 
-def branch_gain(layers: int) -> float:
+def residual_init_scale(layers: int) -> float:
     """Return the initial scale of the last matrix of every residual branch.
 
-    The scale is 1/sqrt(2 L), as in Radford et al. 2019, section 2.3. At full size the branches
+    The scale is 1/sqrt(2 L), as in Radford et al. 2019, section 2.3. With a scale of 1 the branches
     outweigh the residual stream of a small post-norm encoder. All positions of a sentence then get
     nearly the same hidden state, and cross-attention may never learn to tell them apart.
+
+    Args:
+        layers: Number of layers, L.
+
+    Returns:
+        The scale.
     """
     return float((2 * layers) ** -0.5)
 
 
 def self_attention(config: StackConfig, gain: float, *, causal: bool) -> MultiHeadAttention:
-    """Attention of a sequence to itself, in which positions may have a part.
+    """Build a self-attention layer; it includes the positions that act in attention.
 
-    `causal` says whether no position attends to later ones.
+    Args:
+        config: The shape.
+        gain: Scale of the initial W^O.
+        causal: Whether the layer is used with a causal mask.
+
+    Returns:
+        The layer.
     """
-    return attention_of(config, gain, _position_aware(config, causal))
+    return build_attention(config, gain, _self_attention_parts(config, causal))
 
 
 def cross_attention(config: StackConfig, gain: float) -> MultiHeadAttention:
-    """Attention to another sequence: there are no distances between the two."""
-    return attention_of(config, gain, Parts(_SCORES[config.score](config)))
+    """Build a cross-attention layer; two sequences have no distances between their positions.
+
+    Args:
+        config: The shape.
+        gain: Scale of the initial W^O.
+
+    Returns:
+        The layer.
+    """
+    return build_attention(config, gain, AttentionParts(_SCORES[config.score](config)))
 
 
 def feedforward(config: StackConfig, gain: float) -> FeedForward:
-    """The position-wise network."""
+    """Build the position-wise network.
+
+    Args:
+        config: The shape.
+        gain: Scale of the initial W_2.
+
+    Returns:
+        The network.
+    """
     return FeedForward(
         config.d_model,
         config.d_ff,
@@ -200,19 +225,40 @@ def feedforward(config: StackConfig, gain: float) -> FeedForward:
 
 
 def add_norm(config: StackConfig) -> AddNorm:
-    """The residual connection around a sublayer."""
+    """Build the residual connection around a sublayer.
+
+    Args:
+        config: The shape.
+
+    Returns:
+        A `PostNorm` or `PreNorm`.
+    """
     return ADD_NORM[config.norm](config.d_model, config.dropout, config.norm_eps)
 
 
 def final_norm(config: StackConfig) -> nn.Module:
-    """The norm at the end of a pre-norm stack, whose stream is not normalised otherwise."""
+    """Build the norm at the end of a stack.
+
+    Args:
+        config: The shape.
+
+    Returns:
+        A norm for a pre-norm stack, and the identity for a post-norm stack.
+    """
     if config.norm == "post":
         return nn.Identity()
     return nn.LayerNorm(config.d_model, eps=config.norm_eps)
 
 
 def added_positions(config: StackConfig) -> SinusoidalPositions | LearnedPositions | None:
-    """Return the positions added to token embeddings; None if attention itself knows positions."""
+    """Build the positions that are added to token embeddings.
+
+    Args:
+        config: The shape.
+
+    Returns:
+        The positions; None if there are none, or if they act in attention.
+    """
     build = _ADDED.get(config.positions)
     return None if build is None else build(config)
 
@@ -223,40 +269,42 @@ _ADDED: dict[str, Callable[[StackConfig], SinusoidalPositions | LearnedPositions
     "sinusoidal-marian": lambda config: SinusoidalPositions(
         config.d_model, "halves", "tensor2tensor"
     ),
-    "learned": lambda config: LearnedPositions(config.d_model, config.most_positions or LEARNED),
+    "learned": lambda config: LearnedPositions(
+        config.d_model, config.max_length or DEFAULT_MAX_LENGTH
+    ),
 }
 
 
-class Parts(NamedTuple):
-    """The parts of attention besides its projections."""
+class AttentionParts(NamedTuple):
+    """The parts of an attention layer besides its projections."""
 
     score: Score
     combine: Combine = weighted_sum
     rotate: Rotate | None = None
 
 
-def _position_aware(config: StackConfig, causal: bool) -> Parts:
-    """The parts of self-attention: positions act in it unless they are added to embeddings."""
+def _self_attention_parts(config: StackConfig, causal: bool) -> AttentionParts:
+    """Return the parts of self-attention; positions act in it unless embeddings contain them."""
     score = _SCORES[config.score](config)
     match config.positions:
         case "rotary":
-            return Parts(score, rotate=Rotary(config.key_width))
+            return AttentionParts(score, rotate=Rotary(config.key_width))
         case "shaw":
             keys = ShawKeys(config.key_width, scale=1.0 if config.score == "dot" else None)
-            return Parts(keys, combine=ShawValues(config.value_width))
+            return AttentionParts(keys, combine=ShawValues(config.value_width))
         case "t5":
-            return Parts(Biased(score, T5Buckets(config.heads, causal=causal)))
+            return AttentionParts(Biased(score, T5Buckets(config.heads, causal=causal)))
         case "alibi":
-            return Parts(Biased(score, ALiBi(config.heads)))
-    return Parts(score)
+            return AttentionParts(Biased(score, ALiBi(config.heads)))
+    return AttentionParts(score)
 
 
 _SCORES_OF_POSITIONS = {
-    # Turning keeps lengths, and makes products depend on the distance.
+    # A rotation keeps lengths and makes products depend on the distance.
     "rotary": ("scaled-dot", "dot", "cosine"),
     "shaw": ("scaled-dot", "dot"),
 }
-"""With which scores positions go, where not with all."""
+"""The scores that positions can be combined with; positions without an entry take any score."""
 
 _SCORES: dict[str, Callable[[StackConfig], Score]] = {
     "scaled-dot": lambda config: ScaledDot(),
@@ -272,8 +320,17 @@ _SCORES: dict[str, Callable[[StackConfig], Score]] = {
 }
 
 
-def attention_of(config: StackConfig, gain: float, parts: Parts) -> MultiHeadAttention:
-    """Attention of the widths that are configured, made of these parts."""
+def build_attention(config: StackConfig, gain: float, parts: AttentionParts) -> MultiHeadAttention:
+    """Build an attention layer.
+
+    Args:
+        config: The shape.
+        gain: Scale of the initial W^O.
+        parts: Score, combination and rotation.
+
+    Returns:
+        The layer.
+    """
     return MultiHeadAttention(
         config.d_model,
         config.heads,
@@ -288,14 +345,22 @@ def attention_of(config: StackConfig, gain: float, parts: Parts) -> MultiHeadAtt
     )
 
 
-def self_mask(config: StackConfig, among: Mask) -> Mask:
-    """Return the self-attention mask: the pairs of `among` that the pattern allows."""
+def self_mask(config: StackConfig, mask: Mask) -> Mask:
+    """Return the self-attention mask: the pairs of `mask` that the pattern also allows.
+
+    Args:
+        config: The shape, with its pattern.
+        mask: The causal mask or the padding mask.
+
+    Returns:
+        The mask.
+    """
     pattern = _pattern(config)
-    return among if pattern is None else among & pattern
+    return mask if pattern is None else mask & pattern
 
 
 def _pattern(config: StackConfig) -> Mask | None:
-    """The mask of the pattern, as it is without any other; None for that of all pairs."""
+    """Return the mask of the pattern alone; None for the pattern "full"."""
     used, pattern = _PATTERNS[config.pattern]
     return None if pattern is None else pattern(*(getattr(config, name) for name in used))
 
@@ -303,11 +368,17 @@ def _pattern(config: StackConfig) -> Mask | None:
 def causal_mask(
     config: StackConfig, new: int, before: int, device: torch.device
 ) -> EvaluatedMask | None:
-    """Return the causal self-attention mask of `new` positions after `before` earlier ones.
+    """Return the causal self-attention mask of new positions after cached ones.
 
-    The result is None if every cached position is visible: for a single new position without a
-    pattern, or with a window that covers all. The cache may lack the first positions, as only the
-    last `reach_back` of them are visible.
+    Args:
+        config: The shape, with its pattern.
+        new: Number of new positions.
+        before: Number of visible positions in the cache. The cache may have dropped older ones.
+        device: Device of the mask.
+
+    Returns:
+        The evaluated mask. None if every cached position is visible: for a single new position
+        without a pattern, or with a window that covers all.
     """
     all_near = config.pattern == "window" and before <= (config.radius or 0)
     if new == 1 and (config.pattern == "full" or all_near):
@@ -316,10 +387,17 @@ def causal_mask(
     return mask.evaluate(new, before + new, offset=before, device=device)
 
 
-def reach_back(config: StackConfig) -> int | None:
-    """Return how far back a position sees in self-attention; None if there is no limit.
+def cache_window(config: StackConfig) -> int | None:
+    """Return the number of earlier positions that self-attention can see; None for all.
 
-    A pattern with a limit depends on distances alone, for all kinds of positions: see `Cache`.
+    A `DecodingCache` may drop older positions, because a pattern with a limit depends on distances
+    alone.
+
+    Args:
+        config: The shape, with its pattern.
+
+    Returns:
+        The number of positions.
     """
     if config.radius is None:
         return None
@@ -343,4 +421,4 @@ _PATTERNS: dict[str, tuple[tuple[str, ...], Callable[..., Mask] | None]] = {
     "strided": (("stride",), strided),
     "fixed": (("stride", "columns"), fixed),
 }
-"""The settings of each pattern, and its mask."""
+"""The settings of each pattern, and the function that makes its mask of them."""

@@ -1,4 +1,4 @@
-"""Models of text by itself: one stack of layers between embeddings and a projection."""
+"""Models of monolingual text: one stack of layers between embeddings and a projection."""
 
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Literal
@@ -16,15 +16,15 @@ from crosshead.models.stack import (
     StackConfig,
     add_norm,
     added_positions,
-    branch_gain,
     feedforward,
     final_norm,
+    residual_init_scale,
     scored_keys,
 )
 
 
 class TextStackConfig(StackConfig):
-    """The shape of one stack of layers, for text by itself."""
+    """The shape of one stack of layers, for monolingual text."""
 
     task: ClassVar[str] = "language"
     vocabularies: ClassVar[int] = 1
@@ -32,8 +32,8 @@ class TextStackConfig(StackConfig):
     layers: int = Field(6, ge=1, le=MOST_LAYERS)
     norm: Literal["post", "pre"] = "pre"
     activation: Activation = "gelu"
-    # Whether the embeddings and the output projection are one matrix: that saves weights where the
-    # vocabulary is large, but begins with the expectation that every token is written twice.
+    # Whether the embeddings and the output projection are one matrix. That saves weights if the
+    # vocabulary is large, but the untrained model then predicts each token to be repeated.
     tie: bool = False
     output_bias: bool = False
 
@@ -65,9 +65,12 @@ class TextStackConfig(StackConfig):
 
 
 class TextStack(TokenModel):
-    """A stack of layers; `attention` builds the self-attention of each layer.
+    """Embeddings, a stack of layers and a projection; weights start as in `Transformer`.
 
-    Weights are initialised as in `Transformer`.
+    Args:
+        config: The shape.
+        vocabulary: Number of tokens.
+        attention: Function that builds the self-attention of each layer.
     """
 
     config: TextStackConfig
@@ -93,10 +96,10 @@ class TextStack(TokenModel):
             nn.init.zeros_(self.projection.bias)
 
     def layers(self) -> Iterable[nn.Module]:
-        """The layers of the stack."""
+        """Return the layers of the stack."""
         return tuple(self.stack.layers)
 
 
 def _layer(config: TextStackConfig, attention: MultiHeadAttention) -> EncoderLayer:
-    gain = branch_gain(config.layers)
+    gain = residual_init_scale(config.layers)
     return EncoderLayer(attention, feedforward(config, gain), (add_norm(config), add_norm(config)))

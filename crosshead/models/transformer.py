@@ -11,11 +11,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention
-from crosshead.attention.cache import Cache, NoPast
-from crosshead.attention.masks import present
+from crosshead.attention.cache import DecodingCache, NoCache
+from crosshead.attention.masks import padding_mask
 from crosshead.config import MOST_LAYERS
 from crosshead.layers.decoder import Decoder, DecoderLayer
-from crosshead.layers.embeddings import Embeddings, embedding_weight, for_both_sides
+from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and_target_weights
 from crosshead.layers.encoder import Encoder, EncoderLayer
 from crosshead.models.base import AttentionKind, Numbers, SequenceModel, Shape
 from crosshead.models.source_memory import SentenceMemory
@@ -23,12 +23,12 @@ from crosshead.models.stack import (
     StackConfig,
     add_norm,
     added_positions,
-    branch_gain,
+    cache_window,
     causal_mask,
     cross_attention,
     feedforward,
     final_norm,
-    reach_back,
+    residual_init_scale,
     scored_keys,
     self_attention,
     self_mask,
@@ -42,11 +42,11 @@ class TransformerConfig(StackConfig):
     architecture: Literal["transformer"] = "transformer"
     encoder_layers: int = Field(6, ge=1, le=MOST_LAYERS)
     decoder_layers: int = Field(6, ge=1, le=MOST_LAYERS)
-    # Which of source embedding, target embedding and output projection are one matrix: all
+    # Which of source embedding, target embedding and output projection share one matrix: all
     # (section 3.4), the last two, or none of them.
     tie: Literal["three-way", "two-way", "none"] = "three-way"
     output_bias: bool = False
-    # What the target begins with; Marian begins with padding.
+    # The token that the target starts with; Marian starts with padding.
     start: Literal["bos", "pad"] = "bos"
 
     @property
@@ -106,13 +106,13 @@ class TransformerConfig(StackConfig):
 
 @dataclass
 class TransformerState:
-    """Decoding so far: what `N` rows see of their sources, and what was written in each."""
+    """The state of decoding `N` rows: the encoded sources and the key-value caches."""
 
     memory: SentenceMemory
-    caches: list[Cache]
+    caches: list[DecodingCache]
 
     def select(self, rows: Int[Tensor, " M"]) -> "TransformerState":
-        """A state whose row i continues row `rows[i]` of this one: see `SentenceMemory.select`."""
+        """Return a state whose row i continues row `rows[i]`: see `SentenceMemory.select`."""
         memory = self.memory.select(rows)
         return TransformerState(memory, [cache.select(rows) for cache in self.caches])
 
@@ -122,8 +122,13 @@ class Transformer(SequenceModel):
 
     `forward` gives logits for training; `start` and `step` decode (`crosshead.decoding.protocol`).
 
-    Matrices begin Glorot-uniform, biases zero, embeddings N(0, 1/d_model); what ends a residual
-    branch (W^O of attention, W_2 of feed-forward) is scaled by `branch_gain`.
+    Matrices start Glorot-uniform, biases zero, embeddings N(0, 1/d_model). The last matrix of a
+    residual branch (W^O of attention, W_2 of feed-forward) is scaled by `residual_init_scale`.
+
+    Args:
+        config: The shape.
+        source_vocabulary: Number of source tokens.
+        target_vocabulary: Number of target tokens.
     """
 
     def __init__(
@@ -135,7 +140,7 @@ class Transformer(SequenceModel):
         super().__init__()
         self.config: TransformerConfig = config
         draw = partial(embedding_weight, d_model=config.d_model)
-        source_weight, target_weight = for_both_sides(
+        source_weight, target_weight = source_and_target_weights(
             draw, source_vocabulary, target_vocabulary, shared=config.tie == "three-way"
         )
         self.source_embeddings = Embeddings(source_weight, added_positions(config), config.dropout)
@@ -156,11 +161,18 @@ class Transformer(SequenceModel):
     def encode(
         self, source: Int[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B 1 1 S"]]:
-        """The memory of a padded source, and the mask that keeps its padding out."""
+        """Encode a padded source (section 3.1).
+
+        Args:
+            source: Token ids, "B S".
+
+        Returns:
+            The memory, "B S D", and its padding mask, "B 1 1 S".
+        """
         batch, length = source.shape
-        there = present(source != PAD)
-        memory_mask = there.dense(1, length, batch=batch, device=source.device)
-        mask = self_mask(self.config, there)
+        valid = padding_mask(source != PAD)
+        memory_mask = valid.dense(1, length, batch=batch, device=source.device)
+        mask = self_mask(self.config, valid)
         seen = mask.evaluate(length, length, batch=batch, device=source.device)
         return self.encoder(self.source_embeddings(source), seen), memory_mask
 
@@ -169,42 +181,53 @@ class Transformer(SequenceModel):
     ) -> Float[Tensor, "B T D"]:
         """Return the decoder's last hidden states, one per target position (section 3.1).
 
-        `forward` projects them to logits. A loss that never holds all logits starts here.
+        `forward` projects them to logits. The fused loss starts from them instead.
+
+        Args:
+            source: Token ids, "B S".
+            target: Token ids of the shifted target, "B T".
+
+        Returns:
+            Hidden states, "B T D".
         """
         memory, memory_mask = self.encode(source)
         return self.decoder(
             self.target_embeddings(target),
-            [NoPast()] * self.config.decoder_layers,
+            [NoCache()] * self.config.decoder_layers,
             self.decoder.project_memory(memory),
             causal_mask(self.config, target.shape[1], 0, target.device),
             memory_mask,
         )
 
     def start(self, source: Int[Tensor, "B S"]) -> TransformerState:
-        """The state before the first token: one row a sentence."""
+        """Return the state before the first token, one row per sentence."""
         memory, mask = self.encode(source)
-        reach = reach_back(self.config)
-        caches = [Cache(reach) for _ in range(self.config.decoder_layers)]
+        window = cache_window(self.config)
+        caches = [DecodingCache(window) for _ in range(self.config.decoder_layers)]
         return TransformerState(SentenceMemory(self.decoder.project_memory(memory), mask), caches)
 
     @torch.no_grad()
     def step(
         self, state: TransformerState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N D"], TransformerState]:
-        """Feed each row its next tokens; what the last layer says after them, and the state then.
+        """Feed each row its next tokens.
 
-        `state` is used up: its caches are extended in place, and the state after is the same one.
-        No gradient passes.
+        Args:
+            state: The state so far. It is extended in place, so do not use it again.
+            tokens: Token ids, "N T".
+
+        Returns:
+            The last hidden state of each row, "N D", and the new state. No gradient passes.
         """
-        past, new = state.caches[0], tokens.shape[1]
-        features = self.decoder(
-            self.target_embeddings(tokens, start=past.length),
+        cache, new = state.caches[0], tokens.shape[1]
+        hidden = self.decoder(
+            self.target_embeddings(tokens, start=cache.length),
             state.caches,
             state.memory.layers,
-            causal_mask(self.config, new, past.seen, tokens.device),
+            causal_mask(self.config, new, cache.visible, tokens.device),
             state.memory.mask,
         )
-        return features[:, -1], state
+        return hidden[:, -1], state
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
         """Return the attention modules of all three kinds, the first layer first."""
@@ -215,7 +238,7 @@ class Transformer(SequenceModel):
         }
 
     def layers(self) -> Iterable[nn.Module]:
-        """The layers of both stacks."""
+        """Return the layers of both stacks."""
         return (*self.encoder.layers, *self.decoder.layers)
 
     def called_alone(self) -> Iterable[nn.Module]:
@@ -224,7 +247,7 @@ class Transformer(SequenceModel):
 
 
 def _encoder_layer(config: TransformerConfig) -> EncoderLayer:
-    gain = branch_gain(config.encoder_layers)
+    gain = residual_init_scale(config.encoder_layers)
     return EncoderLayer(
         self_attention(config, gain, causal=False),
         feedforward(config, gain),
@@ -233,7 +256,7 @@ def _encoder_layer(config: TransformerConfig) -> EncoderLayer:
 
 
 def _decoder_layer(config: TransformerConfig) -> DecoderLayer:
-    gain = branch_gain(config.decoder_layers)
+    gain = residual_init_scale(config.decoder_layers)
     return DecoderLayer(
         self_attention(config, gain, causal=True),
         cross_attention(config, gain),

@@ -1,4 +1,4 @@
-"""Transformer-XL (Dai et al. 2019): text in segments, each of which remembers those before it."""
+"""Transformer-XL (Dai et al. 2019): text in segments, with a memory of the segments before."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,13 +8,13 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from crosshead.attention.cache import Cache, Memory
+from crosshead.attention.cache import DecodingCache, SegmentMemory
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import TransformerXLScore
 from crosshead.config import MOST_POSITIONS
 from crosshead.models.base import Numbers, RememberingModel, Shape
 from crosshead.models.language import LanguageModel, select
-from crosshead.models.stack import Parts, attention_of, branch_gain
+from crosshead.models.stack import AttentionParts, build_attention, residual_init_scale
 from crosshead.models.text_stack import TextStackConfig
 
 
@@ -32,19 +32,19 @@ class TransformerXLConfig(TextStackConfig):
     }
 
     architecture: Literal["transformer-xl"] = "transformer-xl"
-    # Nothing is added to embeddings: attention knows how far apart positions are.
+    # No positions are added to embeddings, because the score depends on distances.
     positions: Literal["none"] = "none"
-    # Its own, of section 3.3.
+    # The score is always the one of section 3.3.
     score: Literal["scaled-dot"] = "scaled-dot"
-    # What is near is not what is near in a segment.
+    # The pattern is always the segment up to a position, and the memory before it.
     pattern: Literal["full"] = "full"
-    # Positions that are computed, and learned from, together.
+    # Positions that are computed together. Gradients do not leave a segment.
     segment: int = Field(128, ge=1, le=MOST_POSITIONS)
-    # Positions before a segment that its own may attend to; nothing is learned from them.
+    # Positions before a segment that its positions may attend to. No gradient passes to them.
     memory: int = Field(128, ge=0, le=MOST_POSITIONS)
 
     def shape(self) -> str:
-        """Its layers and widths, its segments and its memory, in a clause."""
+        """Return layers, widths, segment and memory, in a clause."""
         return (
             f"{super().shape()}, segments of {self.segment} that remember {self.memory} positions"
         )
@@ -80,35 +80,44 @@ class TransformerXLConfig(TextStackConfig):
 
 @dataclass
 class TransformerXLState:
-    """The text written in `N` rows, as far as it is remembered."""
+    """The state of decoding `N` rows.
 
-    caches: list[Cache]
+    Attributes:
+        caches: The cache of each layer, for the memory and the segment.
+        memory: Number of positions before a segment that its positions may attend to.
+        segment_length: Number of positions of the last segment that were read.
+    """
+
+    caches: list[DecodingCache]
     memory: int
-    """Positions before a segment that its own may attend to."""
-    begun: int = 0
-    """Positions of the last segment that were read."""
+    segment_length: int = 0
 
     def select(self, rows: Int[Tensor, " M"]) -> "TransformerXLState":
-        """A state whose row i continues row `rows[i]` of this one.
+        """Return a state whose row i continues row `rows[i]` of this one.
 
-        Raises `ValueError` where no row is left.
+        Raises:
+            ValueError: If no row is chosen.
         """
-        return TransformerXLState(select(self.caches, rows), self.memory, self.begun)
+        return TransformerXLState(select(self.caches, rows), self.memory, self.segment_length)
 
 
 class TransformerXL(LanguageModel, RememberingModel):
     """The segment-level recurrence of Dai et al. 2019, section 3.2, with section 3.3's positions.
 
-    A position attends to those of its segment up to itself and to the `memory` positions before the
-    segment. What a layer remembers is what it was given there, without a gradient:
+    A position attends to the positions of its segment up to itself, and to the `memory` positions
+    before the segment. A layer remembers its inputs h at these positions, without a gradient:
 
         h~ = [SG(m) o h],   q = h W_q,   k = h~ W_k,   v = h~ W_v
 
-    (SG stops gradients, o sets side by side.) Keys and values of the memory are thus made with the
-    weights as they are, and these learn from it. A pre-norm layer puts LN(h) and LN(h~) in the
-    place of h and h~, as the authors' code does: a memory holds hidden states, and the norm learns
-    from it too. `u` and `v` of the score are each layer's own, as with `untie_r` in the authors'
-    TensorFlow code; their PyTorch code has one pair for all layers.
+    SG stops gradients, and o is concatenation. The current weights project the memory to keys and
+    values, and so they also learn from it. A pre-norm layer has LN(h) and LN(h~) instead of h and
+    h~, as in the authors' code, and the norm learns from the memory too. Each layer has its own `u`
+    and `v` of the score, as with `untie_r` in the authors' TensorFlow code. Their PyTorch code has
+    one pair for all layers.
+
+    Args:
+        config: The shape.
+        vocabulary: Number of tokens.
     """
 
     config: TransformerXLConfig
@@ -116,57 +125,80 @@ class TransformerXL(LanguageModel, RememberingModel):
     def __init__(self, config: TransformerXLConfig, vocabulary: int) -> None:
         def attention() -> MultiHeadAttention:
             score = TransformerXLScore(config.heads, config.key_width, config.d_model)
-            return attention_of(config, branch_gain(config.layers), Parts(score))
+            scale = residual_init_scale(config.layers)
+            return build_attention(config, scale, AttentionParts(score))
 
         super().__init__(config, vocabulary, attention)
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """Return the last hidden states, computed segment after segment.
 
-        The first segment has an empty memory. So a batch with several segments a row is trained
+        The first segment has an empty memory. So a batch with several segments per row is trained
         without a state between updates.
+
+        Args:
+            tokens: Token ids, "B T".
+
+        Returns:
+            Hidden states, "B T D".
         """
-        pasts, found = [Memory() for _ in range(self.config.layers)], []
+        caches, found = [SegmentMemory() for _ in range(self.config.layers)], []
         for segment in tokens.split(self.config.segment, dim=1):
-            found.append(self.after(pasts, segment))
-            pasts = [past.last(self.config.memory) for past in pasts]
+            found.append(self.continue_from(caches, segment))
+            caches = [cache.last(self.config.memory) for cache in caches]
         return torch.cat(found, dim=1)
 
     def start(self, source: Int[Tensor, "B 0"], memory: int | None = None) -> TransformerXLState:
-        """The state before the first token; the source of a model of text by itself is empty.
+        """Return the state before the first token.
 
-        `memory` may be another, also a longer one, than that of training (section 4.1).
+        Args:
+            source: Empty, "B 0".
+            memory: Number of remembered positions; by default as in training. It may be larger
+                (section 4.1).
+
+        Returns:
+            The state, one row per sentence.
         """
-        caches = [Cache() for _ in range(self.config.layers)]
+        caches = [DecodingCache() for _ in range(self.config.layers)]
         return TransformerXLState(caches, self.config.memory if memory is None else memory)
 
     @torch.no_grad()
     def read(
         self, state: TransformerXLState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N T D"], TransformerXLState]:
-        """Read the next tokens of each row; return their last hidden states and the new state.
+        """Read the next tokens of each row.
 
-        Pieces of any length are cut into the same segments as by `features`. No gradient passes.
-        `state` is used up, as by `step`.
+        The text is cut into the same segments as by `features`, for tokens in pieces of any length.
+
+        Args:
+            state: The state so far. It is extended in place, so do not use it again.
+            tokens: Token ids, "N T".
+
+        Returns:
+            The last hidden states, "N T D", and the new state. No gradient passes.
         """
         found = []
         while tokens.shape[1]:
-            if state.begun == self.config.segment:
+            if state.segment_length == self.config.segment:
                 state.caches = [cache.last(state.memory) for cache in state.caches]
-                state.begun = 0
-            left = self.config.segment - state.begun
+                state.segment_length = 0
+            left = self.config.segment - state.segment_length
             piece, tokens = tokens[:, :left], tokens[:, left:]
-            found.append(self.after(state.caches, piece))
-            state.begun += piece.shape[1]
+            found.append(self.continue_from(state.caches, piece))
+            state.segment_length += piece.shape[1]
         return torch.cat(found, dim=1), state
 
     def step(
         self, state: TransformerXLState, tokens: Int[Tensor, "N T"]
     ) -> tuple[Float[Tensor, "N D"], TransformerXLState]:
-        """Feed each row its next tokens; what the last layer says after them, and the state then.
+        """Feed each row its next tokens.
 
-        `state` is used up: it is extended in place, and the state after is the same one. No
-        gradient passes.
+        Args:
+            state: The state so far. It is extended in place, so do not use it again.
+            tokens: Token ids, "N T".
+
+        Returns:
+            The last hidden state of each row, "N D", and the new state. No gradient passes.
         """
-        features, state = self.read(state, tokens)
-        return features[:, -1], state
+        hidden, state = self.read(state, tokens)
+        return hidden[:, -1], state

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from crosshead.attention.masks import causal
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.data.batching import Batch
-from crosshead.layers.layer_types import Recurrent
+from crosshead.layers.layer_types import RecurrentLayer
 from crosshead.layers.rnn import RecurrentStack
 from crosshead.studies.effort import Effort, seeds_of
 from crosshead.studies.fitting import (
@@ -79,7 +79,7 @@ class RecurrentOpen(nn.Module):
         return states
 
 
-class RecurrentLooking(Recurrent):
+class RecurrentLooking(RecurrentLayer):
     """PyTorch's LSTM, where each state also attends to itself and those before it."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ def transformer() -> Stack:
 
 
 BODIES: dict[str, Callable[[], nn.Module]] = {
-    PLAIN: lambda: Recurrent(WIDTH, nn.LSTM),
+    PLAIN: lambda: RecurrentLayer(WIDTH, nn.LSTM),
     OPEN: RecurrentOpen,
     LOOKING: RecurrentLooking,
     TRANSFORMER: transformer,

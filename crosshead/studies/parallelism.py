@@ -16,7 +16,7 @@ from torch import Generator, Tensor, nn
 
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.data.batching import Batch, collate
-from crosshead.layers.layer_types import Recurrent
+from crosshead.layers.layer_types import RecurrentLayer
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig, build_model
 from crosshead.models.transformer import TransformerConfig
@@ -186,7 +186,7 @@ def layer_pair(width: int) -> dict[str, nn.Module]:
     attention = partial(
         MultiHeadAttention, width, HEADS, d_key=width // HEADS, d_value=width // HEADS
     )
-    return {ATTENTION: Stack(1, attention, 2 * width), RECURRENCE: Recurrent(width, nn.LSTM)}
+    return {ATTENTION: Stack(1, attention, 2 * width), RECURRENCE: RecurrentLayer(width, nn.LSTM)}
 
 
 def _models(width: int, device: torch.device) -> dict[str, Run]:

@@ -18,7 +18,12 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from crosshead.attention.masks import window
-from crosshead.layers.layer_types import Convolution, Recurrent, SelfAttention, SeparableConvolution
+from crosshead.layers.layer_types import (
+    Convolution,
+    RecurrentLayer,
+    SelfAttention,
+    SeparableConvolution,
+)
 from crosshead.studies import layer_times
 from crosshead.studies.computation import costs, layers_until_reached, products_in_sequence
 from crosshead.studies.effort import Effort
@@ -43,7 +48,7 @@ CONTIGUOUS, DILATED, SEPARABLE = (
 LAYERS: dict[str, Callable[[Size], nn.Module]] = {
     FULL: lambda size: SelfAttention(size.d, 1),
     NEAR: lambda size: SelfAttention(size.d, 1, window(size.reach).blocked(size.n)),
-    RECURRENT: lambda size: Recurrent(size.d, nn.LSTM),
+    RECURRENT: lambda size: RecurrentLayer(size.d, nn.LSTM),
     CONTIGUOUS: lambda size: Convolution(size.d, size.reach),
     DILATED: lambda size: Convolution(size.d, size.reach, dilation=2),
     SEPARABLE: lambda size: SeparableConvolution(size.d, size.reach),

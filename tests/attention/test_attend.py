@@ -10,9 +10,19 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from crosshead.attention import attend as attend_module
-from crosshead.attention.attend import VECTOR, Backend, attend, explicit, sdpa, weighted_sum
-from crosshead.attention.masks import Mask, causal, present, window
-from crosshead.attention.scores import Grid, ScaledDot
+from crosshead.attention.attend import (
+    FEW_KEYS,
+    Backend,
+    attend,
+    explicit,
+    sdpa,
+    softmax,
+    softmax_of_few_keys,
+    weighted_sum,
+    weighted_sum_of_one_query,
+)
+from crosshead.attention.masks import Mask, causal, padding_mask, window
+from crosshead.attention.scores import RelativeOffset, ScaledDot, products_of_one_query
 
 BACKENDS = [explicit, sdpa]
 
@@ -147,7 +157,7 @@ def test_a_masked_key_does_not_win_over_allowed_keys_of_score_minus_infinity() -
     seen: list[Tensor] = []
     output = attend(
         drawn.query, drawn.key, drawn.value,
-        mask=mask, score=lambda q, k, grid: ScaledDot()(q, k) + ruled_out, observe=seen.append,
+        mask=mask, score=lambda q, k, relative: ScaledDot()(q, k) + ruled_out, observe=seen.append,
     )  # fmt: skip
     assert torch.equal(seen[0], torch.tensor([0.0, 1.0, 0.0]).expand(2, 2, 2, 3))
     assert torch.equal(output, drawn.value[:, :, 1:2].expand(2, 2, 2, 3))
@@ -274,7 +284,7 @@ class AdditiveScore(nn.Module):
         self.query, self.key = nn.Linear(width, hidden), nn.Linear(width, hidden, bias=False)
         self.v = nn.Linear(hidden, 1, bias=False)
 
-    def forward(self, query: Tensor, key: Tensor, grid: Grid) -> Tensor:
+    def forward(self, query: Tensor, key: Tensor, relative: RelativeOffset) -> Tensor:
         together = self.query(query)[..., :, None, :] + self.key(key)[..., None, :, :]
         return self.v(together.tanh()).squeeze(-1)
 
@@ -292,13 +302,13 @@ class RelativePositions(nn.Module):
         distance = torch.arange(keys)[None, :] - torch.arange(queries)[:, None]
         return distance.clamp(-self.reach, self.reach) + self.reach
 
-    def score(self, query: Tensor, key: Tensor, grid: Grid) -> Tensor:
+    def score(self, query: Tensor, key: Tensor, relative: RelativeOffset) -> Tensor:
         relative = self.keys[self.distances(query.shape[2], key.shape[2])]
         content = query @ key.transpose(-2, -1)
         position = torch.einsum("bhqe,qke->bhqk", query, relative)
         return (content + position) / math.sqrt(query.shape[-1])
 
-    def combine(self, weights: Tensor, value: Tensor, grid: Grid) -> Tensor:
+    def combine(self, weights: Tensor, value: Tensor, relative: RelativeOffset) -> Tensor:
         relative = self.values[self.distances(*weights.shape[2:])]
         return weights @ value + torch.einsum("bhqk,qke->bhqe", weights, relative)
 
@@ -309,7 +319,7 @@ class LinearBias:
 
     slopes: Tensor
 
-    def __call__(self, query: Tensor, key: Tensor, grid: Grid) -> Tensor:
+    def __call__(self, query: Tensor, key: Tensor, relative: RelativeOffset) -> Tensor:
         distance = torch.arange(key.shape[2])[None, :] - torch.arange(query.shape[2])[:, None]
         return ScaledDot()(query, key) - self.slopes[:, None, None] * distance.abs()
 
@@ -382,7 +392,9 @@ def test_windows_are_masks(backend: Callable) -> None:
 WHOLE_MASKS: dict[str, Callable[[], Mask]] = {
     "all before": lambda: causal,
     "blocks": lambda: causal & window(2),
-    "blocks of sentences": lambda: window(2) & present(torch.arange(300).expand(2, 300) % 7 > 0),
+    "blocks of sentences": lambda: (
+        window(2) & padding_mask(torch.arange(300).expand(2, 300) % 7 > 0)
+    ),
     "of heads": lambda: Mask(lambda b, h, q, k: (q - k) % (h + 2) == 0, heads=2),
 }
 """Long enough for blocks to be chosen where there are any."""
@@ -403,15 +415,15 @@ def test_a_mask_is_evaluated_for_what_attends(name: str, backend: Backend | None
 
 def test_a_mask_of_other_sentences_is_refused() -> None:
     drawn = inputs(12)
-    with pytest.raises(ValueError, match="mask of 3 sentences meets 2"):
-        attend(drawn.query, drawn.key, drawn.value, mask=present(torch.ones(3, 5).bool()))
+    with pytest.raises(ValueError, match="mask is made for 3 sentences, found 2"):
+        attend(drawn.query, drawn.key, drawn.value, mask=padding_mask(torch.ones(3, 5).bool()))
 
 
 @pytest.mark.parametrize(
     "other",
     [
         {"score": AdditiveScore(3, 4)},
-        {"combine": lambda weights, value, grid: weights @ value},
+        {"combine": lambda weights, value, relative: weights @ value},
         {"observe": lambda weights: None},
     ],
     ids=["score", "combine", "observe"],
@@ -445,8 +457,8 @@ def test_weighted_sum_is_a_matrix_product() -> None:
         ("cpu", {}, "explicit"),
         ("meta", {}, "sdpa"),
         ("meta", {"observe": lambda weights: None}, "explicit"),
-        ("meta", {"score": lambda query, key, grid: query @ key.mT}, "explicit"),
-        ("meta", {"combine": lambda weights, value, grid: weights @ value}, "explicit"),
+        ("meta", {"score": lambda query, key, relative: query @ key.mT}, "explicit"),
+        ("meta", {"combine": lambda weights, value, relative: weights @ value}, "explicit"),
     ],
 )
 def test_the_fused_kernel_is_for_what_it_computes_on_other_devices_than_cpus(
@@ -465,8 +477,28 @@ def test_the_fused_kernel_is_for_what_it_computes_on_other_devices_than_cpus(
     assert chosen == [expected]
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("keys", [1, 5, 20])
+def test_fast_forms_are_the_plain_operations(keys: int, batch: int) -> None:
+    """Outputs and gradients; keys and values are shared by the batch where it is larger."""
+    x, dtype = inputs(keys, batch, queries=1, keys=keys, dtype=torch.float64), torch.float64
+    shared = inputs(keys, 1, keys=keys, dtype=dtype)
+    pairs: list[tuple[Callable, Callable, tuple[Tensor, ...]]] = [
+        (products_of_one_query, lambda q, k: q @ k.mT, (x.query, shared.key)),
+        (weighted_sum_of_one_query, lambda w, v: w @ v, (x.key[..., :1].mT, shared.value)),
+        (softmax_of_few_keys, lambda scores: scores.softmax(-1), (x.key.mT,)),
+    ]
+    for fast, plain, operands in pairs:
+        leaves = [each.detach().clone().requires_grad_() for each in operands]
+        found, expected = fast(*leaves), plain(*leaves)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+        grad = torch.randn_like(expected)
+        gradients = [torch.autograd.grad(output, leaves, grad) for output in (found, expected)]
+        torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("keys", [1, 3, VECTOR - 1, VECTOR, 40])
+@pytest.mark.parametrize("keys", [1, 3, FEW_KEYS - 1, FEW_KEYS, 40])
 def test_few_keys_and_many_have_the_softmax_that_pytorch_has_in_float32(
     keys: int, dtype: torch.dtype
 ) -> None:
@@ -476,7 +508,7 @@ def test_few_keys_and_many_have_the_softmax_that_pytorch_has_in_float32(
     scores[..., 1:] = scores[..., 1:].masked_fill(scores[..., 1:] > 6, -math.inf)
     grad = torch.randn(scores.shape, generator=generator).to(dtype)
     found, plain = scores.clone().requires_grad_(), scores.double().requires_grad_()
-    weights, expected = attend_module._softmax(found), plain.softmax(-1)
+    weights, expected = softmax(found), plain.softmax(-1)
     weights.backward(grad)
     expected.backward(grad.double())
     assert weights.is_contiguous() and weights.dtype == dtype

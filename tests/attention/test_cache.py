@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crosshead.attention.cache import Cache, KeyValues, Memory, NoPast, Past
+from crosshead.attention.cache import DecodingCache, KeyValues, KVCache, NoCache, SegmentMemory
 
 
 def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues:
@@ -15,10 +15,10 @@ def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues
     )
 
 
-def extend(past: Past, pair: KeyValues) -> KeyValues:
-    """What a past holds once positions are added that become these keys and values."""
+def extend(cache: KVCache, pair: KeyValues) -> KeyValues:
+    """Return what a cache holds after positions that are projected to this pair."""
     x = torch.empty(pair.keys.shape[0], pair.length, 1)
-    y, held = past.extend(x, lambda x: x, lambda x, start: pair)
+    y, held = cache.extend(x, lambda x: x, lambda x, start: pair)
     assert y is x
     return held
 
@@ -45,7 +45,7 @@ def test_extending_and_selecting_equal_concatenating_and_indexing(
 ) -> None:
     """A list of moves: extend by so many positions, then (where rows are named) select them."""
     generator = torch.Generator().manual_seed(seed)
-    cache, rows = Cache(), 2
+    cache, rows = DecodingCache(), 2
     keys, values = torch.zeros(rows, 2, 0, 3), torch.zeros(rows, 2, 0, 4)
     for length, selection in moves:
         new = random_pair(rows, length, generator)
@@ -61,14 +61,14 @@ def test_extending_and_selecting_equal_concatenating_and_indexing(
 
 def test_it_grows_past_its_room() -> None:
     generator = torch.Generator().manual_seed(0)
-    cache, parts = Cache(), [random_pair(2, 1, generator) for _ in range(70)]
+    cache, parts = DecodingCache(), [random_pair(2, 1, generator) for _ in range(70)]
     for part in parts:
         held = extend(cache, part)
     check(held, torch.cat([p.keys for p in parts], 2), torch.cat([p.values for p in parts], 2))
 
 
 def test_one_long_prefix_fits() -> None:
-    cache, generator = Cache(), torch.Generator().manual_seed(0)
+    cache, generator = DecodingCache(), torch.Generator().manual_seed(0)
     prefix, last = random_pair(2, 100, generator), random_pair(2, 1, generator)
     extend(cache, prefix)
     held = extend(cache, last)
@@ -79,12 +79,12 @@ def test_one_long_prefix_fits() -> None:
 def test_what_is_beyond_reach_is_dropped(reach: int) -> None:
     """The new ones see `reach` positions before the first of them, and room is made for no more."""
     generator = torch.Generator().manual_seed(0)
-    cache, keys, values = Cache(reach), torch.zeros(2, 2, 0, 3), torch.zeros(2, 2, 0, 4)
+    cache, keys, values = DecodingCache(reach), torch.zeros(2, 2, 0, 3), torch.zeros(2, 2, 0, 4)
     for length in (2, 1, 50, *[1] * 60, 7, 1, 1):
         before, new = keys.shape[2], random_pair(2, length, generator)
         keys, values = torch.cat((keys, new.keys), 2), torch.cat((values, new.values), 2)
-        assert cache.seen == min(before, reach)
-        begin = before - cache.seen
+        assert cache.visible == min(before, reach)
+        begin = before - cache.visible
         check(extend(cache, new), keys[:, :, begin:], values[:, :, begin:])
         assert cache.length == keys.shape[2]
         assert all(part.shape[0] <= max(2 * reach, reach + 50, 16) for part in cache._buffers)
@@ -96,7 +96,7 @@ def test_a_selection_goes_its_own_way() -> None:
     """What is written to one of two continuations is not seen by the other."""
     generator = torch.Generator().manual_seed(0)
     first = random_pair(2, 3, generator)
-    cache = Cache()
+    cache = DecodingCache()
     extend(cache, first)
     other = cache.select(torch.tensor([0, 1]))
     here, there = random_pair(2, 1, generator), random_pair(2, 1, generator)
@@ -108,16 +108,16 @@ def test_a_selection_goes_its_own_way() -> None:
 
 
 def test_selecting_from_an_empty_cache() -> None:
-    cache = Cache().select(torch.tensor([1, 0, 1]))
+    cache = DecodingCache().select(torch.tensor([1, 0, 1]))
     new = random_pair(3, 2, torch.Generator().manual_seed(0))
     check(extend(cache, new), new.keys, new.values)
 
 
 def test_no_past_remembers_nothing() -> None:
-    past, generator = NoPast(), torch.Generator().manual_seed(0)
+    cache, generator = NoCache(), torch.Generator().manual_seed(0)
     for _ in range(2):
         new = random_pair(2, 3, generator)
-        assert extend(past, new) is new
+        assert extend(cache, new) is new
 
 
 def test_a_cache_says_where_new_positions_stand() -> None:
@@ -128,16 +128,16 @@ def test_a_cache_says_where_new_positions_stand() -> None:
         starts.append(start)
         return random_pair(2, x.shape[1], torch.Generator().manual_seed(0))
 
-    cache = Cache()
+    cache = DecodingCache()
     for length in (3, 1, 2):
         cache.extend(torch.empty(2, length, 1), torch.Tensor.clone, project)
-    NoPast().extend(torch.empty(2, 4, 1), torch.Tensor.clone, project)
+    NoCache().extend(torch.empty(2, 4, 1), torch.Tensor.clone, project)
     assert starts == [0, 3, 4, 0]
 
 
 def test_the_last_of_a_cache_goes_its_own_way() -> None:
     generator = torch.Generator().manual_seed(0)
-    cache, first = Cache(), random_pair(2, 7, generator)
+    cache, first = DecodingCache(), random_pair(2, 7, generator)
     assert cache.last(3).length == 0
     extend(cache, first)
     for positions, left in ((0, 0), (3, 3), (100, 7)):
@@ -154,7 +154,7 @@ def test_the_last_of_a_cache_goes_its_own_way() -> None:
     check(held, torch.cat((first.keys, new.keys), 2), torch.cat((first.values, new.values), 2))
 
 
-def seen_by(memory: Memory, x: Tensor) -> Tensor:
+def seen_by(memory: SegmentMemory, x: Tensor) -> Tensor:
     """The vectors of which an extended memory makes keys and values."""
     shown: list[tuple[Tensor, int]] = []
 
@@ -170,7 +170,7 @@ def seen_by(memory: Memory, x: Tensor) -> Tensor:
 
 def test_a_memory_keeps_the_last_vectors() -> None:
     text = torch.randn(2, 20, 3, generator=torch.Generator().manual_seed(0))
-    memory, end = Memory(), 0
+    memory, end = SegmentMemory(), 0
     for length, positions in ((4, 6), (4, 6), (1, 2), (5, 0), (3, 9), (3, 9)):
         before = text[:, end - memory.length : end]
         end += length
@@ -180,17 +180,17 @@ def test_a_memory_keeps_the_last_vectors() -> None:
         held = memory.length + length
         memory = memory.last(positions)
         assert memory.length == min(positions, held)
-    assert Memory().last(4).length == 0
+    assert SegmentMemory().last(4).length == 0
 
 
-@pytest.mark.parametrize("past", [NoPast(), Cache(), Memory()])
-def test_what_is_projected_was_normalised(past: Past) -> None:
+@pytest.mark.parametrize("cache", [NoCache(), DecodingCache(), SegmentMemory()])
+def test_what_is_projected_was_normalised(cache: KVCache) -> None:
     x = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
 
     def project(y: Tensor, start: int) -> KeyValues:
         return KeyValues(y[:, None], -y[:, None])
 
-    y, held = past.extend(x, torch.tanh, project)
+    y, held = cache.extend(x, torch.tanh, project)
     assert torch.equal(y, x.tanh())
     check(held, x.tanh()[:, None], -x.tanh()[:, None])
 
@@ -198,7 +198,7 @@ def test_what_is_projected_was_normalised(past: Past) -> None:
 def test_a_memory_is_normalised_anew() -> None:
     """By the norm as it is then: it learns from what is remembered."""
     first, second = torch.randn(2, 2, 3, 4, generator=torch.Generator().manual_seed(0))
-    gain, memory = torch.ones(4, requires_grad=True), Memory()
+    gain, memory = torch.ones(4, requires_grad=True), SegmentMemory()
     memory.extend(first, lambda x: x * 5, lambda y, start: KeyValues(y[:, None], y[:, None]))
     _, held = memory.last(2).extend(
         second, lambda x: x * gain, lambda y, start: KeyValues(y[:, None], y[:, None])
@@ -209,7 +209,7 @@ def test_a_memory_is_normalised_anew() -> None:
 
 def test_no_gradient_reaches_what_is_remembered() -> None:
     first, second = (torch.randn(2, 3, 4, requires_grad=True) for _ in range(2))
-    memory = Memory()
+    memory = SegmentMemory()
     seen_by(memory, first)
     seen_by(memory.last(2), second).sum().backward()
     assert first.grad is None

@@ -16,8 +16,8 @@ from crosshead.attention.masks import (
     documents,
     fixed,
     global_tokens,
+    padding_mask,
     prefix,
-    present,
     same_block,
     same_column,
     strided,
@@ -34,13 +34,13 @@ def masks(draw: st.DrawFn) -> Callable[[], Mask]:
 
     The test makes it: types are checked by random samples, which strategies must not draw.
     """
-    kind = draw(st.sampled_from(["causal", "present", "window", "head", "anything"]))
+    kind = draw(st.sampled_from(["causal", "padding", "window", "head", "anything"]))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
     reach = draw(st.integers(0, 4))
     table = torch.rand(3, 2, 4, 5, generator=generator) < 0.5
     made: dict[str, Callable[[], Mask]] = {
         "causal": lambda: causal,
-        "present": lambda: present(table[:, 0, 0]),
+        "padding": lambda: padding_mask(table[:, 0, 0]),
         "window": lambda: window(reach),
         "head": lambda: Mask(lambda b, h, q, k: h == reach % 2),
         "anything": lambda: Mask(lambda b, h, q, k: table[b, h, q, k]),
@@ -78,15 +78,15 @@ def test_offset_gives_the_rows_of_later_queries() -> None:
 
 def test_present_keeps_padding_out_sentence_by_sentence() -> None:
     valid = torch.tensor([[True, True, False], [True, False, False]])
-    mask = present(valid).dense(2, 3, batch=2)
+    mask = padding_mask(valid).dense(2, 3, batch=2)
     assert torch.equal(mask.expand(2, 1, 2, 3)[:, 0, 1], valid)
 
 
 def test_dense_stays_as_small_as_what_the_predicate_looks_at() -> None:
     valid = torch.ones(3, 5, dtype=torch.bool)
     assert causal.dense(**SIZES).shape == (1, 1, 4, 5)
-    assert present(valid).dense(**SIZES).shape == (3, 1, 1, 5)
-    assert (causal & present(valid)).dense(**SIZES).shape == (3, 1, 4, 5)
+    assert padding_mask(valid).dense(**SIZES).shape == (3, 1, 1, 5)
+    assert (causal & padding_mask(valid)).dense(**SIZES).shape == (3, 1, 4, 5)
     assert (~causal).dense(**SIZES).shape == (1, 1, 4, 5)
     assert Mask(lambda b, h, q, k: h == 0).dense(**SIZES).shape == (1, 2, 1, 1)
 
@@ -94,7 +94,7 @@ def test_dense_stays_as_small_as_what_the_predicate_looks_at() -> None:
 IDS = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1]])
 BY_SENTENCE = {
     "documents": lambda: documents(IDS),
-    "present": lambda: present(IDS == 0),
+    "padding": lambda: padding_mask(IDS == 0),
     "prefix": lambda: prefix(torch.tensor([1, 2, 3])),
 }
 
@@ -108,17 +108,22 @@ def test_a_mask_of_sentences_knows_how_many(name: str) -> None:
         assert torch.equal(each.dense(4, 4), each.dense(4, 4, batch=3))
         assert each.dense(4, 4).shape[0] == 3
         for batch in (1, 2, 4):
-            with pytest.raises(ValueError, match=f"mask of 3 sentences meets {batch}; make it of"):
+            with pytest.raises(
+                ValueError, match=f"mask is made for 3 sentences, found {batch}; make it for"
+            ):
                 each.dense(4, 4, batch=batch)
-            with pytest.raises(ValueError, match=f"mask of 3 sentences meets {batch}"):
+            with pytest.raises(ValueError, match=f"mask is made for 3 sentences, found {batch}"):
                 each.evaluate(4, 4, batch=batch)
     for each in masks[4:]:
         reachable = each.dense(4, 4).any(-1, keepdim=True)
         assert torch.equal(each.blocked(4).reachable, reachable)
-        with pytest.raises(ValueError, match="mask of 3 sentences meets 1"):
+        with pytest.raises(ValueError, match="mask is made for 3 sentences, found 1"):
             each.blocked(4, batch=1)
-    for combined in (lambda: mask & present(IDS[:2] == 0), lambda: mask | present(IDS[:2] == 0)):
-        with pytest.raises(ValueError, match="mask of 3 sentences meets 2"):
+    for combined in (
+        lambda: mask & padding_mask(IDS[:2] == 0),
+        lambda: mask | padding_mask(IDS[:2] == 0),
+    ):
+        with pytest.raises(ValueError, match="mask is made for 3 sentences, found 2"):
             combined()
 
 
@@ -126,12 +131,14 @@ def test_a_mask_that_is_told_its_heads_has_all_of_them() -> None:
     table = torch.tensor([[1, 0, 0], [0, 1, 1]], dtype=torch.bool)
     mask = causal & Mask(lambda b, h, q, k: table[h, k], heads=2)
     assert torch.equal(mask.dense(1, 3, offset=2)[0, :, 0], table)
-    with pytest.raises(ValueError, match="mask of 2 heads meets 4; make it of as many heads"):
+    with pytest.raises(
+        ValueError, match="mask is made for 2 heads, found 4; make it for as many heads"
+    ):
         mask.dense(3, 3, heads=4)
 
 
 def test_no_sentences_are_no_sentences() -> None:
-    assert present(torch.ones(0, 5, dtype=torch.bool)).dense(1, 5).shape == (0, 1, 1, 5)
+    assert padding_mask(torch.ones(0, 5, dtype=torch.bool)).dense(1, 5).shape == (0, 1, 1, 5)
 
 
 def test_a_predicate_can_be_asked_about_single_pairs() -> None:
@@ -203,7 +210,7 @@ IMPOSSIBLE: dict[str, tuple[Callable[..., Mask], tuple[object, ...], str]] = {
     "prefixes": (prefix, (TWO_AXES.int(),), "length: expected a tensor B, found one of 2 x 2"),
     "global": (global_tokens, ([3, -1],), "positions: expected 0 or more, found -1"),
     "documents": (documents, (ONE_AXIS.int(),), "ids: expected a tensor B T, found one of 2"),
-    "present": (present, (ONE_AXIS,), "valid: expected a tensor B K, found one of 2"),
+    "padding": (padding_mask, (ONE_AXIS,), "valid: expected a tensor B K, found one of 2"),
     "any": (allowed, (ONE_AXIS,), "table: expected a tensor Q K, found one of 2"),
 }
 

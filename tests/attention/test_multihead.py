@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from crosshead.attention.attend import explicit, sdpa
-from crosshead.attention.masks import Mask, causal, present
+from crosshead.attention.masks import Mask, causal, padding_mask
 from crosshead.attention.multihead import MultiHeadAttention
 from tests.attention.torch_weights import check_gradients, copy_attention, randomise
 
@@ -39,7 +39,7 @@ def test_self_attention_is_that_of_torch(masks: str, backend: Callable) -> None:
         attn_mask=~causal.dense(6, 6)[0, 0] if later else None,
     )  # fmt: skip
     everything = Mask(lambda b, h, q, k: torch.ones_like(b | h | q | k, dtype=torch.bool))
-    mask = (present(VALID) if padding else everything) & (causal if later else everything)
+    mask = (padding_mask(VALID) if padding else everything) & (causal if later else everything)
     output = ours(x, ours.project(x), None if masks == "none" else mask.dense(6, 6, batch=3))
     torch.testing.assert_close(output, expected)
     (expected * weighting).sum().backward()
@@ -58,7 +58,7 @@ def test_cross_attention_is_that_of_torch() -> None:
     )
     for parameter, gradient in zip(theirs.parameters(), expected_gradients[2:], strict=True):
         parameter.grad = gradient
-    output = ours(x, ours.project(memory), present(VALID).dense(1, 6, batch=3))
+    output = ours(x, ours.project(memory), padding_mask(VALID).dense(1, 6, batch=3))
     (output * weighting).sum().backward()
     torch.testing.assert_close(output, expected)
     torch.testing.assert_close(x.grad, expected_gradients[0])
@@ -71,7 +71,7 @@ def test_weights_are_those_of_torch() -> None:
     x = torch.randn(3, 6, 8, dtype=torch.float64)
     seen: list[Tensor] = []
     ours.observe = seen.append
-    ours(x, ours.project(x), present(VALID).dense(1, 6, batch=3))
+    ours(x, ours.project(x), padding_mask(VALID).dense(1, 6, batch=3))
     _, expected = theirs(x, x, x, key_padding_mask=~VALID, average_attn_weights=False)
     torch.testing.assert_close(seen[0], expected)
 
@@ -127,7 +127,7 @@ def test_heads_of_a_group_share_keys_and_values(
     grouped.backend = plain.backend = backend
     x = torch.randn(3, 6, 8, dtype=torch.float64)
     weighting = torch.randn(3, 6, 8, dtype=torch.float64)
-    mask = (causal & present(VALID)).dense(6, 6)
+    mask = (causal & padding_mask(VALID)).dense(6, 6)
     outputs = [module(x, module.project(x), mask) for module in (grouped, plain)]
     torch.testing.assert_close(*outputs, rtol=1e-12, atol=1e-12)
     one_by_one = [
@@ -177,7 +177,7 @@ def test_a_sequence_attends_to_one_of_another_length_and_width(kv_heads: int | N
         scores = (query @ key.mT / 3**0.5).masked_fill(~VALID[:, None], -torch.inf)
         contexts.append(scores.softmax(-1) @ value)
     expected = ours.output(torch.cat(contexts, dim=-1))
-    found = ours(x, ours.project(memory), present(VALID).dense(1, 6))
+    found = ours(x, ours.project(memory), padding_mask(VALID).dense(1, 6))
     torch.testing.assert_close(found, expected)
     gradients = [torch.autograd.grad(y.square().sum(), memory)[0] for y in (found, expected)]
     torch.testing.assert_close(*gradients)

@@ -23,20 +23,26 @@ from crosshead.attention.relative import (
     onto_distances,
     t5_bucket,
 )
-from crosshead.attention.scores import Dot, Grid, ScaledDot
+from crosshead.attention.scores import Dot, RelativeOffset, ScaledDot
 
 HEADS, WIDTH, D_MODEL = 3, 4, 6
 SIZES = [(5, 5), (1, 7), (3, 7), (7, 3), (1, 1), (4, 1)]
-GRIDS = [Grid(), Grid(4), Grid(-2, 3), Grid(30), Grid(-30, 2)]
+OFFSETS = [
+    RelativeOffset(),
+    RelativeOffset(4),
+    RelativeOffset(-2, 3),
+    RelativeOffset(30),
+    RelativeOffset(-30, 2),
+]
 
 
 def drawn(*shape: int) -> Tensor:
     return torch.randn(2, HEADS, *shape, dtype=torch.float64, requires_grad=True)
 
 
-def distance(i: int, j: int, grid: Grid) -> int:
-    """How far query i comes after key j, as `Grid` says it."""
-    return grid.step * (i + grid.offset - j)
+def distance(i: int, j: int, relative: RelativeOffset) -> int:
+    """How far query i comes after key j, as `RelativeOffset` says it."""
+    return relative.step * (i + relative.offset - j)
 
 
 def randomised(module: nn.Module) -> nn.Module:
@@ -47,11 +53,11 @@ def randomised(module: nn.Module) -> nn.Module:
 
 
 @pytest.mark.parametrize(("queries", "keys"), SIZES)
-@pytest.mark.parametrize("grid", GRIDS)
-def test_every_pair_finds_its_distance(queries: int, keys: int, grid: Grid) -> None:
-    by_distance = distances(queries, keys, grid).double().expand(1, 1, queries, -1)
+@pytest.mark.parametrize("relative", OFFSETS)
+def test_every_pair_finds_its_distance(queries: int, keys: int, relative: RelativeOffset) -> None:
+    by_distance = distances(queries, keys, relative).double().expand(1, 1, queries, -1)
     found = along_diagonals(by_distance)[0, 0]
-    expected = [[distance(i, j, grid) for j in range(keys)] for i in range(queries)]
+    expected = [[distance(i, j, relative) for j in range(keys)] for i in range(queries)]
     assert found.tolist() == expected
     assert by_distance.shape[-1] == queries + keys
 
@@ -124,20 +130,20 @@ KINDS = {
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize(("queries", "keys"), SIZES)
-@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("relative", OFFSETS)
 def test_a_score_is_its_equation_for_every_pair(
-    name: str, queries: int, keys: int, grid: Grid
+    name: str, queries: int, keys: int, relative: RelativeOffset
 ) -> None:
     torch.manual_seed(0)
     kind = KINDS[name]
     module = randomised(kind.build())
     query, key = drawn(queries, WIDTH), drawn(keys, WIDTH)
-    found = module(query, key, grid)
+    found = module(query, key, relative)
     b = 1
     expected = torch.stack([
         torch.stack([
             torch.stack([
-                kind.score(module, h, query[b, h, i], key[b, h, j], distance(i, j, grid))
+                kind.score(module, h, query[b, h, i], key[b, h, j], distance(i, j, relative))
                 for j in range(keys)
             ])
             for i in range(queries)
@@ -155,7 +161,7 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
 
     def scores(query: Tensor, key: Tensor, *parameters: Tensor) -> Tensor:
         of = dict(zip(dict(module.named_parameters()), parameters, strict=True))
-        return torch.func.functional_call(module, of, (query, key, Grid(2)))
+        return torch.func.functional_call(module, of, (query, key, RelativeOffset(2)))
 
     assert torch.autograd.gradcheck(scores, (query, key, *module.parameters()))
 
@@ -164,9 +170,9 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
 def test_queries_behind_a_past_have_the_rows_of_the_whole(name: str) -> None:
     module = randomised(KINDS[name].build())
     query, key = drawn(9, WIDTH), drawn(9, WIDTH)
-    whole = module(query, key, Grid())
+    whole = module(query, key, RelativeOffset())
     for start, length in [(0, 9), (4, 5), (8, 1)]:
-        part = module(query[:, :, start : start + length], key, Grid(start))
+        part = module(query[:, :, start : start + length], key, RelativeOffset(start))
         torch.testing.assert_close(part, whole[:, :, start : start + length])
 
 
@@ -174,16 +180,16 @@ def test_transformer_xl_scores_many_queries_as_it_scores_few() -> None:
     """The two orders of its products: which is cheaper depends on the number of queries."""
     module = randomised(TransformerXLScore(HEADS, WIDTH, D_MODEL))
     query, key = drawn(8, WIDTH), drawn(11, WIDTH)
-    together = module(query, key, Grid(3))
+    together = module(query, key, RelativeOffset(3))
     for i in range(8):
-        alone = module(query[:1, :, i : i + 1], key[:1], Grid(3 + i))
+        alone = module(query[:1, :, i : i + 1], key[:1], RelativeOffset(3 + i))
         torch.testing.assert_close(alone, together[:1, :, i : i + 1])
 
 
 def test_transformer_xl_takes_the_sinusoids_of_the_paper() -> None:
     """The row of a distance ahead is that of the distance with its sines turned round."""
     module = TransformerXLScore(1, 1, 8)
-    rows = module._sinusoids(3, 2, Grid())
+    rows = module._sinusoids(3, 2, RelativeOffset())
     table = sinusoidal(4, 8, pairing="halves")
     assert torch.equal(rows[:3], table[:3].flip(0))
     torch.testing.assert_close(rows[3], torch.cat((-table[1, :4], table[1, 4:])))
@@ -193,15 +199,15 @@ def test_transformer_xl_takes_the_sinusoids_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("queries", "keys"), SIZES)
-@pytest.mark.parametrize("grid", GRIDS)
-def test_shaws_values_are_equation_3(queries: int, keys: int, grid: Grid) -> None:
+@pytest.mark.parametrize("relative", OFFSETS)
+def test_shaws_values_are_equation_3(queries: int, keys: int, relative: RelativeOffset) -> None:
     module = randomised(ShawValues(WIDTH, furthest=2))
     weights, value = drawn(queries, keys), drawn(keys, WIDTH)
-    found = module(weights, value, grid)
+    found = module(weights, value, relative)
     for i in range(queries):
         expected = 0
         for j in range(keys):
-            row = min(max(-distance(i, j, grid), -2), 2) + 2
+            row = min(max(-distance(i, j, relative), -2), 2) + 2
             expected = expected + weights[1, :, i, j, None] * (
                 value[1, :, j] + module.vectors.table[row]
             )
@@ -213,7 +219,7 @@ def test_gradients_of_shaws_values() -> None:
 
     def combined(weights: Tensor, value: Tensor, table: Tensor) -> Tensor:
         of = {"vectors.table": table}
-        return torch.func.functional_call(module, of, (weights, value, Grid(1)))
+        return torch.func.functional_call(module, of, (weights, value, RelativeOffset(1)))
 
     assert torch.autograd.gradcheck(combined, (drawn(2, 3), drawn(3, WIDTH), module.vectors.table))
 

@@ -202,7 +202,7 @@ def test_location_looks_at_the_query_and_the_place_alone() -> None:
 
 def test_more_keys_than_location_has_places_for_are_refused() -> None:
     query, key = vectors(D_QUERY, D_KEY)
-    with pytest.raises(ValueError, match="7 keys are more than the 6 places"):
+    with pytest.raises(ValueError, match="7 keys are more than the 6 positions"):
         Location(HEADS, D_QUERY, longest=6).double()(query, key)
 
 

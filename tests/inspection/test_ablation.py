@@ -6,7 +6,7 @@ from torch import Tensor
 
 from crosshead.attention.attend import weighted_sum
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.attention.scores import Grid
+from crosshead.attention.scores import RelativeOffset
 from crosshead.errors import ConfigError
 from crosshead.inspection import without_heads
 from crosshead.models.base import Model
@@ -65,8 +65,8 @@ def test_a_head_taken_away_gathers_nothing(head: int) -> None:
     assert isinstance(model, Transformer)
     module = model.decoder.layers[1].cross_attention
 
-    def silenced(weights: Tensor, value: Tensor, grid: Grid) -> Tensor:
-        found = weighted_sum(weights, value, grid)
+    def silenced(weights: Tensor, value: Tensor, relative: RelativeOffset) -> Tensor:
+        found = weighted_sum(weights, value, relative)
         found[:, head - 1] = 0
         return found
 

@@ -13,8 +13,8 @@ from crosshead.attention.masks import (
     documents,
     fixed,
     global_tokens,
+    padding_mask,
     prefix,
-    present,
     strided,
     window,
 )
@@ -24,7 +24,7 @@ from crosshead.inspection import draw_mask
 DRAWN: dict[str, tuple[Mask, str]] = {
     "causal": (causal, "■··· ■■·· ■■■· ■■■■"),
     "not causal": (~causal, "·■■ ··■ ···"),
-    "present": (present(torch.tensor([[True, True, False]])), "■■· ■■·"),
+    "padding": (padding_mask(torch.tensor([[True, True, False]])), "■■· ■■·"),
     "any": (allowed(torch.tensor([[True, False, True], [False, True, False]])), "■·■ ·■·"),
     "window": (window(1), "■■··· ■■■·· ·■■■· ··■■■ ···■■"),
     "dilated": (dilated(1, 2), "■·■·· ·■·■· ■·■·■ ·■·■· ··■·■"),
@@ -54,7 +54,7 @@ def test_a_mask_is_drawn_as_text(name: str) -> None:
 
 def test_of_a_mask_of_sentences_the_first_is_drawn() -> None:
     valid = torch.tensor([[True, True, False], [True, False, False]])
-    assert draw_mask(present(valid), 2, 3).startswith("■■·\n■■·\n")
+    assert draw_mask(padding_mask(valid), 2, 3).startswith("■■·\n■■·\n")
 
 
 def test_a_matrix_is_drawn_as_the_mask_of_it() -> None:

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosshead.attention.cache import Cache, NoPast
-from crosshead.attention.masks import causal, present
+from crosshead.attention.cache import DecodingCache, NoCache
+from crosshead.attention.masks import causal, padding_mask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.addnorm import ADD_NORM
 from crosshead.layers.decoder import Decoder, DecoderLayer
@@ -44,8 +44,8 @@ def torch_decoder(kind: str) -> nn.TransformerDecoder:
 def run(ours: Decoder, x: Tensor, memory: Tensor) -> Tensor:
     length = x.shape[1]
     return ours(
-        x, [NoPast()] * LAYERS, ours.project_memory(memory),
-        causal.dense(length, length), present(VALID).dense(1, 5, batch=2),
+        x, [NoCache()] * LAYERS, ours.project_memory(memory),
+        causal.dense(length, length), padding_mask(VALID).dense(1, 5, batch=2),
     )  # fmt: skip
 
 
@@ -74,15 +74,15 @@ def test_rows_of_a_sentence_query_one_memory_together() -> None:
     memory = torch.randn(2, 5, D_MODEL, dtype=torch.float64)
     x = torch.randn(6, 4, D_MODEL, dtype=torch.float64)
     copies = ours(
-        x, [NoPast()] * LAYERS, ours.project_memory(memory.repeat_interleave(3, 0)),
-        causal.dense(4, 4), present(VALID.repeat_interleave(3, 0)).dense(1, 5, batch=6),
+        x, [NoCache()] * LAYERS, ours.project_memory(memory.repeat_interleave(3, 0)),
+        causal.dense(4, 4), padding_mask(VALID.repeat_interleave(3, 0)).dense(1, 5, batch=6),
     )  # fmt: skip
-    memories, mask = ours.project_memory(memory), present(VALID).dense(1, 5, batch=2)
-    together = ours(x, [NoPast()] * LAYERS, memories, causal.dense(4, 4), mask)
+    memories, mask = ours.project_memory(memory), padding_mask(VALID).dense(1, 5, batch=2)
+    together = ours(x, [NoCache()] * LAYERS, memories, causal.dense(4, 4), mask)
     torch.testing.assert_close(together, copies)
-    pasts = [Cache() for _ in range(LAYERS)]
+    caches = [DecodingCache() for _ in range(LAYERS)]
     for t in range(4):
-        step = ours(x[:, t : t + 1], pasts, memories, None, mask)
+        step = ours(x[:, t : t + 1], caches, memories, None, mask)
         torch.testing.assert_close(step[:, 0], copies[:, t])
 
 
@@ -91,4 +91,4 @@ def test_every_layer_needs_its_past_and_its_memory() -> None:
     memories = ours.project_memory(torch.randn(2, 5, D_MODEL, dtype=torch.float64))
     assert len(memories) == LAYERS
     with pytest.raises(ValueError, match="shorter"):
-        ours(torch.randn(2, 1, D_MODEL).double(), [NoPast()] * LAYERS, memories[:-1], None, None)
+        ours(torch.randn(2, 1, D_MODEL).double(), [NoCache()] * LAYERS, memories[:-1], None, None)

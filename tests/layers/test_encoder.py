@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from crosshead.attention.masks import present
+from crosshead.attention.masks import padding_mask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.addnorm import ADD_NORM
 from crosshead.layers.encoder import Encoder, EncoderLayer
@@ -47,7 +47,7 @@ def test_it_is_the_encoder_of_torch(kind: str) -> None:
     x = torch.randn(2, 5, D_MODEL, dtype=torch.float64)
     weighting = torch.randn(2, 5, D_MODEL, dtype=torch.float64) * VALID[:, :, None]
     expected = theirs(x, src_key_padding_mask=~VALID)
-    output = ours(x, present(VALID).dense(1, 5, batch=2))
+    output = ours(x, padding_mask(VALID).dense(1, 5, batch=2))
     torch.testing.assert_close(output[VALID], expected[VALID])
     (expected * weighting).sum().backward()
     (output * weighting).sum().backward()
@@ -60,8 +60,8 @@ def test_padding_changes_nothing(kind: str) -> None:
     ours, x = encoder(kind), torch.randn(1, 3, D_MODEL, dtype=torch.float64)
     padded = torch.cat((x, torch.randn(1, 4, D_MODEL, dtype=torch.float64)), dim=1)
     valid = torch.arange(7)[None] < 3
-    short = ours(x, present(torch.ones(1, 3, dtype=torch.bool)).dense(1, 3))
-    long = ours(padded, present(valid).dense(1, 7))
+    short = ours(x, padding_mask(torch.ones(1, 3, dtype=torch.bool)).dense(1, 3))
+    long = ours(padded, padding_mask(valid).dense(1, 7))
     torch.testing.assert_close(long[:, :3], short)
 
 

@@ -6,7 +6,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from crosshead.attention.masks import Mask
-from crosshead.layers.layer_types import Convolution, Recurrent, SelfAttention, SeparableConvolution
+from crosshead.layers.layer_types import (
+    Convolution,
+    RecurrentLayer,
+    SelfAttention,
+    SeparableConvolution,
+)
 
 D_MODEL, LENGTH, POSITION = 8, 24, 11
 NEAR = Mask(lambda b, h, q, k: (q - k).abs() <= 3).dense(LENGTH, LENGTH)
@@ -28,10 +33,10 @@ EVERYTHING, PAST = set(range(LENGTH)), set(range(POSITION + 1))
 LAYERS = {
     "self-attention": (lambda: SelfAttention(D_MODEL, 2), EVERYTHING),
     "self-attention, restricted": (lambda: SelfAttention(D_MODEL, 2, NEAR), near(3, 3)),
-    "LSTM": (lambda: Recurrent(D_MODEL, nn.LSTM), PAST),
-    "GRU": (lambda: Recurrent(D_MODEL, nn.GRU), PAST),
+    "LSTM": (lambda: RecurrentLayer(D_MODEL, nn.LSTM), PAST),
+    "GRU": (lambda: RecurrentLayer(D_MODEL, nn.GRU), PAST),
     "LSTM, both directions": (
-        lambda: Recurrent(D_MODEL, nn.LSTM, bidirectional=True), EVERYTHING,
+        lambda: RecurrentLayer(D_MODEL, nn.LSTM, bidirectional=True), EVERYTHING,
     ),
     "convolution": (lambda: Convolution(D_MODEL, 5), near(2, 2)),
     "convolution, even": (lambda: Convolution(D_MODEL, 4), near(1, 2)),
@@ -88,4 +93,4 @@ def test_filters_begin_uniform_as_those_of_torch() -> None:
 
 def test_two_directions_share_an_even_width() -> None:
     with pytest.raises(ValueError, match="a width of 7 evenly"):
-        Recurrent(7, nn.GRU, bidirectional=True)
+        RecurrentLayer(7, nn.GRU, bidirectional=True)

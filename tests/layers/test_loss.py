@@ -10,6 +10,7 @@ from crosshead.layers.loss import (
     CHUNK,
     LossSums,
     fused_cross_entropy,
+    label_smoothed_cross_entropy,
 )
 
 Problem = tuple[Tensor, Tensor, Tensor | None, Tensor]
@@ -42,13 +43,6 @@ def plain(
 ) -> LossSums:
     """The loss in its plain form, of all logits at once: the reference for the fused one."""
     return label_smoothed_cross_entropy(F.linear(features, weight, bias), target, eps)
-
-
-def label_smoothed_cross_entropy(logits: Tensor, target: Tensor, eps: float) -> LossSums:
-    log_probs = logits.log_softmax(dim=-1)
-    nll = -log_probs.gather(1, target[:, None]).sum()
-    loss = (1 - eps) * nll - eps * log_probs.mean(dim=-1).sum()
-    return LossSums(loss, nll.detach(), target.shape[0])
 
 
 def gradients(sums: LossSums, given: Problem, times: float = 1.0) -> list[Tensor]:

@@ -6,28 +6,28 @@ from torch import Tensor, nn
 
 from crosshead.attention.scores import Location, ProjectedAdditive, ScaledDot
 from crosshead.layers.recurrent_decoder import (
-    Bahdanau,
-    FinalState,
-    InputFeeding,
-    Luong,
+    BahdanauDecoder,
+    ChoDecoder,
+    InputFeedingDecoder,
+    LuongDecoder,
     Maxout,
     RecurrentDecoder,
-    Summary,
-    Written,
+    RecurrentDecoderState,
+    SutskeverDecoder,
 )
-from crosshead.layers.rnn import Encoded, RecurrentStack
+from crosshead.layers.rnn import EncodedSource, RecurrentStack
 from crosshead.layers.source_attention import SourceAttention
 
 WIDTH, LENGTHS, STEPS = 6, [4, 7, 1], 5
 
 
-def encoded(kinds: int) -> tuple[Encoded, Tensor]:
+def encoded(kinds: int) -> tuple[EncodedSource, Tensor]:
     """What might have been read of three sentences, in one layer, and its mask."""
     generator = torch.Generator().manual_seed(1)
     mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
     memory = torch.randn(3, max(LENGTHS), WIDTH, generator=generator).double() * mask[..., None]
     final = torch.randn(kinds, 1, 3, WIDTH, generator=generator).double()
-    return Encoded(memory, tuple(final)), mask[:, None, None]
+    return EncodedSource(memory, tuple(final)), mask[:, None, None]
 
 
 def tokens() -> Tensor:
@@ -40,7 +40,9 @@ def linear(width: int = WIDTH) -> nn.Linear:
 
 def decoded(decoder: RecurrentDecoder, kinds: int) -> Tensor:
     read, mask = encoded(kinds)
-    features, _ = decoder(tokens(), decoder.begin(read), decoder.look(read.memory), mask)
+    features, _ = decoder(
+        tokens(), decoder.initial_state(read), decoder.project_memory(read.memory), mask
+    )
     return features
 
 
@@ -85,8 +87,8 @@ def test_bahdanau_is_the_equations_of_his_appendix() -> None:
     torch.manual_seed(0)
     stack = RecurrentStack("gru", 1, 2 * WIDTH, WIDTH, dropout=0.0)
     attention = SourceAttention(linear(), linear(), ProjectedAdditive(1, WIDTH))
-    decoder = randomised(Bahdanau(stack, attention, WIDTH, WIDTH // 2, dropout=0.0))
-    assert isinstance(decoder, Bahdanau)
+    decoder = randomised(BahdanauDecoder(stack, attention, WIDTH, WIDTH // 2, dropout=0.0))
+    assert isinstance(decoder, BahdanauDecoder)
     found = decoded(decoder, kinds=1)
     (cell,), (first,) = stack.layers, decoder.first.projections
     assert isinstance(cell, nn.GRU)
@@ -132,9 +134,9 @@ def test_luong_is_the_equations_of_his_section_3(name: str, fed: bool) -> None:
     torch.manual_seed(0)
     stack = RecurrentStack("lstm", 1, WIDTH * (1 + fed), WIDTH, dropout=0.0)
     attention = LUONG[name]()
-    luong = randomised(Luong(stack, attention, WIDTH, dropout=0.0))
-    assert isinstance(luong, Luong)
-    found = decoded(InputFeeding(luong) if fed else luong, kinds=2)
+    luong = randomised(LuongDecoder(stack, attention, WIDTH, dropout=0.0))
+    assert isinstance(luong, LuongDecoder)
+    found = decoded(InputFeedingDecoder(luong) if fed else luong, kinds=2)
     (cell,), w_c = stack.layers, luong.output.weight
     assert isinstance(cell, nn.LSTM)
     read, _ = encoded(2)
@@ -153,8 +155,8 @@ def test_cho_reads_one_vector_at_every_step() -> None:
     """Cho et al. 2014, section A.1."""
     torch.manual_seed(0)
     stack = RecurrentStack("gru", 1, 2 * WIDTH, WIDTH, dropout=0.0)
-    decoder = randomised(Summary(stack, WIDTH, dropout=0.0))
-    assert isinstance(decoder, Summary)
+    decoder = randomised(ChoDecoder(stack, WIDTH, dropout=0.0))
+    assert isinstance(decoder, ChoDecoder)
     found = decoded(decoder, kinds=1)
     (cell,), (first,) = stack.layers, decoder.first.projections
     assert isinstance(cell, nn.GRU)
@@ -171,7 +173,7 @@ def test_sutskever_goes_on_from_the_final_state() -> None:
     """Sutskever et al. 2014, section 2."""
     torch.manual_seed(0)
     stack = RecurrentStack("lstm", 1, WIDTH, WIDTH, dropout=0.0)
-    found = decoded(randomised(FinalState(stack, dropout=0.0)), kinds=2)
+    found = decoded(randomised(SutskeverDecoder(stack, dropout=0.0)), kinds=2)
     (cell,) = stack.layers
     assert isinstance(cell, nn.LSTM)
     read, _ = encoded(2)
@@ -184,15 +186,15 @@ def test_sutskever_goes_on_from_the_final_state() -> None:
 
 def test_an_lstms_cells_begin_like_its_outputs_where_a_matrix_makes_them() -> None:
     stack = RecurrentStack("lstm", 2, 2 * WIDTH, WIDTH, dropout=0.0)
-    h, c = Summary(stack, WIDTH, dropout=0.0).double().begin(encoded(2)[0]).hidden
+    h, c = ChoDecoder(stack, WIDTH, dropout=0.0).double().initial_state(encoded(2)[0]).hidden
     assert torch.equal(h, c)
     assert not torch.equal(h[0], h[1])
 
 
 def test_selected_rows_carry_what_is_theirs() -> None:
     hidden = (torch.randn(2, 3, WIDTH), torch.randn(2, 3, WIDTH))
-    written = Written(hidden, torch.randn(3, WIDTH))
+    written = RecurrentDecoderState(hidden, torch.randn(3, WIDTH))
     chosen = written.select(torch.tensor([2, 0, 2]))
-    assert torch.equal(chosen.carried, written.carried[[2, 0, 2]])
+    assert torch.equal(chosen.extra_input, written.extra_input[[2, 0, 2]])
     for part, whole in zip(chosen.hidden, hidden, strict=True):
         assert torch.equal(part, whole[:, [2, 0, 2]])

@@ -54,7 +54,7 @@ def test_the_stack_says_what_pytorchs_says_all_at_once_and_step_by_step(cell: Ce
     ours = RecurrentStack(cell, 2, 5, WIDTH, dropout=0.3).double().eval()
     stack = torch_stack(ours.layers, cell, bidirectional=False)
     x = torch.randn(3, 4, 5).double()
-    before = tuple(torch.randn(2, 3, WIDTH).double() for _ in range(ours.kinds))
+    before = tuple(torch.randn(2, 3, WIDTH).double() for _ in range(ours.states_per_layer))
     outputs, after = stack(x, before if len(before) > 1 else before[0])
     found, hidden = ours(x, before)
     torch.testing.assert_close(found, outputs)

@@ -3,7 +3,7 @@ import torch
 from torch import Tensor, nn
 
 from crosshead.attention.attend import explicit
-from crosshead.attention.scores import Grid, ScaledDot
+from crosshead.attention.scores import RelativeOffset, ScaledDot
 from crosshead.layers.source_attention import LocalWindow, SourceAttention
 
 WIDTH, LENGTHS = 6, [5, 9, 1]
@@ -59,7 +59,10 @@ def test_in_16_bits_it_looks_where_it_looks_in_32(length: int) -> None:
     assert torch.equal(allowed, expected)
     value = torch.eye(length)[None, None]
     weights = torch.ones(1, 1, 200, length)
-    found, right = combine(weights, value, Grid()), wanted(weights, value, Grid())
+    found, right = (
+        combine(weights, value, RelativeOffset()),
+        wanted(weights, value, RelativeOffset()),
+    )
     torch.testing.assert_close(found, right)
     assert ((right * allowed).sum(-1) > 0.1).all()
 

@@ -100,7 +100,7 @@ def test_every_position_sees_both_sides(positions: str) -> None:
 def test_with_a_window_a_position_sees_its_neighbours_alone(
     in_blocks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(masks, "WORTH", 0 if in_blocks else 1000)
+    monkeypatch.setattr(masks, "MIN_SAVING", 0 if in_blocks else 1000)
     config = EncoderConfig(**SHAPE | {"layers": 1}, pattern="window", radius=2)
     places = torch.arange(20)
     near = (places[:, None] - places).abs() <= 2

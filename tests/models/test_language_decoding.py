@@ -90,7 +90,7 @@ def test_a_selected_state_leaves_the_first_as_it_was(name: str) -> None:
 
 @ALL
 def test_no_gradient_passes_a_step(name: str) -> None:
-    """A past that is extended in place could not be gone back through."""
+    """A cache that is extended in place could not be gone back through."""
     model = model_of(VARIANTS[name]).requires_grad_()
     features, _ = model.step(model.start(nothing(2)), tokens(2, 3))
     assert not features.requires_grad

@@ -38,7 +38,7 @@ def with_pattern(name: str, config: TransformerConfig = TINY) -> TransformerConf
 @pytest.fixture
 def always_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """However short a sequence is."""
-    monkeypatch.setattr(masks, "WORTH", 0)
+    monkeypatch.setattr(masks, "MIN_SAVING", 0)
 
 
 def furthest(name: str) -> list[int]:
@@ -180,7 +180,7 @@ def check_blocks(config: TransformerConfig, monkeypatch: pytest.MonkeyPatch) -> 
     source = padded([tokens(150), tokens(97, seed=1)])
     target = shifted(model.config, padded([tokens(131), tokens(140, seed=1)]))
     found = model.features(source, target)
-    monkeypatch.setattr(masks, "WORTH", 1000)  # never in blocks
+    monkeypatch.setattr(masks, "MIN_SAVING", 1000)  # never in blocks
     expected = model.features(source, target)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
     [alone] = model.features(source[1:, :97], target[1:])
@@ -227,7 +227,7 @@ def test_a_cache_keeps_what_can_still_be_seen_and_no_more(name: str, positions: 
     assert end == 200
     for cache in state.caches:
         assert cache.length == 200
-        assert cache.seen == reach
+        assert cache.visible == reach
         assert all(buffer.shape[0] <= 16 for buffer in cache._buffers)
 
 
@@ -283,11 +283,6 @@ def test_weights_in_blocks_can_be_recorded() -> None:
             "regular distance; choose positions rotary, or added to embeddings",
         ),
         ({"pattern": "window", "radius": 0}, "radius: expected 1 or more, found 0"),
-        (
-            {"cross_pattern": "window"},
-            "cross_pattern: a position of one sequence has no neighbours in another, so that "
-            "cross-attention can have no window; `pattern` is of self-attention",
-        ),
     ],
 )
 def test_impossible_patterns_are_one_line(values: dict[str, object], message: str) -> None:

@@ -103,10 +103,10 @@ def test_without_attention_the_final_state_is_all_that_is_seen_of_the_source(nam
     source, other, target = tokens(2, 9), tokens(2, 4, seed=1), tokens(2, 5, seed=2)
     state, short = model.start(source), model.start(other)
     assert not state.memory.layers
-    assert [part.shape for part in state.written.hidden] == [
-        part.shape for part in short.written.hidden
+    assert [part.shape for part in state.decoder.hidden] == [
+        part.shape for part in short.decoder.hidden
     ]
-    short.written = state.written
+    short.decoder = state.decoder
     features, _ = model.step(short, target)
     torch.testing.assert_close(features, model.features(source, target)[:, -1])
     assert not torch.allclose(features, model.features(other, target)[:, -1])

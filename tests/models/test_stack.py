@@ -1,14 +1,14 @@
 import pytest
 import torch
 
-from crosshead.attention.blocks import BlockedMask
+from crosshead.attention.block_sparse import BlockSparseMask
 from crosshead.attention.masks import allowed, causal
 from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import (
-    branch_gain,
+    cache_window,
     causal_mask,
     feedforward,
-    reach_back,
+    residual_init_scale,
     scored_keys,
     self_mask,
 )
@@ -29,7 +29,7 @@ def config_of(pattern: str) -> LanguageConfig:
 
 def test_branches_of_a_deep_stack_begin_smaller() -> None:
     """So that the sum of 2 L branches of variance gain^2 has that of one of them at full size."""
-    assert 2 * 6 * branch_gain(6) ** 2 == pytest.approx(1)
+    assert 2 * 6 * residual_init_scale(6) ** 2 == pytest.approx(1)
     small, plain = (feedforward(config_of("full"), gain).outer.weight for gain in (0.25, 1.0))
     assert float(small.detach().std() / plain.detach().std()) == pytest.approx(0.25, rel=0.2)
 
@@ -50,7 +50,7 @@ def test_steps_are_masked_as_all_at_once(pattern: str) -> None:
 def test_no_position_sees_further_back_than_it_reaches(pattern: str) -> None:
     config = config_of(pattern)
     query, key = self_mask(config, causal).dense(40, 40)[0, 0].nonzero().T
-    furthest, reach = int((query - key).max()), reach_back(config)
+    furthest, reach = int((query - key).max()), cache_window(config)
     assert furthest == reach if reach is not None else furthest >= 36
 
 
@@ -62,8 +62,8 @@ def test_as_many_keys_are_counted_as_are_scored(pattern: str, length: int, after
     among = allowed(torch.ones(length, length).bool()) if after else causal
     mask = self_mask(config, among).evaluate(length, length)
     scored = (
-        sum(part.addend.shape[-1] for part in mask.parts)
-        if isinstance(mask, BlockedMask)
+        sum(part.additive.shape[-1] for part in mask.parts)
+        if isinstance(mask, BlockSparseMask)
         else mask.shape[-1]
     )
     counted = scored_keys(config, length, causal=not after)

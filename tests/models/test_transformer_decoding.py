@@ -31,7 +31,7 @@ def test_the_memory_of_a_sentence_is_shared_by_its_rows() -> None:
 
 
 def test_no_gradient_passes_a_step() -> None:
-    """A past that is extended in place could not be gone back through."""
+    """A cache that is extended in place could not be gone back through."""
     model = model_of(TINY).requires_grad_()
     features, _ = model.step(model.start(tokens(2, 4)), tokens(2, 3))
     assert not features.requires_grad

@@ -170,8 +170,6 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
 @pytest.mark.parametrize(
     ("model", "assignment", "why"),
     [
-        ("language", "cross_pattern=window", "has no neighbours in another"),
-        ("transformer", "cross_pattern=window", "has no neighbours in another"),
         ("encoder", "memory=16", "remembered by one architecture alone, transformer-xl"),
         ("recurrent", "memory=16", "remembered by one architecture alone, transformer-xl"),
         ("transformer-xl", "positions=rotary", "transformer-xl has its own"),

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from crosshead.layers.layer_types import Recurrent, SelfAttention, SeparableConvolution
+from crosshead.layers.layer_types import RecurrentLayer, SelfAttention, SeparableConvolution
 from crosshead.studies import table1
 from crosshead.studies.conduct import conduct
 from crosshead.studies.effort import QUICK
@@ -30,7 +30,7 @@ def test_what_is_counted_holds_at_any_size() -> None:
     ("name", "layer", "expected"),
     [
         (FULL, SelfAttention(8, 2), {"attention": 4 * 16**2 * 8, "projections": 8 * 16 * 8**2}),
-        (RECURRENT, Recurrent(8, nn.LSTM), {"products": 16 * 16 * 8**2}),
+        (RECURRENT, RecurrentLayer(8, nn.LSTM), {"products": 16 * 16 * 8**2}),
         (
             SEPARABLE,
             SeparableConvolution(8, 3),

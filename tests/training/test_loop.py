@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from crosshead.attention.dropout import Dropout
 from crosshead.data.batching import Batch, Example, Pairs, collate
 from crosshead.data.synthetic import copy_task
 from crosshead.errors import UserError
-from crosshead.layers.dropout import Dropout
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import Silent

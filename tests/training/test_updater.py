@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from crosshead.attention.dropout import Dropout
 from crosshead.data.batching import Batch, Pairs, collate
 from crosshead.data.synthetic import copy_task
-from crosshead.layers.dropout import Dropout
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks import token_task

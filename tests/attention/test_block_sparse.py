@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from crosshead.attention.attend import attend, explicit, sdpa
-from crosshead.attention.blocks import BlockedMask, Blocks
+from crosshead.attention.block_sparse import BlockSparseMask, LocalBlocks
 from crosshead.attention.masks import (
     Mask,
     causal,
     dilated,
     documents,
     fixed,
+    padding_mask,
     prefix,
-    present,
     same_block,
     same_column,
     strided,
@@ -40,8 +40,8 @@ from crosshead.attention.scores import (
     Cosine,
     Dot,
     General,
-    Grid,
     Location,
+    RelativeOffset,
     ScaledDot,
 )
 
@@ -58,11 +58,11 @@ PATTERNS: dict[str, Callable[[], Mask]] = {
     "three": lambda: dilated(2, 4) | strided(6) | fixed(7, 1),
     "both": lambda: window(4) & dilated(3, 2),
     "small blocks": lambda: Mask(
-        lambda b, h, q, k: (q - k <= 7) & (k - q <= 3), [(Blocks(1, 4, 7, 3),)]
+        lambda b, h, q, k: (q - k <= 7) & (k - q <= 3), [(LocalBlocks(1, 4, 7, 3),)]
     ),
     "small blocks of classes": lambda: Mask(
         lambda b, h, q, k: ((q - k) % 3 == 0) & (q - k <= 3) & (k - q <= 21),
-        [(Blocks(3, 2, 1, 7),)],
+        [(LocalBlocks(3, 2, 1, 7),)],
     ),
 }
 
@@ -100,7 +100,7 @@ def test_blocks_are_dense_attention(data: st.DataObject) -> None:
         pattern = pattern & causal
     if data.draw(st.booleans()):
         lengths = data.draw(st.lists(st.integers(0, length), min_size=batch, max_size=batch))
-        pattern = present(torch.arange(length) < torch.tensor(lengths)[:, None]) & pattern
+        pattern = padding_mask(torch.arange(length) < torch.tensor(lengths)[:, None]) & pattern
     if data.draw(st.booleans()):
         pattern = pattern & Mask(lambda b, h, q, k: (q + k + h + b) % 4 > 0)
     shared = data.draw(st.booleans())
@@ -120,7 +120,7 @@ def test_blocks_are_dense_attention_in_float32(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(PATTERNS))
 def test_observed_weights_are_the_dense_ones(name: str) -> None:
     valid = torch.arange(23) < torch.tensor([[23], [9]])
-    mask = causal & PATTERNS[name]() & present(valid) & Mask(lambda b, h, q, k: q > 1)
+    mask = causal & PATTERNS[name]() & padding_mask(valid) & Mask(lambda b, h, q, k: q > 1)
     query, key, value = (normal(n, 2, 2, 23, 4) for n in range(3))
     seen: list[Tensor] = []
     for kind in (mask.dense(23, 23, batch=2), mask.blocked(23, batch=2)):
@@ -129,20 +129,20 @@ def test_observed_weights_are_the_dense_ones(name: str) -> None:
     assert (seen[1].sum(-1)[:, :, :2] == 0).all()
 
 
-def distances_of_pairs(queries: int, keys: int, grid: Grid) -> Tensor:
-    last, _ = grid.span(queries, keys)
+def distances_of_pairs(queries: int, keys: int, relative: RelativeOffset) -> Tensor:
+    last, _ = relative.span(queries, keys)
     query, key = torch.arange(queries)[:, None], torch.arange(keys)
-    return grid.step * (last - (queries - 1) + query - key)
+    return relative.step * (last - (queries - 1) + query - key)
 
 
-def biased(query: Tensor, key: Tensor, grid: Grid) -> Tensor:
+def biased(query: Tensor, key: Tensor, relative: RelativeOffset) -> Tensor:
     """A score that falls with distance, and knows its sign."""
-    distance = distances_of_pairs(query.shape[2], key.shape[2], grid)
-    return ScaledDot()(query, key, grid) - 0.1 * distance - 0.3 * distance.abs()
+    distance = distances_of_pairs(query.shape[2], key.shape[2], relative)
+    return ScaledDot()(query, key, relative) - 0.1 * distance - 0.3 * distance.abs()
 
 
-def weighted_by_distance(weights: Tensor, value: Tensor, grid: Grid) -> Tensor:
-    distance = distances_of_pairs(weights.shape[2], value.shape[2], grid)
+def weighted_by_distance(weights: Tensor, value: Tensor, relative: RelativeOffset) -> Tensor:
+    distance = distances_of_pairs(weights.shape[2], value.shape[2], relative)
     return (weights * distance.cos()) @ value
 
 
@@ -173,22 +173,22 @@ WITHOUT_DISTANCES = {
 def test_distances_that_do_not_exist_are_refused(name: str) -> None:
     x = normal(0, 1, 1, 12, 4)
     place = "combine" if name in ("combine", "shaw's values") else "score"
-    with pytest.raises(ValueError, match="looks at distances, but the summary columns"):
+    with pytest.raises(ValueError, match="needs distances, but the summary columns"):
         attend(x, x, x, mask=fixed(4, 1).blocked(12), **{place: WITHOUT_DISTANCES[name]})
 
 
 def test_there_is_no_offset_to_take_for_a_distance_where_there_is_none() -> None:
-    grid = summaries(4, 1).blocked(12).parts[0].layout.grid
-    assert grid.offset is None
+    relative = summaries(4, 1).blocked(12).parts[0].layout.relative
+    assert relative.offset is None
     with pytest.raises(ValueError, match="no regular ones"):
-        grid.span(12, 3)
+        relative.span(12, 3)
 
 
 def test_a_score_can_tell_that_it_sees_a_block() -> None:
     seen: list[bool] = []
 
-    def score(query: Tensor, key: Tensor, grid: Grid) -> Tensor:
-        seen.append(grid.whole)
+    def score(query: Tensor, key: Tensor, relative: RelativeOffset) -> Tensor:
+        seen.append(relative.all_keys)
         return query @ key.mT
 
     x = normal(0, 1, 1, 12, 4)
@@ -199,8 +199,8 @@ def test_a_score_can_tell_that_it_sees_a_block() -> None:
 
 def test_no_pair_of_a_union_counts_twice() -> None:
     mask = (strided(4) | fixed(5, 2)).blocked(33)
-    counted = mask.spread([
-        (part.addend == 0).double().flatten(0, 1) for part in mask.parts
+    counted = mask.to_dense([
+        (part.additive == 0).double().flatten(0, 1) for part in mask.parts
     ])  # fmt: skip
     assert torch.equal(counted.bool(), (strided(4) | fixed(5, 2)).dense(33, 33))
     assert counted.max() == 1
@@ -218,23 +218,23 @@ def test_dropout_drops_weights_of_all_parts() -> None:
 
 def test_causal_windows_score_half_of_what_windows_do() -> None:
     [whole], [half] = (m.blocked(64).parts for m in (window(8), causal & window(8)))
-    assert whole.addend.shape[-1] - half.addend.shape[-1] == 8
+    assert whole.additive.shape[-1] - half.additive.shape[-1] == 8
 
 
 def test_blocks_of_a_window_grow_with_the_length_alone() -> None:
     """Twice the length, twice the numbers; never as many as pairs."""
-    sizes = [window(16).blocked(length).parts[0].addend.numel() for length in (512, 1024, 2048)]
+    sizes = [window(16).blocked(length).parts[0].additive.numel() for length in (512, 1024, 2048)]
     assert sizes[1] == 2 * sizes[0] and sizes[2] == 4 * sizes[0]
 
 
 def test_what_blocks_do_not_fit_is_refused() -> None:
     mask = window(2).blocked(9)
     x, y = normal(1, 1, 1, 9, 2), normal(2, 1, 1, 7, 2)
-    with pytest.raises(ValueError, match="of 9 positions that attend to themselves; found 7 q"):
+    with pytest.raises(ValueError, match="for 9 positions that attend to themselves, found 7 q"):
         attend(y, x, x, mask=mask)
-    with pytest.raises(ValueError, match="found 9 queries behind 2 of 9 keys"):
+    with pytest.raises(ValueError, match="found 9 queries at offset 2 and 9 keys"):
         attend(x, x, x, mask=mask, offset=2)
-    with pytest.raises(ValueError, match="backend=explicit alone"):
+    with pytest.raises(ValueError, match="give backend=explicit"):
         attend(x, x, x, mask=mask, backend=sdpa)
 
 
@@ -266,14 +266,14 @@ def test_which_pattern_is_the_smaller_is_told_by_the_length() -> None:
         assert mask.scored(128) == columns.scored(128) == 16
         assert mask.scored(4096) == near.scored(4096) == 48
         for length in (128, 4096):
-            assert mask.blocked(length).parts[0].addend.shape[-1] <= mask.scored(length)
+            assert mask.blocked(length).parts[0].additive.shape[-1] <= mask.scored(length)
 
 
 def test_either_of_two_pairs_of_patterns_is_within_reach_of_one_of_each() -> None:
     mask = (window(3) & dilated(2, 3)) | (fixed(5, 2) & window(6))
     assert torch.equal(
-        mask.blocked(40).spread([
-            (part.addend == 0).double().flatten(0, 1) for part in mask.blocked(40).parts
+        mask.blocked(40).to_dense([
+            (part.additive == 0).double().flatten(0, 1) for part in mask.blocked(40).parts
         ])[0, 0].bool(),
         mask.dense(40, 40)[0, 0],
     )  # fmt: skip
@@ -281,9 +281,9 @@ def test_either_of_two_pairs_of_patterns_is_within_reach_of_one_of_each() -> Non
 
 def test_blocks_are_chosen_where_they_are_less_work() -> None:
     mask = causal & window(8)
-    assert isinstance(mask.evaluate(512, 512), BlockedMask)
+    assert isinstance(mask.evaluate(512, 512), BlockSparseMask)
     assert mask.scored(96) == 32 + 2 * 8
-    assert isinstance(mask.evaluate(96, 96), BlockedMask)
+    assert isinstance(mask.evaluate(96, 96), BlockSparseMask)
     assert isinstance(mask.evaluate(95, 95), Tensor)
     assert isinstance(mask.evaluate(512, 1024), Tensor)
     assert isinstance(mask.evaluate(1, 512, offset=511), Tensor)
@@ -369,7 +369,9 @@ def test_scores_that_know_no_distances_are_computed_in_summaries_too(name: str) 
 
 def test_scores_by_place_are_refused_in_blocks() -> None:
     x = normal(0, 1, 1, 12, 4)
-    with pytest.raises(ValueError, match="knows the places of all keys, not of a block's"):
+    with pytest.raises(
+        ValueError, match="needs the positions of all keys, and found the keys of a block"
+    ):
         attend(x, x, x, mask=window(1).blocked(12), score=Location(1, 4, 20).double())
 
 
@@ -383,7 +385,7 @@ def test_predicates_are_asked_of_positions_that_exist(length: int) -> None:
         return (q - k).abs() <= 3
 
     (
-        Mask(recorded, window(3).reaches) & documents(torch.zeros(2, length, dtype=torch.long))
+        Mask(recorded, window(3).covers) & documents(torch.zeros(2, length, dtype=torch.long))
     ).blocked(length)
     assert asked
     assert all(each.min() >= 0 and each.max() < length for each in asked)
