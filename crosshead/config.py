@@ -213,7 +213,7 @@ def _complaint(error: Any) -> str:
         return str(context["error"])
     found = shown(error["input"])
     if kind in _EXPECTED:
-        bounds = {key: _number(value) for key, value in context.items()}
+        bounds = {key: shown_number(value) for key, value in context.items()}
         return f"expected {_EXPECTED[kind].format(**bounds)}, found {found}"
     return f"{error['msg']}, found {found}"
 
@@ -230,7 +230,7 @@ def shown(value: Any) -> str:
     return f"{text[:half]}...{text[-half:]} ({len(text):,} characters)"
 
 
-def _number(bound: Any) -> Any:
+def shown_number(bound: Any) -> Any:
     """A bound as people write it: 1 and not 1.0, 1,000 and not 1000."""
     if isinstance(bound, float) and bound.is_integer():
         bound = int(bound)

@@ -54,8 +54,14 @@ class ModelConfig(Config, ABC):
     """Keys that an architecture cannot have, or not set to anything but the default, and why."""
 
     architecture: str
+    """The architecture of the model."""
+
     d_model: int = Field(512, ge=1, le=MOST_WIDTH)
+    """Width of embeddings and hidden states (Vaswani et al. 2017, section 3.1)."""
+
     dropout: float = Field(0.1, ge=0, lt=1)
+    """Share of numbers set to zero in training: of embeddings, and of the output of each sublayer
+    (section 5.4)."""
 
     @field_validator("dropout", "activation_dropout", "attention_dropout", check_fields=False)
     @classmethod

@@ -56,17 +56,26 @@ class ConvolutionalConfig(ModelConfig):
     """The shape of a ConvS2S; the defaults are those for WMT'16 English-Romanian (section 5.1)."""
 
     architecture: Literal["convolutional"] = "convolutional"
+    """The architecture of the model."""
+
     encoder_layers: int = Field(20, ge=1, le=MOST_LAYERS)
+    """Layers of the encoder."""
+
     decoder_layers: int = Field(20, ge=1, le=MOST_LAYERS)
-    # Number of positions in a window; odd, because the encoder's windows are centred.
+    """Layers of the decoder."""
+
     kernel: int = Field(3, ge=1, le=MOST_KERNEL)
-    # Number of learned positions, for source and target each.
+    """Number of positions in a window; odd, because the encoder's windows are centred."""
+
     max_length: int = Field(1024, ge=1, le=MOST_POSITIONS)
-    # Score of a decoder state and a source position; the paper has the dot product.
+    """Number of learned positions, for source and target each."""
+
     score: Literal["dot", "additive"] = "dot"
-    # Which of source embedding, target embedding and output projection share one matrix: all, the
-    # last two, or none of them, as in the paper.
+    """Score of a decoder state and a source position; the paper has the dot product."""
+
     tie: Literal["three-way", "two-way", "none"] = "three-way"
+    """Which of source embedding, target embedding and output projection share one matrix: all, the
+    last two, or none of them, as in the paper."""
 
     @field_validator("kernel")
     @classmethod

@@ -20,7 +20,10 @@ class EncoderConfig(TextStackConfig):
     task: ClassVar[str] = "masked"
 
     architecture: Literal["encoder"] = "encoder"
+    """The architecture of the model."""
+
     positions: Positions = "rotary"
+    """How positions are known: as for `transformer`."""
 
 
 class TransformerEncoder(TextStack):

@@ -25,8 +25,11 @@ class LanguageConfig(TextStackConfig):
     """The shape of a decoder-only Transformer."""
 
     architecture: Literal["language"] = "language"
-    # Rotary positions learned text fastest in short training, and they have no limit.
+    """The architecture of the model."""
+
     positions: Positions = "rotary"
+    """How positions are known: as for `transformer`. Rotary positions learned text fastest in short
+    training, and they have no limit."""
 
 
 class LanguageModel(TextStack, SequenceModel):

@@ -58,27 +58,42 @@ class RecurrentConfig(ModelConfig):
     """The shape of a recurrent encoder-decoder; all layers and embeddings are `d_model` wide."""
 
     architecture: Literal["recurrent"] = "recurrent"
+    """The architecture of the model."""
+
     cell: Cell = "lstm"
+    """Kind of recurrent cell."""
+
     encoder_layers: int = Field(2, ge=1, le=MOST_LAYERS)
+    """Layers of the encoder."""
+
     decoder_layers: int = Field(2, ge=1, le=MOST_LAYERS)
-    # Half of each encoder layer's units read the source backwards.
+    """Layers of the decoder."""
+
     bidirectional: bool = True
-    # How the decoder sees the source. Without attention, an LSTM starts from each layer's final
-    # state (Sutskever 2014), and a GRU reads one source vector at every step (Cho 2014).
+    """Whether half of the units of each encoder layer read the source backwards."""
+
     attention: Kind = "luong-general"
-    # Each step also reads the attentional hidden state of the step before (Luong 2015, section
-    # 3.3).
+    """How the decoder sees the source. Without attention, an LSTM starts from each layer's final
+    state (Sutskever et al. 2014), and a GRU reads one source vector at every step (Cho et al.
+    2014)."""
+
     input_feeding: bool = False
-    # Positions on each side of the predicted one that luong-local attends to, by default 10.
+    """Whether each step also reads the attentional hidden state of the step before (Luong et al.
+    2015, section 3.3)."""
+
     radius: int | None = Field(None, ge=1, le=MOST_POSITIONS)
-    # Number of source positions that luong-location knows, by default 1024. The other kinds of
-    # attention have no limit, and targets have none.
+    """Positions on each side of the predicted one that luong-local attends to, by default 10."""
+
     max_length: int | None = Field(None, ge=1, le=MOST_POSITIONS)
-    # Whether the source is read from its end (Sutskever 2014, section 3.3).
+    """Number of source positions that luong-location knows, by default 1024. The other kinds of
+    attention have no limit, and targets have none."""
+
     reverse_source: bool = False
-    # Which of source embedding, target embedding and output projection share one matrix: all, the
-    # last two, or none of them.
+    """Whether the source is read from its end (Sutskever et al. 2014, section 3.3)."""
+
     tie: Literal["three-way", "two-way", "none"] = "three-way"
+    """Which of source embedding, target embedding and output projection share one matrix: all, the
+    last two, or none of them."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:

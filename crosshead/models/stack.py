@@ -45,37 +45,65 @@ class StackConfig(ModelConfig):
     """The shape of attention layers; the defaults are `base` of Vaswani et al. 2017, Table 3."""
 
     d_ff: int = Field(2048, ge=1, le=MOST_INNER)
+    """Inner width of the feed-forward network (section 3.3)."""
+
     heads: int = Field(8, ge=1, le=MOST_HEADS)
-    # Heads of keys and values; with fewer than `heads`, neighbouring heads share them. 1 is
-    # multi-query attention.
+    """Number of attention heads (section 3.2.2)."""
+
     kv_heads: int | None = Field(None, ge=1, le=MOST_HEADS)
-    # Width of a head's queries and keys, and width of its values; by default d_model / heads.
+    """Heads of keys and values; with fewer than `heads`, neighbouring heads share them. 1 is
+    multi-query attention (Shazeer 2019). Unset: as many as `heads`."""
+
     d_key: int | None = Field(None, ge=1, le=MOST_WIDTH)
+    """Width of the queries and keys of a head. Unset: d_model / heads."""
+
     d_value: int | None = Field(None, ge=1, le=MOST_WIDTH)
-    # Dropout of attention weights, and of the feed-forward network's inner activations. The paper
-    # has neither.
+    """Width of the values of a head. Unset: d_model / heads."""
+
     attention_dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout of attention weights; the paper has none."""
+
     activation_dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout of the feed-forward network's inner activations; the paper has none."""
+
     norm: Literal["post", "pre"] = "post"
+    """Layer norm after each residual connection (`post`, as in the paper) or before each sublayer
+    (`pre`)."""
+
     norm_eps: float = Field(1e-5, gt=0, le=1)
+    """Number added to the variance in layer norms."""
+
     activation: Activation = "relu"
-    # Score function of all attention.
+    """Activation function of the feed-forward network; the paper has `relu`."""
+
     score: Literal["scaled-dot", "dot", "additive", "concat", "general", "cosine"] = "scaled-dot"
-    # Sinusoids and learned vectors are added to embeddings. Sinusoids have the order of the paper,
-    # of Hugging Face's Marian ("halves") or of Marian itself. The other kinds act in
-    # self-attention, with separate parameters in each layer.
+    """Score function of all attention; the paper has `scaled-dot` (Eq. 1)."""
+
     positions: Positions = "sinusoidal"
-    # Number of learned positions, by default 1024. Other kinds of positions have no limit and do
-    # not take it.
+    """How positions are known. Sinusoids (section 3.5) and learned vectors are added to embeddings.
+    Sinusoids have the order of the paper, of Hugging Face's Marian (`halves`) or of Marian itself.
+    The other kinds act in self-attention, with separate parameters in each layer."""
+
     max_length: int | None = Field(None, ge=1, le=MOST_POSITIONS)
-    # Pattern of self-attention, the same for all heads: all positions; `radius` neighbours on each
-    # side; the same, `dilation` apart; or the strided or fixed attention of Child et al. 2019 with
-    # both parts merged (section 5.1), l = `stride` and c = `columns`.
+    """Number of learned positions, by default 1024. Other kinds of positions have no limit and do
+    not take it."""
+
     pattern: Literal["full", "window", "dilated", "strided", "fixed"] = "full"
+    """Pattern of self-attention, the same for all heads: all positions; `radius` neighbours on each
+    side; the same, `dilation` apart; or the strided or fixed attention of Child et al. 2019 with
+    both parts merged (section 5.1)."""
+
     radius: int | None = Field(None, ge=1, le=MOST_POSITIONS)
+    """Neighbours on each side in the patterns `window` and `dilated`."""
+
     dilation: int | None = Field(None, ge=1, le=MOST_POSITIONS)
+    """Distance between neighbours in the pattern `dilated`."""
+
     stride: int | None = Field(None, ge=1, le=MOST_POSITIONS)
+    """Length l of the patterns `strided` and `fixed` (Child et al. 2019, section 4.3)."""
+
     columns: int | None = Field(None, ge=1, le=MOST_POSITIONS)
+    """Number c of summary columns in the pattern `fixed`."""
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:

@@ -30,12 +30,20 @@ class TextStackConfig(StackConfig):
     vocabularies: ClassVar[int] = 1
 
     layers: int = Field(6, ge=1, le=MOST_LAYERS)
+    """Number of layers."""
+
     norm: Literal["post", "pre"] = "pre"
+    """Layer norm after each residual connection (`post`) or before each sublayer (`pre`)."""
+
     activation: Activation = "gelu"
-    # Whether the embeddings and the output projection are one matrix. That saves weights if the
-    # vocabulary is large, but the untrained model then predicts each token to be repeated.
+    """Activation function of the feed-forward network."""
+
     tie: bool = False
+    """Whether the embeddings and the output projection are one matrix. That saves weights if the
+    vocabulary is large, but the untrained model then predicts each token to be repeated."""
+
     output_bias: bool = False
+    """Whether the output projection has a bias."""
 
     @property
     def depth(self) -> int:

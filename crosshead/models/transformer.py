@@ -40,14 +40,23 @@ class TransformerConfig(StackConfig):
     """The shape of a Transformer; the defaults are `base` of Vaswani et al. 2017, Table 3."""
 
     architecture: Literal["transformer"] = "transformer"
+    """The architecture of the model."""
+
     encoder_layers: int = Field(6, ge=1, le=MOST_LAYERS)
+    """Layers of the encoder."""
+
     decoder_layers: int = Field(6, ge=1, le=MOST_LAYERS)
-    # Which of source embedding, target embedding and output projection share one matrix: all
-    # (section 3.4), the last two, or none of them.
+    """Layers of the decoder."""
+
     tie: Literal["three-way", "two-way", "none"] = "three-way"
+    """Which of source embedding, target embedding and output projection share one matrix: all
+    (section 3.4), the last two, or none of them."""
+
     output_bias: bool = False
-    # The token that the target starts with; Marian starts with padding.
+    """Whether the output projection has a bias."""
+
     start: Literal["bos", "pad"] = "bos"
+    """The token that the target starts with; Marian starts with padding."""
 
     @property
     def start_token(self) -> int:

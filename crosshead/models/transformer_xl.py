@@ -32,16 +32,22 @@ class TransformerXLConfig(TextStackConfig):
     }
 
     architecture: Literal["transformer-xl"] = "transformer-xl"
-    # No positions are added to embeddings, because the score depends on distances.
+    """The architecture of the model."""
+
     positions: Literal["none"] = "none"
-    # The score is always the one of section 3.3.
+    """Always none: no positions are added to embeddings, because the score depends on distances."""
+
     score: Literal["scaled-dot"] = "scaled-dot"
-    # The pattern is always the segment up to a position, and the memory before it.
+    """Always the score of Dai et al. 2019, section 3.3, whatever this says."""
+
     pattern: Literal["full"] = "full"
-    # Positions that are computed together. Gradients do not leave a segment.
+    """Always the segment up to a position, and the memory before it."""
+
     segment: int = Field(128, ge=1, le=MOST_POSITIONS)
-    # Positions before a segment that its positions may attend to. No gradient passes to them.
+    """Positions that are computed together. Gradients do not leave a segment."""
+
     memory: int = Field(128, ge=0, le=MOST_POSITIONS)
+    """Positions before a segment that its positions may attend to. No gradient passes to them."""
 
     def shape(self) -> str:
         """Return layers, widths, segment and memory, in a clause."""

@@ -10,12 +10,14 @@ def to_toml(recipe: Recipe) -> str:
     lines = []
     for section, values in recipe.model_dump().items():
         lines.append(f"[{section}]")
-        lines += [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
+        lines += [
+            f"{key} = {toml_value(value)}" for key, value in values.items() if value is not None
+        ]
         lines.append("")
     return "\n".join(lines)
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """A value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -26,5 +28,5 @@ def _toml(value: Any) -> str:
         )
         return f'"{escaped}"'
     if isinstance(value, list):
-        return f"[{', '.join(_toml(item) for item in value)}]"
+        return f"[{', '.join(toml_value(item) for item in value)}]"
     return repr(value)

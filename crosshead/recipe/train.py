@@ -26,9 +26,14 @@ class TrainConfig(Config):
     and half as much again to send. One process holds them all in any case."""
 
     max_updates: int | None = Field(None, ge=1, le=MOST)
+    """Budget: training ends after this many updates, if no other budget ends it before."""
+
     max_epochs: int | None = Field(None, ge=1, le=MOST)
+    """Budget: training ends after this many passes over the data."""
+
     max_minutes: float | None = Field(None, gt=0, le=1e8)
-    """Budgets: training ends with the first that is reached."""
+    """Budget: the whole command takes at most this many minutes. Training ends with the first
+    budget that is reached."""
 
     schedule: Literal["paper", "inverse-sqrt", "cosine"] = "inverse-sqrt"
     """`paper` is Eq. 3 of Vaswani et al. 2017; `inverse-sqrt` has a stated peak, and so has
@@ -43,9 +48,18 @@ class TrainConfig(Config):
     200 to 4,000 and at most a tenth of what `max_updates` and `max_epochs` allow."""
 
     adam_beta1: float = Field(0.9, ge=0, lt=1)
+    """Decay of the first moment of Adam (section 5.3)."""
+
     adam_beta2: float = Field(0.98, ge=0, lt=1)
+    """Decay of the second moment of Adam (section 5.3)."""
+
     adam_eps: float = Field(1e-9, ge=1e-30, le=1)
+    """Adam's epsilon (section 5.3)."""
+
     label_smoothing: float = Field(0.1, ge=0, lt=1)
+    """Share of the target distribution spread over all tokens (section 5.4). It has no effect on
+    tasks without tokens."""
+
     clip_norm: float = Field(1.0, ge=0, le=1e9)
     """Gradients longer than this are shortened to it; 0 leaves them alone."""
 
@@ -58,6 +72,9 @@ class TrainConfig(Config):
     loss besides."""
 
     device: str = "auto"
+    """Device to train on, such as cpu or cuda:1; `auto` takes the first CUDA GPU, or else the
+    CPU."""
+
     threads: int = Field(0, ge=0, le=1024)
     """Threads of the CPU, at most one a core; 0 takes all cores."""
 

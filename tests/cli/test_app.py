@@ -36,6 +36,7 @@ def test_help_imports_nothing_slow(arguments: list[str]) -> None:
         "info",
         "average",
         "presets",
+        "recipe",
         "data get",
         "generate",
         "fill",

@@ -120,9 +120,11 @@ class DataConfig(DataSection):
     each pair twice, 0.5 half of the pairs, drawn anew in each epoch. Unset: one pass."""
 
     source_language: str | None = None
+    """Language code of the sources, such as `en`, for the bundle and its card. Unset: the language
+    that the suffixes of files or the names in `fields` tell, where they tell both."""
+
     target_language: str | None = None
-    """Language codes, such as `en`, for the bundle and its card. Unset: those that the suffixes of
-    files or the names in `fields` tell, where they tell both."""
+    """Language code of the targets, in the same way."""
 
     @field_validator("source_language", "target_language")
     @classmethod

@@ -1,0 +1,56 @@
+"""The verb `recipe`: the configuration reference, and whole recipes to start from."""
+
+from typing import Annotated
+
+import typer
+
+from crosshead.cli.app import app
+from crosshead.cli.terminal import put
+from crosshead.errors import ConfigError
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  crosshead recipe --explain\n"
+    "  crosshead recipe --explain learning_rate\n"
+    "  crosshead recipe --preset small > my.toml"
+)
+def recipe(
+    key: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="KEY",
+            help="Key to explain, such as learning_rate, or a section: data, model, train.",
+        ),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Explain KEY, or every key of a recipe.")
+    ] = False,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="P", help="Print a whole recipe with comments: that of this preset."),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(metavar="A", help="Architecture of the preset: see `crosshead presets`."),
+    ] = "transformer",
+) -> None:
+    """Explain the keys of a recipe, or print a whole recipe to start from.
+
+    Each key is shown with its default, its type and bounds, and its meaning.
+    """
+    from crosshead.config import nearest
+    from crosshead.tasks import reference
+
+    if preset is not None:
+        if explain or key is not None:
+            raise ConfigError("--preset prints a whole recipe: leave out --explain and KEY")
+        put(reference.commented_recipe(preset, model))
+        return
+    if not explain and key is None:
+        raise ConfigError("give --explain for the keys of a recipe, or --preset for a whole one")
+    try:
+        put(reference.reference(key))
+    except KeyError:
+        names = [each.name for each in reference.all_keys()]
+        raise ConfigError(f"no key {key!r}; {nearest(str(key), names)}") from None

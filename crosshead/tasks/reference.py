@@ -1,0 +1,178 @@
+"""The configuration reference: every key of a recipe, from the code that reads it."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic.fields import FieldInfo
+
+from crosshead.config import Config, shown_number
+from crosshead.models.registry import CONFIGS
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.toml import toml_value
+from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import TASKS
+
+_BOUNDS = {Ge: ("ge", ">="), Gt: ("gt", ">"), Le: ("le", "<="), Lt: ("lt", "<")}
+_WIDTH = 98
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a recipe."""
+
+    section: str
+    name: str
+    kind: str
+    """Its type and bounds, or the values that it may have."""
+    default: str
+    """Its default in TOML; `unset` where it may be left open, `required` without one."""
+    meaning: str
+    users: tuple[str, ...]
+    """The architectures that have it with this default, for a key of `[model]`; the tasks that
+    have its section otherwise."""
+
+
+def all_keys() -> list[Key]:
+    """Return all keys of all recipes, by section, in the order of the code."""
+    found: dict[tuple[str, ...], Key] = {}
+    for user, section, config in _sections():
+        meanings = descriptions(config)
+        for name, field in config.model_fields.items():
+            key = Key(section, name, _kind(field), _default(field), meanings.get(name, ""), (user,))
+            same = found.get((section, name, key.kind, key.default, key.meaning))
+            users = (*same.users, user) if same else key.users
+            found[section, name, key.kind, key.default, key.meaning] = Key(
+                section, name, key.kind, key.default, key.meaning, users
+            )
+    return list(found.values())
+
+
+def descriptions(config: type[Config]) -> dict[str, str]:
+    """Return the docstrings of the fields of a configuration, each on one line."""
+    found: dict[str, str] = {}
+    for each in reversed(config.__mro__):
+        if not issubclass(each, Config) or each is Config:
+            continue
+        [tree] = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+        assert isinstance(tree, ast.ClassDef)
+        for statement, after in zip(tree.body, tree.body[1:], strict=False):
+            if (
+                isinstance(statement, ast.AnnAssign)
+                and isinstance(statement.target, ast.Name)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                found[statement.target.id] = " ".join(str(after.value.value).split())
+    return found
+
+
+def explained(key: Key, every: bool) -> str:
+    """Return what there is to know of a key, as text.
+
+    Args:
+        key: The key.
+        every: True if all architectures or tasks have it.
+    """
+    head = f"{key.section}.{key.name} = {key.default}"
+    lines = [head, f"    {key.kind}"]
+    if not every:
+        lines += textwrap.wrap(
+            f"for {', '.join(key.users)}", _WIDTH, initial_indent="    ", subsequent_indent="    "
+        )
+    lines += textwrap.wrap(key.meaning, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines) + "\n"
+
+
+def reference(wanted: str | None = None) -> str:
+    """Return the reference of all keys, or of those called `wanted`, as text.
+
+    Args:
+        wanted: A key, with or without its section; None for all.
+
+    Raises:
+        KeyError: If there is no such key.
+    """
+    found = [
+        key
+        for key in all_keys()
+        if wanted is None or wanted in (key.name, f"{key.section}.{key.name}", key.section)
+    ]
+    if not found:
+        raise KeyError(wanted)
+    return "\n".join(explained(key, _is_of_all(key)) for key in found)
+
+
+def commented_recipe(preset: str, architecture: str) -> str:
+    """Return a whole recipe as TOML, each key below its meaning; keys left open are commented out.
+
+    Raises:
+        ConfigError: If there is no such preset or architecture.
+    """
+    recipe: Recipe = compose(preset, {"model": architecture})
+    lines = [f"# The preset {preset} of {architecture}: every key, with its meaning.", ""]
+    for section, values in recipe.model_dump().items():
+        meanings = descriptions(type(getattr(recipe, section)))
+        lines.append(f"[{section}]")
+        for name, value in values.items():
+            lines += textwrap.wrap(
+                meanings.get(name, ""), _WIDTH, initial_indent="# ", subsequent_indent="# "
+            )
+            lines += [f"# {name} =" if value is None else f"{name} = {toml_value(value)}", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _sections() -> Iterator[tuple[str, str, type[Config]]]:
+    """Yield each section of each task, and `[model]` of each architecture, with who has it."""
+    for task in TASKS.values():
+        for section, field in task.recipe.model_fields.items():
+            if section != "model":
+                assert isinstance(field.annotation, type) and issubclass(field.annotation, Config)
+                yield task.name, section, field.annotation
+    for architecture, config in CONFIGS.items():
+        yield architecture, "model", config
+
+
+def _is_of_all(key: Key) -> bool:
+    return len(key.users) == (len(CONFIGS) if key.section == "model" else len(TASKS))
+
+
+def _kind(field: FieldInfo) -> str:
+    """The type of a field and its bounds, in words."""
+    bounds = [
+        f"{symbol} {shown_number(getattr(each, name))}"
+        for each in field.metadata
+        for bound, (name, symbol) in _BOUNDS.items()
+        if isinstance(each, bound)
+    ]
+    return ", ".join([_type_name(field.annotation), *bounds])
+
+
+def _type_name(annotation: Any) -> str:
+    names: Mapping[Any, str] = {
+        int: "whole number", float: "number", bool: "true or false", str: "text",
+    }  # fmt: skip
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _type_name(get_args(annotation)[0])
+    if origin is Literal:
+        return " | ".join(map(toml_value, get_args(annotation)))
+    if origin in (Union, UnionType):
+        return " or ".join(
+            _type_name(each) for each in get_args(annotation) if each is not NoneType
+        )
+    if origin is list:
+        return f"list of {_type_name(get_args(annotation)[0])}"
+    return names.get(annotation, str(annotation))
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    return "unset" if value is None else toml_value(value)
