@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from crosshead.attention.masks import Mask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.positions import SinusoidalPositions
+from crosshead.attention.scores import ScaledDot, Score
 from crosshead.data.batching import Batch
 from crosshead.layers.addnorm import PreNorm
 from crosshead.layers.embeddings import Embeddings, embedding_weight
@@ -28,11 +29,11 @@ EPS = 1e-5
 """Epsilon of layer normalisation."""
 
 Draw = Callable[[Generator], Batch]
-"""A batch of a task."""
+"""Draws a batch of a task."""
 
 
 class Reader(nn.Module):
-    """Embeddings, a body `B T D -> B T D`, and a projection to labels at every position."""
+    """Embeddings, a body "B T D" to "B T D", and a projection to labels at every position."""
 
     def __init__(
         self, vocabulary: int, d_model: int, body: nn.Module, *, positions: bool = True
@@ -49,37 +50,45 @@ class Reader(nn.Module):
         nn.init.zeros_(self.projection.bias)
 
     def features(self, tokens: Tensor) -> Tensor:
-        """Return the hidden states of the body: tokens `B T` to `B T D`."""
-        found: Tensor = self.body(self.embeddings(tokens))
-        return found
+        """Return the hidden states of the body: tokens "B T" to "B T D"."""
+        states: Tensor = self.body(self.embeddings(tokens))
+        return states
 
 
 class Stack(nn.Module):
-    """Pre-norm encoder layers that attend as `mask` says: to everything without one."""
+    """Pre-norm encoder layers with one mask; without it every position attends to all."""
 
     def __init__(
         self,
         layers: int,
-        attention: Callable[[], MultiHeadAttention],
+        d_model: int,
+        heads: int,
         d_ff: int,
         mask: Mask | None = None,
+        score: Score | None = None,
     ) -> None:
         super().__init__()
-        built = [_layer(attention(), d_ff) for _ in range(layers)]
-        self.encoder = Encoder(built, nn.LayerNorm(built[0].attention.output.out_features, eps=EPS))
+        width, scored = d_model // heads, score or ScaledDot()
+
+        def layer() -> EncoderLayer:
+            attention = MultiHeadAttention(d_model, heads, d_key=width, d_value=width, score=scored)
+            norms = PreNorm(d_model, 0.0, EPS), PreNorm(d_model, 0.0, EPS)
+            return EncoderLayer(attention, FeedForward(d_model, d_ff), norms)
+
+        self.encoder = Encoder([layer() for _ in range(layers)], nn.LayerNorm(d_model, eps=EPS))
         self.mask = mask
 
     def forward(self, x: Tensor) -> Tensor:
-        """`B T D` to `B T D`."""
+        """Return the hidden states of the last layer: "B T D" to "B T D"."""
         length = x.shape[1]
         mask = None if self.mask is None else self.mask.dense(length, length, device=x.device)
-        found: Tensor = self.encoder(x, mask)
-        return found
+        states: Tensor = self.encoder(x, mask)
+        return states
 
 
 @contextlib.contextmanager
 def drawn_from(seed: int) -> Iterator[Generator]:
-    """A block in which weights are drawn from `seed`, and a generator of it for the data."""
+    """Draw weights within the block from `seed`, and give a generator of that seed for the data."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield Generator().manual_seed(seed)
@@ -88,10 +97,17 @@ def drawn_from(seed: int) -> Iterator[Generator]:
 def updates(
     model: nn.Module, draw: Draw, generator: Generator, *, most: int, rate: float, warmup: int = 50
 ) -> Iterator[int]:
-    """Train on fresh batches, with the optimiser of all training; gives each update's number.
+    """Train on fresh batches with the package's optimiser, and give the number of each update.
 
-    `model` has `features` and `projection`. The rate is linear to `rate` at `warmup` and falls by
-    the inverse square root from there. Whoever iterates may stop, and may look at the model.
+    The caller may look at the model between updates, and may stop early.
+
+    Args:
+        model: A model with `features` and `projection`.
+        draw: Draws a batch.
+        generator: The generator of the batches.
+        most: The number of updates.
+        rate: The peak of the learning rate; from there it falls by the inverse square root.
+        warmup: The updates in which the rate grows to its peak.
     """
     config = TrainConfig.model_validate(
         {"max_updates": most, "learning_rate": rate, "warmup": warmup, "label_smoothing": 0.0}
@@ -106,9 +122,17 @@ def updates(
         yield update
 
 
+def train(
+    model: nn.Module, draw: Draw, generator: Generator, *, most: int, rate: float, warmup: int = 50
+) -> None:
+    """Train for all updates of `updates`."""
+    for _ in updates(model, draw, generator, most=most, rate=rate, warmup=warmup):
+        pass
+
+
 @torch.no_grad()
 def accuracy(model: nn.Module, batch: Batch) -> float:
-    """The share of labels that are given the highest logit."""
+    """Return the share of labels that get the highest logit."""
     reader = cast(Predicts, model)
     labelled = batch.target_output != PAD
     found = reader.projection(reader.features(*batch.inputs)[labelled]).argmax(dim=-1)
@@ -116,18 +140,12 @@ def accuracy(model: nn.Module, batch: Batch) -> float:
 
 
 def labelled_at(tokens: Tensor, positions: Tensor, labels: Tensor) -> Batch:
-    """Tokens `B T` with one label a row, `labels[b]` at `positions[b]`."""
+    """Return tokens "B T" with one label a row: `labels[b]` at `positions[b]`."""
     wanted = torch.full_like(tokens, PAD)
     wanted[torch.arange(len(tokens)), positions] = labels
     return Batch((tokens,), wanted)
 
 
 def size(model: nn.Module) -> int:
-    """The number of weights."""
+    """Return the number of weights."""
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def _layer(attention: MultiHeadAttention, d_ff: int) -> EncoderLayer:
-    d_model = attention.output.out_features
-    norms = PreNorm(d_model, 0.0, EPS), PreNorm(d_model, 0.0, EPS)
-    return EncoderLayer(attention, FeedForward(d_model, d_ff), norms)

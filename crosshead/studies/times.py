@@ -1,8 +1,8 @@
 """Times of the studies, for `study list` and `--minutes`: seconds on two cores of an AMD EPYC.
 
-The full times are those of the recorded runs (`seconds` in each NAME.json). Where a study has
-changed since, its time is the recorded one in proportion, or an estimate by the size of its
-computations, and the comment says so. The quick times were taken with one thread beside other work.
+The full times come from the recorded runs (`seconds` in each NAME.json). Where a study has changed
+since, its time is in proportion to the recorded one, or estimated from the size of its
+computations; the comment says which. The quick times were taken with one thread beside other work.
 """
 
 from crosshead.studies.effort import Times
@@ -23,3 +23,4 @@ TIMES: dict[str, Times] = {
     "long": Times(quick=16, full=500),  # recorded with one seed: 305
     "stability": Times(quick=2, full=1500),  # estimated
 }
+"""By the name of the study."""
