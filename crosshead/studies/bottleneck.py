@@ -14,14 +14,13 @@ from crosshead.models.base import decodable
 from crosshead.models.registry import AnyConfig
 from crosshead.studies import captions, equal
 from crosshead.studies.captions import CaptionCorpus
-from crosshead.studies.effort import Effort, seeds_of
+from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.equal import BAHDANAU, CONVOLUTIONAL, LUONG, PLAIN, TRANSFORMER
 from crosshead.studies.fitting import drawn_from
 from crosshead.studies.formats import joined, number
 from crosshead.studies.lexicon import VOCABULARY, learn, right, sentences
 from crosshead.studies.sources import stored, stored_at
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value, reported
-from crosshead.studies.times import TIMES
 
 LOOKING = (BAHDANAU, LUONG, CONVOLUTIONAL, TRANSFORMER)
 
@@ -121,25 +120,16 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
 
 
 class WordRun(NamedTuple):
-    """A model that learns words, and its settings."""
+    """The settings of a model that learns words."""
 
     shape: AnyConfig
     rate: float
     how: WordTask
     seed: int
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings that tell one run from another."""
-        changed = {"shape": self.shape.model_dump(), "how": self.how._asdict()}
-        return {**self._asdict(), **changed}
-
 
 class WordScores(NamedTuple):
-    """Results of the word task: by name, for each seed, shares by length.
-
-    `words` has the shares of words at their correct position, `whole` of sentences without a
-    mistake.
-    """
+    """By name and seed: shares by length of words in place, and of sentences without error."""
 
     lengths: Sequence[int]
     weights: Mapping[str, int]
@@ -169,25 +159,26 @@ def on_words(effort: Effort, seeds: Sequence[int], folder: Path, say: Say) -> Wo
         return {name: [done[name, seed][what] for seed in seeds] for name in compared}
 
     sizes = {name: equal.weights(shape, VOCABULARY) for name, shape in compared.items()}
-    files = [stored_at(run.settings(), folder) for run in runs.values()]
+    files = [stored_at(run, folder) for run in runs.values()]
     return WordScores(how.tested, sizes, by_name("words"), by_name("whole"), files)
 
 
 def spelling(run: WordRun, folder: Path) -> dict[str, list[float]]:
     """Return the shares by length of a model that has learned the language, stored or new."""
-    found: dict[str, list[float]] = stored(run.settings(), folder, partial(_spelling, *run))
+
+    def compute() -> dict[str, list[float]]:
+        with drawn_from(run.seed) as generator:
+            model = decodable(build_model(run.shape, VOCABULARY, VOCABULARY))
+        learn(model, run.how.lengths, generator, most=run.how.updates, rate=run.rate)
+        tests = [sentences(run.how.tests, length, generator) for length in run.how.tested]
+        rights = [right(model, test).double() for test in tests]
+        return {
+            "words": [float(each.mean()) for each in rights],
+            "whole": [float(each.prod(dim=1).mean()) for each in rights],
+        }
+
+    found: dict[str, list[float]] = stored(run, folder, compute)
     return found
-
-
-def _spelling(shape: AnyConfig, rate: float, how: WordTask, seed: int) -> dict[str, list[float]]:
-    with drawn_from(seed) as generator:
-        model = decodable(build_model(shape, VOCABULARY, VOCABULARY))
-    learn(model, how.lengths, generator, most=how.updates, rate=rate)
-    tests = [right(model, sentences(how.tests, n, generator)).double() for n in how.tested]
-    return {
-        "words": [float(each.mean()) for each in tests],
-        "whole": [float(each.prod(dim=1).mean()) for each in tests],
-    }
 
 
 class CaptionScores(NamedTuple):
@@ -204,24 +195,18 @@ def on_captions(corpus: CaptionCorpus, seeds: Sequence[int], say: Say) -> Captio
     """Train every model from each seed."""
     compared = equal.shapes(captions.transformer(quick=corpus.quick), corpus.vocabulary)
     sizes = {name: equal.weights(shape, corpus.vocabulary) for name, shape in compared.items()}
-    recipes = {
-        (name, seed): corpus.recipe(shape, seed)
-        for seed in seeds
-        for name, shape in compared.items()
-    }
+    runs = [(name, seed) for seed in seeds for name in compared]
+    recipes = {(name, seed): corpus.recipe(compared[name], seed) for name, seed in runs}
     jobs = {run: partial(captions.outputs, corpus, recipe) for run, recipe in recipes.items()}
     source, reference = corpus.test()
-    all_of, groups = {}, {}
+    scores = {}
     for run, lines in captions.side_by_side(jobs, quick=corpus.quick):
-        all_of[run], groups[run] = bleu(lines, reference), by_length(source, lines, reference)
-        say(f"captions, {run[0]}, seed {run[1]}: BLEU {all_of[run]:.1f}")
-    return CaptionScores(
-        corpus.title,
-        sizes,
-        {name: [all_of[name, seed] for seed in seeds] for name in compared},
-        {name: [groups[name, seed] for seed in seeds] for name in compared},
-        [corpus.finished(recipe) for recipe in recipes.values()],
-    )
+        scores[run] = bleu(lines, reference), by_length(source, lines, reference)
+        say(f"captions, {run[0]}, seed {run[1]}: BLEU {scores[run][0]:.1f}")
+    whole = {name: [scores[name, seed][0] for seed in seeds] for name in compared}
+    groups = {name: [scores[name, seed][1] for seed in seeds] for name in compared}
+    kept = [corpus.finished(recipe) for recipe in recipes.values()]
+    return CaptionScores(corpus.title, sizes, whole, groups, kept)
 
 
 def by_length(source: Sequence[str], lines: Sequence[str], reference: Sequence[str]) -> list[float]:
@@ -329,5 +314,5 @@ BOTTLENECK = Study(
     "Bahdanau et al. 2015, section 1",
     BANDS,
     run,
-    TIMES["bottleneck"],
+    Times(quick=26, full=5100),
 )

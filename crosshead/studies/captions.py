@@ -37,8 +37,7 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 RUNS = Path("runs") / "studies"
-"""The directory of training runs. An interrupted study continues there, and studies share trained
-models."""
+"""The directory of training runs, which studies share. An interrupted study continues there."""
 
 MINUTES = 10
 """The minutes of training of each run in the full form, with one thread."""
@@ -52,13 +51,8 @@ MISSING = "the captions are not there"
 
 TRAIN, VALID, TEST = "train", "val", "test_2016_flickr"
 SOURCE, TARGET = "en", "de"
-
-TRANSLATIONS = f"translations.{TARGET}"
-"""The file in a run's directory with the translations of the test set."""
-
+TRANSLATIONS = f"translations.{TARGET}"  # of the test set, in a run's directory
 VOCAB_SIZE = 4000
-"""The pieces of the tokenizer of captions."""
-
 _DOWNLOADED = Path("data") / "multi30k"
 
 _TRAIN = {
@@ -84,14 +78,10 @@ class CaptionCorpus:
     train: Mapping[str, Any]
 
     def recipe(self, model: AnyConfig, seed: int) -> Recipe:
-        """Return the shared recipe with this model and seed.
-
-        The peak of the learning rate comes from the architecture's preset `tiny`, which is made for
-        such text.
-        """
-        sides = {"source": SOURCE, "target": TARGET}
-        files = {side: [str(self.text / f"{TRAIN}.{end}")] for side, end in sides.items()}
-        files |= {f"valid_{s}": [str(self.text / f"{VALID}.{end}")] for s, end in sides.items()}
+        """Return the shared recipe with this model and seed, and the preset's learning rate."""
+        ends = (("source", SOURCE), ("target", TARGET))
+        files = {side: [str(self.text / f"{TRAIN}.{end}")] for side, end in ends}
+        files |= {f"valid_{side}": [str(self.text / f"{VALID}.{end}")] for side, end in ends}
         return compose(
             recipe={
                 "data": files,
@@ -112,10 +102,9 @@ class CaptionCorpus:
         """Return the file that a run has once it has ended, for `Result.kept`."""
         return self.place(recipe) / CONFIG
 
-    def test(self) -> tuple[list[str], list[str]]:
+    def test(self) -> list[list[str]]:
         """Return the sources to test on, and their references."""
-        source, target = sides(self.text, TEST)
-        return source, target
+        return sides(self.text, TEST)
 
 
 def sides(text: Path, part: str) -> list[list[str]]:

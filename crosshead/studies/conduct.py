@@ -25,10 +25,7 @@ from crosshead.training.hardware import instruction_sets
 
 @dataclass(frozen=True)
 class Record:
-    """A completed study: its result, its verdict and its circumstances.
-
-    `found_again` is a clause about training runs of earlier studies; empty if all are new.
-    """
+    """A completed study; `found_again` is a clause about training runs of earlier studies."""
 
     study: Study
     result: Result
@@ -43,14 +40,11 @@ class Record:
     @property
     def command(self) -> str:
         """The command that runs the study again."""
-        form = ""
-        if self.effort.quick:
-            form = " --quick"
-        elif not self.effort.full:
+        form = " --quick" if self.effort.quick else ""
+        if 0 < self.effort.share < 1:
             form = f" --minutes {minutes_of(self.effort, self.study.times):.6g}"
-        return (
-            f"crosshead study {self.study.name}{form} --seed {self.seed} --threads {self.threads}"
-        )
+        name, seed, threads = self.study.name, self.seed, self.threads
+        return f"crosshead study {name}{form} --seed {seed} --threads {threads}"
 
     def said(self, *, brief: bool) -> str:
         """Return the verdict behind the caveat of the form; `brief` leaves out the quantities."""
@@ -75,10 +69,7 @@ class Record:
 
 
 def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
-    """Run a study; everything random depends on `seed` alone.
-
-    PyTorch's generator is as before afterwards. Errors of the study pass through.
-    """
+    """Run a study; everything random depends on `seed` alone."""
     now, began = datetime.now(UTC), time.perf_counter()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -90,20 +81,16 @@ def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
 
 
 def found_again(kept: Sequence[Path], since: datetime) -> str:
-    """Return the number, dates and versions of runs whose files are older than `since`.
-
-    The clause is empty if there are none.
-    """
-    ended = {
-        path: datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in kept if path.is_file()
-    }
-    there = {path: end.date().isoformat() for path, end in ended.items() if end < since}
+    """Return the number, dates and versions of runs whose files are older than `since`, or ""."""
+    files = {path: path.stat().st_mtime for path in kept if path.is_file()}
+    there = {path: each for path, each in files.items() if each < since.timestamp()}
     if not there:
         return ""
-    days = " to ".join(sorted({min(there.values()), max(there.values())}))
+    days = sorted(f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d}" for each in there.values())
+    when = " to ".join(sorted({days[0], days[-1]}))
     versions = sorted({json.loads(path.read_text("utf-8"))["crosshead"] for path in there})
     return (
-        f"{len(there)} of {counted(len(kept), 'run')}, trained on {days} by crosshead "
+        f"{len(there)} of {counted(len(kept), 'run')}, trained on {when} by crosshead "
         f"{' and '.join(versions)}"
     )
 
@@ -151,7 +138,7 @@ def summary(records: Sequence[Record]) -> Table:
 
 
 def write(record: Record, directory: Path, say: Say) -> list[Path]:
-    """Write NAME.md, NAME.json and NAME.png into `directory` and return their paths.
+    """Write NAME.md, NAME.json and NAME.png; return their paths.
 
     Without matplotlib there is no picture, and `say` gets a line that says so.
 
@@ -172,11 +159,7 @@ def write(record: Record, directory: Path, say: Say) -> list[Path]:
 
 
 def picture(record: Record) -> bytes:
-    """Return the picture of a result as PNG.
-
-    Raises:
-        UserError: If matplotlib is missing or fails.
-    """
+    """Return the picture of a result as PNG; raises `UserError` without matplotlib."""
     with drawing():
         figure = new_figure(figsize=(8, 3.6))
         record.result.draw(figure)
@@ -194,10 +177,10 @@ def as_json(record: Record) -> str:
     def entry(band: Band) -> dict[str, Any]:
         value = value_of(band, record.result.measured)
         limits = {"low": plain(band.low), "high": plain(band.high)} if band.judged else {}
+        met = {"met": band.name in record.verdict.met} if band.judged else {}
         found: dict[str, Any] = {"measured": None, "not measured because": value}
         if not isinstance(value, str):
             found = {"measured": plain(value)}
-        met = {"met": band.name in record.verdict.met} if band.judged else {}
         return {"name": band.name, **limits, "why": band.why, **found, **met}
 
     study = record.study

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Times:
-    """The seconds that a study takes on two cores (see `crosshead/studies/times.py`)."""
+    """The seconds that a study takes, for `study list` and `--minutes`: two cores of an AMD EPYC.
+
+    The full time comes from the recorded run (`seconds` in NAME.json). If the study has changed
+    since, it is in proportion, or estimated from the size of the computations; a comment says so.
+    The quick time was taken with one thread beside other work.
+    """
 
     quick: float
     full: float

@@ -40,12 +40,7 @@ def weights(config: AnyConfig, vocabulary: int) -> int:
 
 
 def as_large(shape: Callable[[int], AnyConfig], vocabulary: int, wanted: int) -> AnyConfig:
-    """Return the configuration whose number of weights is nearest to the wanted one.
-
-    Args:
-        shape: Returns the configuration of a width; its weights have to grow with the width.
-        vocabulary: The tokens of either side.
-        wanted: The number of weights.
+    """Return the shape, by its width, whose number of weights is nearest to the wanted one.
 
     Raises:
         ValueError: If no width of `WIDTHS` comes within `WITHIN` of it.

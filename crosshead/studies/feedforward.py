@@ -10,11 +10,10 @@ from torch import Generator, Tensor, nn
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.data.batching import Batch
 from crosshead.layers.feedforward import FeedForward
-from crosshead.studies.effort import Effort, seeds_of
+from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.fitting import FIRST, Reader, accuracy, drawn_from, labelled_at, size, train
 from crosshead.studies.formats import joined, number
-from crosshead.studies.study import Band, Result, Say, Study, Table, Value, after_training
-from crosshead.studies.times import TIMES
+from crosshead.studies.study import LEARNED, Band, Result, Say, Study, Table, Value, after_training
 
 WIDTH = 64
 
@@ -24,9 +23,6 @@ norms. The two in the middle have no band; they separate the effects of heads an
 
 Arm = tuple[int, int, bool, bool]
 """Modulus, heads, whether there are norms, and whether there is a feed-forward network."""
-
-LEARNED = 0.95
-"""The accuracy from which on a task counts as learned."""
 
 PARITY_WITHOUT = "parity, one head, without feed-forward: accuracy"
 PARITY_WITH = "parity, one head, with feed-forward: accuracy"
@@ -161,5 +157,5 @@ FEEDFORWARD = Study(
     "Vaswani et al. 2017, sections 3.2 and 3.3",
     BANDS,
     run,
-    TIMES["feedforward"],
+    Times(quick=7, full=463),
 )

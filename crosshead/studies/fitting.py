@@ -1,6 +1,7 @@
 """Small models that read a sequence and label its positions, and how studies train them."""
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -95,31 +96,34 @@ def drawn_from(seed: int) -> Iterator[Generator]:
 
 
 def updates(
-    model: nn.Module, draw: Draw, generator: Generator, *, most: int, rate: float, warmup: int = 50
-) -> Iterator[int]:
-    """Train on fresh batches with the package's optimiser, and give the number of each update.
+    model: nn.Module,
+    draw: Draw,
+    generator: Generator,
+    *,
+    most: int,
+    rate: float,
+    warmup: int = 50,
+    clip_norm: float = 1.0,
+) -> Iterator[float]:
+    """Train on fresh batches with the package's optimiser; give each update's gradient norm.
 
-    The caller may look at the model between updates, and may stop early.
-
-    Args:
-        model: A model with `features` and `projection`.
-        draw: Draws a batch.
-        generator: The generator of the batches.
-        most: The number of updates.
-        rate: The peak of the learning rate; from there it falls by the inverse square root.
-        warmup: The updates in which the rate grows to its peak.
+    The caller may look at the model between updates, and may stop early. The model has `features`
+    and `projection`. The learning rate peaks at `rate` and falls by the inverse square root. A norm
+    that is not finite is infinity.
     """
     config = TrainConfig.model_validate(
-        {"max_updates": most, "learning_rate": rate, "warmup": warmup, "label_smoothing": 0.0}
-    )
-    optimizer = Optimizer(model, config)
-    width = model.get_submodule("projection").in_features
-    reader = cast(Predicts, model)
+        {
+            "max_updates": most, "learning_rate": rate, "warmup": warmup, "label_smoothing": 0.0,
+            "clip_norm": clip_norm,
+        }
+    )  # fmt: skip
+    optimizer, reader = Optimizer(model, config), cast(Predicts, model)
+    width = cast(int, model.get_submodule("projection").in_features)
     for update in range(1, most + 1):
         found = batch_loss(reader, draw(generator), config.label_smoothing)
         optimizer.backward(found.loss / found.count)
-        optimizer.step(learning_rate(config, cast(int, width), update))
-        yield update
+        norm = optimizer.step(learning_rate(config, width, update))
+        yield math.inf if norm is None else norm
 
 
 def train(

@@ -12,9 +12,8 @@ from crosshead.attention.attend import Backend, explicit, sdpa
 from crosshead.layers.layer_types import SelfAttention
 from crosshead.studies.charts import error_bars, logarithmic, name_powers
 from crosshead.studies.computation import bytes_kept
-from crosshead.studies.effort import Effort
+from crosshead.studies.effort import Effort, Times
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value, reported
-from crosshead.studies.times import TIMES
 from crosshead.studies.turns import FORWARD, TRAINING, Timed, of_layer, timed
 
 KERNELS: dict[str, Backend] = {"explicit": explicit, "fused": sdpa}
@@ -37,7 +36,7 @@ QUICK = HeadSizes(16, (1, 2, 4), (8, 16), 16, 2, 0.0)
 
 
 class HeadCost(NamedTuple):
-    """The cost of a layer: times beside one head's, and the bytes kept for the backward pass."""
+    """Times over one head's by direction, and the bytes kept for the backward pass."""
 
     times: Mapping[str, Timed]
     kept: int
@@ -120,24 +119,18 @@ def operations(heads: int) -> int:
 
 def quantities(found: Costs, effort: Effort) -> dict[str, Value]:
     """Return the quantities of time and memory, for the width and lengths of the full form."""
-    if effort.quick:
-        names = (SHORT, LONG, KEPT, FUSED, MANY, FUSED_TIME)
-        return dict.fromkeys(names, f"layers of width {QUICK.width} are too small")
-
-    def time(kernel: str, length: int, heads: int) -> float:
-        return found[kernel, length, heads].times[TRAINING].ratio.median
-
-    def kept(kernel: str) -> float:
-        return found[kernel, 1024, 8].kept / found[kernel, 1024, 1].kept
-
-    return {
-        SHORT: time("explicit", 64, 8),
-        LONG: time("explicit", 1024, 8),
-        KEPT: kept("explicit"),
-        FUSED: kept("fused"),
-        MANY: time("explicit", 1024, 32),
-        FUSED_TIME: time("fused", 1024, 8),
-    }
+    measured: dict[str, Value] = {}
+    for name, kernel, length, heads in (
+        (SHORT, "explicit", 64, 8), (LONG, "explicit", 1024, 8), (MANY, "explicit", 1024, 32),
+        (FUSED_TIME, "fused", 1024, 8), (KEPT, "explicit", 1024, 8), (FUSED, "fused", 1024, 8),
+    ):  # fmt: skip
+        if effort.quick:
+            measured[name] = f"layers of width {QUICK.width} are too small"
+        elif name in (KEPT, FUSED):
+            measured[name] = found[kernel, length, heads].kept / found[kernel, length, 1].kept
+        else:
+            measured[name] = found[kernel, length, heads].times[TRAINING].ratio.median
+    return measured
 
 
 def as_rows(found: Costs) -> list[list[str]]:
@@ -186,5 +179,5 @@ HEADCOST = Study(
     "Vaswani et al. 2017, section 3.2.2",
     BANDS,
     run,
-    TIMES["headcost"],
+    Times(quick=1, full=125),
 )

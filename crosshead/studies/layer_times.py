@@ -36,45 +36,33 @@ SHAPES = (
 QUICK = ((4, 16), (16, 4))
 
 Layers = Mapping[str, Callable[[tuple[int, int]], nn.Module]]
-"""A self-attention layer, then a recurrent one, by name; each is built for n and d."""
+"""Builds a self-attention layer, then a recurrent one, for n and d."""
 
 LayerTimes = Mapping[tuple[int, int], list[Timed]]
-"""By n and d, self-attention and recurrence, beside self-attention."""
+"""By n and d: self-attention and recurrence, over self-attention."""
 
 
 def compare(layers: Layers, effort: Effort) -> LayerTimes:
     """Measure both layers in turns, forwards and backwards in float32, one sequence at a time."""
-    rounds, seconds, baseline = effort.amount(2, 5), 0.3 * effort.share, next(iter(layers))
-    found = {}
+    baseline, found = next(iter(layers)), {}
     for n, d in QUICK if effort.quick else SHAPES:
-        x = torch.randn(1, n, d, requires_grad=True)
+        x = torch.randn(1, n, d)
         calls = {name: of_layer(build((n, d)), x, TRAINING) for name, build in layers.items()}
-        found[n, d] = list(timed(calls, lambda name: baseline, rounds, seconds).values())
+        times = timed(calls, lambda name: baseline, effort.amount(2, 5), 0.3 * effort.share)
+        found[n, d] = list(times.values())
     return found
 
 
-def faster(found: LayerTimes) -> tuple[list[bool], list[bool]]:
-    """Return whether self-attention is faster in every round, at sizes with n < d and n > d."""
-    won = {(n, d): recurrent.ratio.low > 1 for (n, d), (_, recurrent) in found.items()}
-    return [each for (n, d), each in won.items() if n < d], [
-        e for (n, d), e in won.items() if n > d
-    ]
-
-
-def shares(found: LayerTimes, effort: Effort) -> dict[str, Value]:
-    """Return the shares of sizes, below and above n = d, at which self-attention is faster."""
+def shares(found: LayerTimes, effort: Effort) -> tuple[dict[str, Value], str]:
+    """Return the shares of sizes at which self-attention is faster, and the conclusion."""
     if effort.quick:
-        return dict.fromkeys((BELOW, ABOVE), "layers of the quick form are too small")
-    below, above = faster(found)
-    return {BELOW: sum(below) / len(below), ABOVE: sum(above) / len(above)}
-
-
-def conclusion(found: LayerTimes) -> str:
-    """Say in a sentence at which sizes self-attention was faster."""
-    below, above = (f"{sum(side)} of {len(side)}" for side in faster(found))
-    return (
-        f"Measured, self-attention is faster than the LSTM in every round at {below} sizes with "
-        f"n < d, and at {above} with n > d"
+        return dict.fromkeys((BELOW, ABOVE), "layers of the quick form are too small"), ""
+    won = {(n, d): recurrent.ratio.low > 1 for (n, d), (_, recurrent) in found.items()}
+    below = [faster for (n, d), faster in won.items() if n < d]
+    above = [faster for (n, d), faster in won.items() if n > d]
+    return {BELOW: sum(below) / len(below), ABOVE: sum(above) / len(above)}, (
+        f"Measured, self-attention is faster than the LSTM in every round at {sum(below)} of "
+        f"{len(below)} sizes with n < d, and at {sum(above)} of {len(above)} with n > d"
     )
 
 
@@ -99,7 +87,6 @@ def draw(found: LayerTimes, axes: Any) -> None:
     axes.axhline(1, color="gray", ls=":")
     axes.axvline(1, color="gray", ls=":")
     axes.set(xscale="log", yscale="log", title="time, LSTM over\nself-attention", xlabel="n / d")
-    for axis in (axes.xaxis, axes.yaxis):
-        name_powers(axis)
+    name_powers(axes.xaxis, axes.yaxis)
     axes.tick_params(axis="x", labelsize=7)
     axes.grid(alpha=0.3)

@@ -53,10 +53,7 @@ def pairs(source: Tensor) -> Batch:
 
 
 def random_pairs(lengths: tuple[int, int], tokens: int, generator: Generator) -> Batch:
-    """Return a batch of about `tokens` source words, all of one length drawn from `lengths`.
-
-    Both ends of `lengths` are drawn as well.
-    """
+    """Return a batch of about `tokens` words, all of one length drawn from `lengths`."""
     length = int(torch.randint(lengths[0], lengths[1] + 1, (1,), generator=generator))
     return pairs(sentences(max(1, tokens // length), length, generator))
 
@@ -71,16 +68,9 @@ def learn(
 
 @torch.inference_mode()
 def right(model: SequenceModel, source: Tensor) -> Tensor:
-    """Return which words of the greedy translations of sentences are at their correct position.
+    """Return which words of greedy translations are at their correct position: "B T" to "B T".
 
     A missing word counts as wrong; words past the end are ignored.
-
-    Args:
-        model: The model, which is in training mode afterwards.
-        source: Sentences, "B T".
-
-    Returns:
-        Booleans, "B T".
     """
     model.eval()
     rows, length = source.shape

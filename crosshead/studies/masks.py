@@ -10,15 +10,11 @@ from torch import Tensor
 
 from crosshead.attention.attend import attend
 from crosshead.attention.masks import causal
-from crosshead.studies.effort import Effort
+from crosshead.studies.effort import Effort, Times
 from crosshead.studies.fitting import Stack
 from crosshead.studies.study import Band, Result, Say, Study, Table
-from crosshead.studies.times import TIMES
 
 WORDS = ("attention", "is", "cool")
-
-EXAMPLE = 4
-"""The width of the example's words: wide ones attend to little but themselves."""
 
 FIRST_ROW = "first row: largest distance from 1, 0, 0"
 ROWS = "rows: largest distance of a sum from 1"
@@ -43,7 +39,8 @@ BANDS = (
 def run(effort: Effort, seed: int, say: Say) -> Result:
     """Measure attention weights without parameters, and gradients through a stack of layers."""
     width, layers = (16, 2) if effort.quick else (64, 6)
-    words = torch.randn(1, 1, len(WORDS), EXAMPLE)
+    # The words are narrow: wide ones attend to little but themselves.
+    words = torch.randn(1, 1, len(WORDS), 4)
     seen: list[Tensor] = []
     mask = causal.dense(len(WORDS), len(WORDS))
     attend(words, words, words, mask=mask, observe=seen.append)
@@ -60,36 +57,20 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         LEAK: float(norms[later].max()),
         HEARD: float(norms[~later].min()),
     }
-    matrices = {
-        "Weights of attention without parameters": weights,
-        f"Gradient norms of outputs after {layers} layers, by input": norms,
-    }
     tables = [
-        Table(
-            title,
-            [
-                ["", *WORDS],
-                *(
-                    [w, *(f"{v:.4f}" for v in row)]
-                    for w, row in zip(WORDS, matrix.tolist(), strict=True)
-                ),
-            ],
-        )
-        for title, matrix in matrices.items()
+        _table("Weights of attention without parameters", weights),
+        _table(f"Gradient norms of outputs after {layers} layers, by input", norms),
     ]
     return Result(measured, tables, partial(draw, weights, norms))
 
 
+def _table(title: str, matrix: Tensor) -> Table:
+    rows = zip(WORDS, matrix.tolist(), strict=True)
+    return Table(title, [["", *WORDS], *([word, *(f"{v:.4f}" for v in row)] for word, row in rows)])
+
+
 def gradient_norms(body: torch.nn.Module, x: Tensor) -> Tensor:
-    """Return the norm of the gradient of each output, weighted at random, to each input.
-
-    Args:
-        body: Layers, "1 T D" to "1 T D".
-        x: The input, "1 T D".
-
-    Returns:
-        Norms by output and input, "T T".
-    """
+    """Return gradient norms of outputs, weighted at random, by input: "1 T D" to "T T"."""
     x = x.clone().requires_grad_()
     rows = [
         torch.autograd.grad((y * torch.randn_like(y)).sum(), x, retain_graph=True)[0][0].norm(dim=1)
@@ -120,5 +101,5 @@ MASKS = Study(
     "Vaswani et al. 2017, section 3.2.3",
     BANDS,
     run,
-    TIMES["masks"],
+    Times(quick=1, full=1),
 )

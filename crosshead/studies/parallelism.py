@@ -21,10 +21,9 @@ from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig
 from crosshead.studies import equal
 from crosshead.studies.charts import logarithmic, name_powers
-from crosshead.studies.effort import Effort
+from crosshead.studies.effort import Effort, Times
 from crosshead.studies.fitting import FIRST, Stack
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value, reported
-from crosshead.studies.times import TIMES
 from crosshead.studies.turns import FORWARD, TRAINING, Ratio, compute, of_layer, timed
 from crosshead.system.devices import choose_device
 from crosshead.system.progress import counted
@@ -103,14 +102,12 @@ BANDS = (
 )  # fmt: skip
 
 
-def _case(level: str, width: int, sentences: int) -> TimingCase:
-    return TimingCase(level, width, sentences, FULL.lengths[-1], TRAINING)
-
+LONGEST = TimingCase(LAYER, 512, 1, FULL.lengths[-1], TRAINING)
 
 WANTED = {
-    **{ONE.format(width): _case(LAYER, width, 1) for width in FULL.widths},
-    **{WHOLE.format(width): _case(MODEL, width, 1) for width in FULL.widths},
-    SIXTEEN: _case(LAYER, 512, 16),
+    **{ONE.format(width): LONGEST._replace(width=width) for width in FULL.widths},
+    **{WHOLE.format(w): LONGEST._replace(level=MODEL, width=w) for w in FULL.widths},
+    SIXTEEN: LONGEST._replace(sentences=16),
 }
 
 
@@ -132,13 +129,12 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
                 shown, where = (each.shown for each in times.values()), f"{sentences} x {length}"
                 rows.append([level, f"{width}", where, direction, *shown, str(ratio)])
         say(f"{level}, width {width}: {ratio} at {where} tokens, {TRAINING}")
-    begins = beginnings(found, how)
     where = f"{device}, {torch.get_num_threads()} threads, {how.rounds} rounds"
     tables = [
-        beginnings_table(begins, how),
+        beginnings(found, how),
         Table(f"Least times, and ratios with their range over rounds, on {where}", rows),
     ]
-    said = "" if effort.quick else conclusion(begins, how)
+    said = "" if effort.quick else conclusion(found, how)
     return Result(measured(found), tables, partial(draw, found, how), said)
 
 
@@ -203,54 +199,44 @@ def _mean_loss(model: Any, batch: Batch) -> Tensor:
 
 def measured(found: Ratios) -> dict[str, Value]:
     """Return the quantities of the bands, where their sizes were measured."""
-    missing = "this form has other sizes"
+    missing, short = "this form has other sizes", LONGEST._replace(length=FULL.lengths[0])
     values: dict[str, Value] = {
         name: found[case].median if case in found else missing for name, case in WANTED.items()
     }
-    long = WANTED[ONE.format(512)]
-    short = long._replace(length=FULL.lengths[0])
-    values[GROWTH] = found[long].median / found[short].median if long in found else missing
+    grown = LONGEST in found
+    values[GROWTH] = found[LONGEST].median / found[short].median if grown else missing
     return values
 
 
-Beginnings = Mapping[tuple[str, str, int], int | None]
-"""By level, direction and number of sentences: the width from which on the claim holds."""
+def first_width(found: Ratios, how: TimingSizes, level: str, way: str, rows: int) -> int | None:
+    """Return the width from which on the recurrence is slower in every round, at the longest."""
+    begins = None
+    for width in reversed(how.widths):
+        if found[TimingCase(level, width, rows, how.lengths[-1], way)].low <= 1:
+            break
+        begins = width
+    return begins
 
 
-def beginnings(found: Ratios, how: TimingSizes) -> Beginnings:
-    """Find the width from which on the recurrence is slower in every round, at the longest."""
-
-    def first(level: str, direction: str, sentences: int) -> int | None:
-        begins = None
-        for width in reversed(how.widths):
-            if found[TimingCase(level, width, sentences, how.lengths[-1], direction)].low <= 1:
-                break
-            begins = width
-        return begins
-
-    places = product((LAYER, MODEL), (FORWARD, TRAINING), how.batches)
-    return {place: first(*place) for place in places}
-
-
-def beginnings_table(begins: Beginnings, how: TimingSizes) -> Table:
+def beginnings(found: Ratios, how: TimingSizes) -> Table:
     """Return the widths at which the claim begins to hold."""
     rows = [["what", "direction", *(counted(each, "sentence") for each in how.batches)]]
-    for level, direction in product((LAYER, MODEL), (FORWARD, TRAINING)):
-        widths = (begins[level, direction, sentences] for sentences in how.batches)
-        rows.append([level, direction, *(f"{w:,}" if w else "at none measured" for w in widths)])
+    for level, way in product((LAYER, MODEL), (FORWARD, TRAINING)):
+        widths = (first_width(found, how, level, way, each) for each in how.batches)
+        rows.append([level, way, *(f"{w:,}" if w else "at none measured" for w in widths)])
     tokens = how.lengths[-1]
     return Table(
         f"Width from which on the recurrence is slower in every round, at {tokens} tokens", rows
     )
 
 
-def conclusion(begins: Beginnings, how: TimingSizes) -> str:
+def conclusion(found: Ratios, how: TimingSizes) -> str:
     """Say in a sentence where the claim begins to hold."""
     parts = []
-    for level, sentences in product((LAYER, MODEL), sorted({how.batches[0], how.batches[-1]})):
-        width = begins[level, TRAINING, sentences]
+    for level, rows in product((LAYER, MODEL), sorted({how.batches[0], how.batches[-1]})):
+        width = first_width(found, how, level, TRAINING, rows)
         where = f"from width {width:,} on" if width else f"at no width up to {how.widths[-1]:,}"
-        parts.append(f"{level}, {counted(sentences, 'sentence')} at once, {where}")
+        parts.append(f"{level}, {counted(rows, 'sentence')} at once, {where}")
     return (
         f"Forwards and backwards over sentences of {how.lengths[-1]} tokens, recurrence is slower "
         f"in every round: {'; '.join(parts)}"
@@ -282,5 +268,5 @@ PARALLELISM = Study(
     "Vaswani et al. 2017, section 1",
     BANDS,
     run,
-    TIMES["parallelism"],
+    Times(quick=4, full=574),
 )

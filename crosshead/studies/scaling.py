@@ -13,11 +13,10 @@ from torch import Generator, Tensor
 from crosshead.attention.attend import attend
 from crosshead.attention.scores import Additive, Dot, ScaledDot, Score
 from crosshead.data.batching import Batch
-from crosshead.studies.effort import Effort, seeds_of
+from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, updates
 from crosshead.studies.formats import number
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value
-from crosshead.studies.times import TIMES
 
 SCORES: dict[str, Callable[[int], Score]] = {
     "unscaled": lambda d_key: Dot(),
@@ -94,12 +93,9 @@ class LearnedAfter(NamedTuple):
 
 
 class Softness(NamedTuple):
-    """Measures of a softmax over `KEYS` random keys.
+    """A softmax over `KEYS` random keys: mean entropy in nats, mean and median of its gradient.
 
-    Attributes:
-        entropy: Mean entropy of the weights, in nats.
-        gradient: Mean Frobenius norm of the Jacobian of weights by scores.
-        typical: Median of that norm over queries.
+    The gradient is the Frobenius norm of the Jacobian of weights by scores.
     """
 
     entropy: float
@@ -197,7 +193,7 @@ def learning(build: Callable[[int], Score], d_key: int, most: int, seed: int) ->
         test = backwards(generator, 256)
     # The paper's rates fall with the root of the width (Eq. 3).
     rate, right = 0.016 * d_key**-0.5, 0.0
-    for update in updates(model, backwards, generator, most=most, rate=rate):
+    for update, _ in enumerate(updates(model, backwards, generator, most=most, rate=rate), 1):
         if update % 10 == 0:
             right = accuracy(model, test)
             if right >= ENOUGH:
@@ -259,5 +255,5 @@ SCALING = Study(
     "Vaswani et al. 2017, section 3.2.1",
     BANDS,
     run,
-    TIMES["scaling"],
+    Times(quick=7, full=185),
 )

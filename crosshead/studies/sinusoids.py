@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from crosshead.attention.positions import shift, sinusoidal
-from crosshead.studies.effort import Effort
+from crosshead.studies.effort import Effort, Times
 from crosshead.studies.formats import number
 from crosshead.studies.study import Band, Result, Say, Study, Table
-from crosshead.studies.times import TIMES
 
 CLOSED = "closed form: largest error"
 FITTED = "least squares: largest error at other positions"
@@ -107,5 +106,5 @@ SINUSOIDS = Study(
     "Vaswani et al. 2017, section 3.5",
     BANDS,
     run,
-    TIMES["sinusoids"],
+    Times(quick=1, full=6),
 )

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +23,22 @@ THIS_CODE = digest(Path(__file__).parent.parent)
 """The digest of this package, taken when it was loaded; later changes of the files do not count."""
 
 
-def _all_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {**settings, "crosshead": __version__, "code": THIS_CODE}
+def _text(run: Any, **more: Any) -> str:
+    """Return a run's fields, the version and the code as JSON; configurations become objects."""
+    settings = {**run._asdict(), "crosshead": __version__, "code": THIS_CODE, **more}
+    return json.dumps(settings, indent=1, default=lambda config: config.model_dump())
 
 
-def stored_at(settings: Mapping[str, Any], folder: Path) -> Path:
-    """Return the file for the result of a run with these settings, by this code."""
-    name = hashlib.sha256(json.dumps(_all_settings(settings)).encode()).hexdigest()[:16]
-    return folder / f"{name}.json"
+def stored_at(run: Any, folder: Path) -> Path:
+    """Return the file for the result of a run, a NamedTuple of all its settings, by this code."""
+    return folder / f"{hashlib.sha256(_text(run).encode()).hexdigest()[:16]}.json"
 
 
-def stored(settings: Mapping[str, Any], folder: Path, compute: Callable[[], Any]) -> Any:
+def stored(run: Any, folder: Path, compute: Callable[[], Any]) -> Any:
     """Return the stored result of a run; compute and store it first if there is none."""
-    place = stored_at(settings, folder)
+    place = stored_at(run, folder)
     if not place.is_file():
-        found = json.dumps({**_all_settings(settings), "found": compute()}, indent=1)
+        found = compute()
         make_directory(folder)
-        atomic_write(place, found.encode())
+        atomic_write(place, _text(run, found=found).encode())
     return json.loads(place.read_text())["found"]

@@ -23,21 +23,17 @@ from crosshead.bundle.weights import build_model
 from crosshead.data.batching import Batch, Pairs, plan_in_order
 from crosshead.data.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
 from crosshead.models.registry import AnyConfig
-from crosshead.recipe.recipe import TrainConfig
 from crosshead.studies import captions
 from crosshead.studies.charts import name_powers
-from crosshead.studies.effort import Effort, seeds_of
+from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.equal import LUONG, shapes
-from crosshead.studies.fitting import drawn_from
+from crosshead.studies.fitting import drawn_from, updates
 from crosshead.studies.formats import joined, number
 from crosshead.studies.heads import in_standard_errors
 from crosshead.studies.sources import stored, stored_at
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value, after_training
-from crosshead.studies.times import TIMES
 from crosshead.system.files import atomic_write
 from crosshead.tasks.token_loss import batch_loss
-from crosshead.training.optimizer import Optimizer
-from crosshead.training.schedule import learning_rate
 from crosshead.vocabulary import EOS
 
 RECURRENT, TRANSFORMER = "LSTM, Luong's attention", "Transformer"
@@ -80,7 +76,7 @@ BANDS = (
 
 
 class StabilityRun(NamedTuple):
-    """One run's settings; `text` is the digest of the token ids."""
+    """The settings of a run; `text` is the digest of the token ids."""
 
     shape: AnyConfig
     rate: float
@@ -90,17 +86,11 @@ class StabilityRun(NamedTuple):
     vocabulary: int
     text: str
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings that tell one run from another."""
-        return {**self._asdict(), "shape": self.shape.model_dump()}
-
 
 class LossAndNorms(NamedTuple):
-    """The outcome of a run; infinity stands for every number that is not finite.
+    """The final validation loss of a run in nats a token, and the gradient norm of every update.
 
-    Attributes:
-        loss: Nats a token on the validation set at the end.
-        norms: The gradient norm of every update.
+    Infinity stands for every number that is not finite.
     """
 
     loss: float
@@ -116,9 +106,8 @@ class LossAndNorms(NamedTuple):
 def is_spike(norms: Sequence[float], place: int) -> bool:
     """Return whether the norm at a place is a spike, by the finite norms before it."""
     before = [norm for norm in norms[max(0, place - WINDOW) : place] if norm < math.inf]
-    if norms[place] == math.inf:
-        return True
-    return bool(before) and norms[place] > SPIKE * statistics.median(before)
+    above = bool(before) and norms[place] > SPIKE * statistics.median(before)
+    return above or norms[place] == math.inf
 
 
 class CaptionIds(NamedTuple):
@@ -147,18 +136,17 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         kept = folder if effort.quick else captions.RUNS / "stability"
         planned = plan(effort, seed, read)
         jobs = {
-            (name, rate, each.seed): partial(trained, each, ids, kept)
-            for (name, rate), runs in planned.items()
+            (*case, each.seed): partial(trained, each, ids, kept)
+            for case, runs in planned.items()
             for each in runs
         }
         done = {}
         for job, outcome in captions.side_by_side(jobs, quick=effort.quick):
             done[job] = outcome
-            name, rate, each_seed = job
             loss, spikes = number(outcome.loss), f"{outcome.spikes:.1%} spikes"
-            say(f"{name}, rate {rate:g}, seed {each_seed}: loss {loss}, {spikes}")
+            say(f"{job[0]}, rate {job[1]:g}, seed {job[2]}: loss {loss}, {spikes}")
     found = {case: [done[*case, each.seed] for each in runs] for case, runs in planned.items()}
-    files = [stored_at(each.settings(), kept) for runs in planned.values() for each in runs]
+    files = [stored_at(each, kept) for runs in planned.values() for each in runs]
     bound = read.entropy - LEARNED
     title = (
         f"{effort.amount(2, UPDATES)} updates of {BATCH_TOKENS:,} tokens; a run has trained below "
@@ -177,10 +165,10 @@ def plan(
         update={"dropout": 0.0, "encoder_layers": layers, "decoder_layers": layers}
     )
     compared = {RECURRENT: shapes(reference, text.vocabulary)[LUONG], TRANSFORMER: reference}
-    updates = effort.amount(2, UPDATES)
+    amount = effort.amount(2, UPDATES)
     return {
         (name, rate): [
-            StabilityRun(shape, rate, updates, BATCH_TOKENS, each, text.vocabulary, text.digest)
+            StabilityRun(shape, rate, amount, BATCH_TOKENS, each, text.vocabulary, text.digest)
             for each in seeds_of(effort, seed, SEEDS)
         ]
         for name, shape in compared.items()
@@ -206,38 +194,26 @@ def trained(each: StabilityRun, ids: Path, folder: Path) -> LossAndNorms:
     """Train on the ids of a file, or find the stored outcome."""
 
     def outcome() -> list[float | None]:
-        found = learn(each, *texts(ids))
+        read = json.loads(ids.read_text())
+        train, valid = (Pairs(list(zip(*read[part], strict=True))) for part in PARTS)
+        found = learn(each, train, valid)
         return [n if math.isfinite(n) else None for n in (found.loss, *found.norms)]
 
-    loss, *norms = stored(each.settings(), folder, outcome)
-    finite = [math.inf if norm is None else norm for norm in norms]
-    return LossAndNorms(math.inf if loss is None else loss, finite)
-
-
-def texts(ids: Path) -> tuple[Pairs, Pairs]:
-    """Read the pairs of training and of validation."""
-    found = json.loads(ids.read_text())
-    train, valid = (Pairs(list(zip(*found[part], strict=True))) for part in PARTS)
-    return train, valid
+    loss, *norms = (math.inf if n is None else n for n in stored(each, folder, outcome))
+    return LossAndNorms(loss, norms)
 
 
 def learn(each: StabilityRun, train: Pairs, valid: Pairs) -> LossAndNorms:
     """Train a model from a seed, and record the norm of each gradient and the loss at the end."""
-    config = TrainConfig.model_validate(
-        {
-            "max_updates": each.updates, "learning_rate": each.rate,
-            "warmup": max(1, each.updates // 10), "clip_norm": 0.0, "label_smoothing": 0.0,
-        }
-    )  # fmt: skip
-    with drawn_from(each.seed):
+    with drawn_from(each.seed) as generator:
         model = build_model(each.shape, each.vocabulary, each.vocabulary)
-    optimizer, norms = Optimizer(model, config), []
-    batches = endless(train, each.tokens, each.seed)
-    for update, batch in zip(range(1, each.updates + 1), batches, strict=False):
-        found = batch_loss(model, batch, config.label_smoothing)
-        optimizer.backward(found.loss / found.count)
-        norm = optimizer.step(learning_rate(config, each.shape.d_model, update))
-        norms.append(math.inf if norm is None else norm)
+    batches, warmup = endless(train, each.tokens, each.seed), max(1, each.updates // 10)
+    norms = list(
+        updates(
+            model, lambda generator: next(batches), generator, most=each.updates, rate=each.rate,
+            warmup=warmup, clip_norm=0.0,
+        )
+    )  # fmt: skip
     model.eval()
     nll, count = 0.0, 0
     with torch.no_grad():
@@ -335,5 +311,5 @@ STABILITY = Study(
     "Pascanu et al. 2013, abstract",
     BANDS,
     run,
-    TIMES["stability"],
+    Times(quick=2, full=1500),  # estimated
 )

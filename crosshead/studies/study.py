@@ -16,13 +16,15 @@ Value = float | str
 """A measured number, or the reason, as a clause, why there is none."""
 
 
+LEARNED = 0.95
+"""The accuracy from which on a task counts as learned, unless a study says otherwise."""
+
+
 @dataclass(frozen=True)
 class Band:
     """A quantity, the range expected of it (both ends included), and the reason for the range.
 
-    The range is stated before the study runs, from theory or from the source. It is not changed
-    afterwards: a wrong band is a finding. A quantity that may have any value is reported and not
-    judged; `why` then says why no range is expected.
+    The range is stated before the study runs and not changed afterwards: a wrong band is a finding.
     """
 
     name: str
@@ -32,7 +34,7 @@ class Band:
 
     @property
     def judged(self) -> bool:
-        """False for a quantity that may have any value."""
+        """False for a quantity that may have any value: `why` says why nothing is expected."""
         return self.low > -math.inf or self.high < math.inf
 
     def holds(self, value: float) -> bool:
@@ -55,7 +57,7 @@ def reported(name: str, why: str) -> Band:
 
 
 class Table(NamedTuple):
-    """Rows of a table. The first row holds the heads; the first column holds words."""
+    """A table: the first row holds the heads, and the first column words."""
 
     title: str
     rows: Sequence[Sequence[str]]
@@ -63,14 +65,12 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """The measurements of a study.
+    """The measurements of a study, by the names of its bands.
 
     Attributes:
-        measured: A value for each band, by its name.
-        tables: The tables of the study's page.
         draw: Draws the picture into a figure of matplotlib.
-        conclusion: A sentence, without its full stop, shown beside the verdict; may be empty.
-        kept: The JSON files of training runs that a later study finds again. Each holds the version
+        conclusion: A sentence, without its full stop, beside the verdict.
+        kept: JSON files of training runs that a later study finds again; each holds the version
             that computed it as `crosshead`.
     """
 
@@ -158,12 +158,9 @@ def value_of(band: Band, measured: Mapping[str, Value]) -> Value:
 def after_training(
     effort: Effort, values: Mapping[str, float], failed: Mapping[str, str] | None = None
 ) -> dict[str, Value]:
-    """Return quantities that rest on training.
+    """Return quantities that rest on training, except those whose precondition `failed`.
 
-    Args:
-        effort: The quick form trains too little, so that none of them is measured.
-        values: The quantities by name.
-        failed: Quantities whose precondition failed, with the reason.
+    The quick form trains too little to measure any of them.
     """
     if effort.quick:
         return dict.fromkeys(values, "the quick form trains for a few updates only")

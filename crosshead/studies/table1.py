@@ -22,10 +22,9 @@ from crosshead.layers.layer_types import Convolution, Recurrent, SelfAttention, 
 from crosshead.studies import layer_times
 from crosshead.studies.charts import logarithmic
 from crosshead.studies.computation import bytes_kept, layers_until_reached, products_in_sequence
-from crosshead.studies.effort import Effort
+from crosshead.studies.effort import Effort, Times
 from crosshead.studies.exponents import Exponent, exponents
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value
-from crosshead.studies.times import TIMES
 from crosshead.studies.turns import TRAINING, in_turns, of_layer
 
 
@@ -57,24 +56,20 @@ COMPARED: layer_times.Layers = {
 }
 """The layers that the claim is about, which are timed against each other."""
 
-VARIABLES = {FULL: "nd", RECURRENT: "nd", NEAR: "ndr"} | dict.fromkeys(
-    (CONTIGUOUS, DILATED, SEPARABLE), "ndk"
-)
-"""The variables that a layer's number of operations depends on."""
-
-TERMS = {
-    (FULL, "attention"): (2, 1),
-    (FULL, "projections"): (1, 2),
-    (NEAR, "attention"): (1, 1, 1),
-    (NEAR, "projections"): (1, 2, 0),
-    (RECURRENT, "products"): (1, 2),
-    (CONTIGUOUS, "products"): (1, 2, 1),
-    (DILATED, "products"): (1, 2, 1),
-    (SEPARABLE, "depthwise"): (1, 1, 1),
-    (SEPARABLE, "pointwise"): (1, 2, 0),
+TERMS: dict[tuple[str, str], tuple[str, tuple[int, ...]]] = {
+    (FULL, "attention"): ("n^2 d", (2, 1)),
+    (FULL, "projections"): ("n d^2", (1, 2)),
+    (NEAR, "attention"): ("n d r", (1, 1, 1)),
+    (NEAR, "projections"): ("n d^2", (1, 2, 0)),
+    (RECURRENT, "products"): ("n d^2", (1, 2)),
+    (CONTIGUOUS, "products"): ("n d^2 k", (1, 2, 1)),
+    (DILATED, "products"): ("n d^2 k", (1, 2, 1)),
+    (SEPARABLE, "depthwise"): ("n d k", (1, 1, 1)),
+    (SEPARABLE, "pointwise"): ("n d^2", (1, 2, 0)),
 }
-"""The terms of each layer's operations, and their powers of its variables in the table."""
+"""The terms of each layer's operations, and their powers of n, d, and k or r in the table."""
 
+POWERS = "{}, {}: furthest of the powers from {}"
 CHEAPER = "operations of self-attention over those of recurrent at n = d"
 UNROLLED = "depthwise products in two ways: largest difference"
 STATES = "recurrent: products in sequence that a position adds"
@@ -93,28 +88,20 @@ LONGEST: dict[str, tuple[str, Callable[[int, int], int]]] = {
 centred kernel reaches (k - 1) / 2 positions to each side."""
 
 
-def _powers(layer: str, term: str) -> str:
-    """Return the name of a term's band, with the term as the table has it."""
-    powers = zip(VARIABLES[layer], TERMS[layer, term], strict=True)
-    factors = [f"{each}^{power}" if power > 1 else each for each, power in powers if power]
-    return f"{layer}, {term}: furthest of the powers from {' '.join(factors)}"
-
-
-def _power_band(layer: str, term: str) -> Band:
-    if (layer, term) == (NEAR, "attention"):
-        return Band(
-            _powers(layer, term), 0, 0.2,
-            "Computed in blocks, which score up to 64 keys beside the keys within the radius. The "
-            "power of r is 0.88 from 128 to 512; the other powers are as in the table.",
-        )  # fmt: skip
-    why = "As in the table, which counts the same products."
+def _power_band(layer: str, term: str, in_table: str) -> Band:
+    furthest, why = 0.01, "As in the table, which counts the same products."
     if term == "projections":
         why = "The table leaves them out: four matrices, d by d, at each position."
-    return Band(_powers(layer, term), 0, 0.01, why)
+    elif layer == NEAR:
+        furthest, why = 0.2, (
+            "Computed in blocks, which score up to 64 keys beside the keys within the radius. The "
+            "power of r is 0.88 from 128 to 512; the other powers are as in the table."
+        )  # fmt: skip
+    return Band(POWERS.format(layer, term, in_table), 0, furthest, why)
 
 
 BANDS = (
-    *(_power_band(layer, term) for layer, term in TERMS),
+    *(_power_band(*case, in_table) for case, (in_table, _) in TERMS.items()),
     Band(
         CHEAPER, 0.74, 0.76,
         "4 n^2 d, and 8 n d^2 for the projections, against 16 n d^2 for the four gates of an LSTM, "
@@ -231,11 +218,11 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     measured, counted, powers = _count(quick)
     say("operations counted")
     waiting, depths = _sequence(32 if quick else 128)
-    paths, rows = _paths(quick)
+    paths, rows = _paths((9, 16) if quick else (9, 16, 27, 64, 81))
     say("paths found")
     compared = layer_times.compare(COMPARED, effort)
     say("self-attention and recurrence compared")
-    measured |= waiting | paths | layer_times.shares(compared, effort)
+    shares, conclusion = layer_times.shares(compared, effort)
     tables = [
         powers,
         depths,
@@ -243,7 +230,7 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         layer_times.table(compared, COMPARED),
         _timed(effort, say),
     ]
-    conclusion = "" if quick else layer_times.conclusion(compared)
+    measured |= waiting | paths | shares
     return Result(measured, tables, partial(draw, counted, rows, compared), conclusion)
 
 
@@ -261,12 +248,12 @@ def _count(quick: bool) -> tuple[dict[str, Value], Counted, Table]:
         counted[layer] = {size: sum(terms.values()) for size, terms in found.items()}
         for term in next(iter(found.values())):
             fitted = _fitted(layer, {size: terms[term] for size, terms in found.items()})
-            pairs = zip(fitted, TERMS[layer, term], strict=True)
-            measured[_powers(layer, term)] = max(abs(each.value - power) for each, power in pairs)
+            in_table, powers = TERMS[layer, term]
+            furthest = max(abs(e.value - p) for e, p in zip(fitted, powers, strict=True))
+            measured[POWERS.format(layer, term, in_table)] = furthest
             rows.append([layer, term, *_cells(fitted)])
-    square, size = LayerSize(64, 64), LayerSize(64, 16, 5)
-    attention, recurrent = (sum(at(layer, square).values()) for layer in (FULL, RECURRENT))
-    separable, x = SeparableConvolution(size.d, size.reach).double(), _input(size)
+    attention, recurrent = (sum(at(name, LayerSize(64, 64)).values()) for name in (FULL, RECURRENT))
+    separable, x = SeparableConvolution(16, 5).double(), _input(LayerSize(64, 16))
     with torch.no_grad():
         difference = separable.pointwise(depthwise(separable, x)) - separable(x)
     measured |= {CHEAPER: attention / recurrent, UNROLLED: float(difference.abs().max())}
@@ -285,20 +272,17 @@ def _sequence(n: int) -> tuple[dict[str, float], Table]:
     return measured, Table("Longest chain of matrix products", rows)
 
 
-def _paths(quick: bool) -> tuple[dict[str, float], list[list[str]]]:
+def _paths(lengths: Sequence[int]) -> tuple[dict[str, float], list[list[str]]]:
     """Compare path lengths with the expected ones; return the mismatches and a table."""
-    lengths = (9, 16) if quick else (9, 16, 27, 64, 81)
     measured: dict[str, float] = {}
     rows = [["layer", "n", "k or r", "found", "expected"]]
     for layer, (expression, longest) in LONGEST.items():
-        differ = 0
         reaches = (1,) if layer in (FULL, RECURRENT) else (3, 5)
+        pairs = []
         for n, reach in product(lengths, reaches):
-            found, expected = longest_path(layer, LayerSize(n, 4, reach)), longest(n, reach)
-            differ += found != expected
-            shown = str(reach) if reach > 1 else ""
-            rows.append([layer, str(n), shown, str(found), str(expected)])
-        measured[PATHS.format(layer, expression)] = differ
+            pairs.append((longest_path(layer, LayerSize(n, 4, reach)), longest(n, reach)))
+            rows.append([layer, str(n), str(reach) if reach > 1 else "", *map(str, pairs[-1])])
+        measured[PATHS.format(layer, expression)] = sum(a != b for a, b in pairs)
     return measured, rows
 
 
@@ -327,7 +311,7 @@ def _input(size: LayerSize) -> Tensor:
 
 def _fitted(layer: str, values: Mapping[LayerSize, float]) -> list[Exponent]:
     """Fit the powers of the layer's variables."""
-    variables = len(VARIABLES[layer])
+    variables = 2 if layer in (FULL, RECURRENT) else 3
     return exponents([size[:variables] for size in values], list(values.values()))
 
 
@@ -372,5 +356,5 @@ TABLE1 = Study(
     "Vaswani et al. 2017, section 4",
     BANDS,
     run,
-    TIMES["table1"],
+    Times(quick=2, full=70),
 )

@@ -45,24 +45,15 @@ def timed(
     rounds: int,
     seconds: float,
 ) -> dict[K, Timed]:
-    """Measure computations in turns, each beside its baseline.
-
-    Args:
-        calls: The computations by name.
-        baseline: Returns the name of the computation that this one is compared with.
-        rounds: The number of rounds.
-        seconds: The least time that a computation is repeated for in a round.
-    """
+    """Measure computations in turns; `baseline` names the one that each is compared with."""
     found = in_turns(calls, rounds, seconds)
-    return {
-        name: Timed(min(each), ratio(each, found[baseline(name)])) for name, each in found.items()
-    }
+    return {n: Timed(min(times), ratio(times, found[baseline(n)])) for n, times in found.items()}
 
 
 def in_turns(
     calls: Mapping[K, Callable[[], object]], rounds: int, seconds: float
 ) -> dict[K, list[float]]:
-    """Measure the seconds of one call of each computation, in every round.
+    """Measure the mean seconds of a call of each computation, in every round.
 
     Each is called once before, so that kernels are chosen and memory is taken. Every second round
     goes through the computations in reverse order.
@@ -71,9 +62,6 @@ def in_turns(
         calls: The computations by name.
         rounds: The number of rounds.
         seconds: The least time that a computation is repeated for in a round.
-
-    Returns:
-        By name, the mean seconds of a call in each round.
     """
     found: dict[K, list[float]] = {name: [] for name in calls}
     for call in calls.values():

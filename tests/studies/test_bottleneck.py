@@ -94,7 +94,7 @@ def test_what_was_learned_is_found_again(tmp_path: Path, monkeypatch: pytest.Mon
     run = WordRun(shape, 1e-3, QUICK, 1)
     first = spelling(run, tmp_path)
     [kept] = tmp_path.iterdir()
-    assert kept == sources.stored_at(run.settings(), tmp_path)
+    assert kept == sources.stored_at(run, tmp_path)
     assert found_again([kept], datetime.now(UTC) + timedelta(1)).endswith(f" {__version__}")
     monkeypatch.setattr(bottleneck, "learn", None)
     assert spelling(run, tmp_path) == first

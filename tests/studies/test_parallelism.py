@@ -21,7 +21,6 @@ from crosshead.studies.parallelism import (
     TimingCase,
     TimingSizes,
     beginnings,
-    beginnings_table,
     call,
     conclusion,
     inputs,
@@ -82,18 +81,16 @@ def sizes(low: dict[int, float]) -> tuple[dict[TimingCase, Ratio], TimingSizes]:
 
 def test_the_claim_begins_to_hold_where_it_does_at_all_larger_widths() -> None:
     found, how = sizes({256: 1.1, 512: 0.9, 1024: 1.5, 2048: 3})
-    begins = beginnings(found, how)
-    assert begins[LAYER, TRAINING, 1] == 1024 and begins[MODEL, FORWARD, 16] == 2048
-    assert "layer alone, 1 sentence at once, from width 1,024 on" in conclusion(begins, how)
-    rows = beginnings_table(begins, how).rows
+    assert "layer alone, 1 sentence at once, from width 1,024 on" in conclusion(found, how)
+    rows = beginnings(found, how).rows
     assert rows[1:3] == [
         [LAYER, FORWARD, "2,048", "2,048"],
         [LAYER, TRAINING, "1,024", "1,024"],
     ]
+    assert rows[3] == [MODEL, FORWARD, "2,048", "2,048"]
     found, how = sizes({256: 0.5, 512: 0.9})
-    begins = beginnings(found, how)
-    assert set(begins.values()) == {None}
-    assert "at no width up to 512" in conclusion(begins, how)
+    assert all(row[2:] == ["at none measured"] * 2 for row in beginnings(found, how).rows[1:])
+    assert "at no width up to 512" in conclusion(found, how)
 
 
 def test_a_shortened_form_leaves_out_the_large_batches() -> None:

@@ -116,7 +116,7 @@ def test_a_run_learns_by_its_seed_and_is_found_again(
     [training] = planned[RECURRENT, RATES[1]]
     first = trained(training, ids, tmp_path)
     assert len(first.norms) == training.updates and 0 < first.loss < 10
-    kept = json.loads(stored_at(training.settings(), tmp_path).read_text())
+    kept = json.loads(stored_at(training, tmp_path).read_text())
     assert kept["rate"] == RATES[1] and kept["crosshead"]
 
     def other(each: StabilityRun, *texts: Pairs) -> LossAndNorms:
@@ -127,10 +127,8 @@ def test_a_run_learns_by_its_seed_and_is_found_again(
         assert trained(training, ids, tmp_path) == first
     second = trained(training._replace(seed=2), ids, tmp_path)
     assert second != first
-    assert stored_at(training._replace(text="another").settings(), tmp_path) != stored_at(
-        training.settings(), tmp_path
-    )
-    stored_at(training.settings(), tmp_path).unlink()
+    assert stored_at(training._replace(text="another"), tmp_path) != stored_at(training, tmp_path)
+    stored_at(training, tmp_path).unlink()
     assert trained(training, ids, tmp_path) == first
 
 
