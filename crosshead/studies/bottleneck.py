@@ -13,7 +13,7 @@ from crosshead.evaluation import bleu
 from crosshead.models.base import decodable
 from crosshead.models.registry import AnyConfig
 from crosshead.studies import captions, equal
-from crosshead.studies.captions import CaptionCorpus
+from crosshead.studies.captions import MEANINGFUL, CaptionCorpus
 from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.equal import BAHDANAU, CONVOLUTIONAL, LUONG, PLAIN, TRANSFORMER
 from crosshead.studies.fitting import drawn_from
@@ -99,24 +99,30 @@ BANDS = (
 CAPTIONS = [band.name for band in BANDS if band.name.startswith("captions")]
 
 
+Scores = Mapping[tuple[str, int], Mapping[str, list[float]]]
+"""By model and seed. Of words: `words`, the shares in place by length, and `whole`, the shares of
+sentences without a mistake. Of captions: `bleu` of all, and `groups`, BLEU of each group."""
+
+
 def run(effort: Effort, seed: int, say: Say) -> Result:
     """Train on words, then on captions; in the quick form on made-up sentences instead."""
     seeds, quick = seeds_of(effort, seed), effort.quick
+    lengths = (QUICK if quick else FULL).tested
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) if quick else captions.RUNS
-        words = on_words(effort, seeds, folder / "words", say)
+        words, sizes, kept = on_words(effort, seeds, folder / "words", say)
+        tables = [words_table(words, lengths, sizes)]
         corpus = captions.for_effort(effort, folder / "text", seed, say)
-        scored = on_captions(corpus, seeds, say) if corpus else None
-    tables, kept = [words_table(words)], [*words.kept]
-    measured: dict[str, Value] = dict.fromkeys(CAPTIONS, captions.MISSING)
-    if scored:
-        tables.append(captions_table(scored))
-        kept += scored.kept
-        measured = captions_measured(scored)
+        scores: Scores = {}
+        measured: dict[str, Value] = dict.fromkeys(CAPTIONS, captions.MISSING)
+        if corpus:
+            scores, sizes, files = on_captions(corpus, seeds, say)
+            tables.append(captions_table(scores, corpus.title, sizes))
+            kept, measured = [*kept, *files], captions_measured(scores)
     if quick:
         measured = dict.fromkeys(CAPTIONS, "the quick form trains on no captions")
-    draws = partial(draw, words, scored)
-    return Result(words_measured(words) | measured, tables, draws, kept=kept)
+    measured = words_measured(words, lengths) | measured
+    return Result(measured, tables, partial(draw, words, lengths, scores), kept=kept)
 
 
 class WordRun(NamedTuple):
@@ -128,18 +134,10 @@ class WordRun(NamedTuple):
     seed: int
 
 
-class WordScores(NamedTuple):
-    """By name and seed: shares by length of words in place, and of sentences without error."""
-
-    lengths: Sequence[int]
-    weights: Mapping[str, int]
-    words: dict[str, list[list[float]]]
-    whole: dict[str, list[list[float]]]
-    kept: Sequence[Path] = ()
-
-
-def on_words(effort: Effort, seeds: Sequence[int], folder: Path, say: Say) -> WordScores:
-    """Let every model learn from each seed."""
+def on_words(
+    effort: Effort, seeds: Sequence[int], folder: Path, say: Say
+) -> tuple[Scores, dict[str, int], list[Path]]:
+    """Let every model learn from each seed; return scores, numbers of weights, and stored files."""
     how = QUICK if effort.quick else FULL._replace(updates=effort.amount(2, FULL.updates))
     reference = equal.transformer(how.d_model, 2 * how.d_model, 4, 2, norm="pre")
     compared = equal.shapes(reference, VOCABULARY)
@@ -148,23 +146,17 @@ def on_words(effort: Effort, seeds: Sequence[int], folder: Path, say: Say) -> Wo
         for seed in seeds
         for name, shape in compared.items()
     }
-    jobs, done = {key: partial(spelling, run, folder) for key, run in runs.items()}, {}
+    jobs, scores = {job: partial(spelling, run, folder) for job, run in runs.items()}, {}
     for (name, seed), found in captions.side_by_side(jobs, quick=effort.quick):
-        done[name, seed] = found
-        shares = ", ".join(map(number, found["words"]))
-        lengths = ", ".join(map(str, how.tested))
+        scores[name, seed] = found
+        shares, lengths = ", ".join(map(number, found["words"])), ", ".join(map(str, how.tested))
         say(f"words, {name}, seed {seed}: {shares} right at lengths {lengths}")
-
-    def by_name(what: str) -> dict[str, list[list[float]]]:
-        return {name: [done[name, seed][what] for seed in seeds] for name in compared}
-
     sizes = {name: equal.weights(shape, VOCABULARY) for name, shape in compared.items()}
-    files = [stored_at(run, folder) for run in runs.values()]
-    return WordScores(how.tested, sizes, by_name("words"), by_name("whole"), files)
+    return scores, sizes, [stored_at(run, folder) for run in runs.values()]
 
 
 def spelling(run: WordRun, folder: Path) -> dict[str, list[float]]:
-    """Return the shares by length of a model that has learned the language, stored or new."""
+    """Return the scores of a model that has learned the language, stored or new."""
 
     def compute() -> dict[str, list[float]]:
         with drawn_from(run.seed) as generator:
@@ -181,32 +173,24 @@ def spelling(run: WordRun, folder: Path) -> dict[str, list[float]]:
     return found
 
 
-class CaptionScores(NamedTuple):
-    """BLEU of caption translations: by name, for each seed, of all captions and of each group."""
-
-    title: str
-    weights: Mapping[str, int]
-    bleu: dict[str, list[float]]
-    groups: dict[str, list[list[float]]]
-    kept: Sequence[Path] = ()
-
-
-def on_captions(corpus: CaptionCorpus, seeds: Sequence[int], say: Say) -> CaptionScores:
-    """Train every model from each seed."""
+def on_captions(
+    corpus: CaptionCorpus, seeds: Sequence[int], say: Say
+) -> tuple[Scores, dict[str, int], list[Path]]:
+    """Train every model from each seed; return scores, numbers of weights, and stored files."""
     compared = equal.shapes(captions.transformer(quick=corpus.quick), corpus.vocabulary)
-    sizes = {name: equal.weights(shape, corpus.vocabulary) for name, shape in compared.items()}
-    runs = [(name, seed) for seed in seeds for name in compared]
-    recipes = {(name, seed): corpus.recipe(compared[name], seed) for name, seed in runs}
+    recipes = {
+        (name, seed): corpus.recipe(shape, seed)
+        for seed in seeds
+        for name, shape in compared.items()
+    }
     jobs = {run: partial(captions.outputs, corpus, recipe) for run, recipe in recipes.items()}
-    source, reference = corpus.test()
-    scores = {}
+    (source, reference), scores = corpus.test(), {}
     for run, lines in captions.side_by_side(jobs, quick=corpus.quick):
-        scores[run] = bleu(lines, reference), by_length(source, lines, reference)
-        say(f"captions, {run[0]}, seed {run[1]}: BLEU {scores[run][0]:.1f}")
-    whole = {name: [scores[name, seed][0] for seed in seeds] for name in compared}
-    groups = {name: [scores[name, seed][1] for seed in seeds] for name in compared}
-    kept = [corpus.finished(recipe) for recipe in recipes.values()]
-    return CaptionScores(corpus.title, sizes, whole, groups, kept)
+        whole, groups = bleu(lines, reference), by_length(source, lines, reference)
+        scores[run] = {"bleu": [whole], "groups": groups}
+        say(f"captions, {run[0]}, seed {run[1]}: BLEU {whole:.1f}")
+    sizes = {name: equal.weights(shape, corpus.vocabulary) for name, shape in compared.items()}
+    return scores, sizes, [corpus.finished(recipe) for recipe in recipes.values()]
 
 
 def by_length(source: Sequence[str], lines: Sequence[str], reference: Sequence[str]) -> list[float]:
@@ -220,16 +204,28 @@ def by_length(source: Sequence[str], lines: Sequence[str], reference: Sequence[s
     return scores
 
 
-def words_measured(found: WordScores) -> dict[str, Value]:
-    """Return the quantities about words, as means over seeds.
+def by_seed(scores: Scores, what: str) -> dict[str, list[list[float]]]:
+    """Return one kind of scores by model, in the order of the seeds."""
+    found: dict[str, list[list[float]]] = {name: [] for name in (PLAIN, *LOOKING)}
+    for name, seed in sorted(scores, key=lambda run: run[1]):
+        found[name].append(list(scores[name, seed][what]))
+    return {name: each for name, each in found.items() if each}
 
-    The share at the longest is compared if sentences of ten words have been learned.
-    """
-    ten = min(range(len(found.lengths)), key=lambda at: abs(found.lengths[at] - 10))
+
+def means(scores: Scores, what: str) -> dict[str, list[float]]:
+    """Return one kind of scores by model, as means over seeds."""
+    return {
+        name: [statistics.mean(each) for each in zip(*runs, strict=True)]
+        for name, runs in by_seed(scores, what).items()
+    }
+
+
+def words_measured(scores: Scores, lengths: Sequence[int]) -> dict[str, Value]:
+    """Return the quantities about words, if sentences of ten words have been learned."""
+    ten = min(range(len(lengths)), key=lambda at: abs(lengths[at] - 10))
     measured: dict[str, Value] = {}
-    for name, runs in found.words.items():
-        mean = _means(runs)
-        if found.lengths[-1] <= found.lengths[ten]:
+    for name, mean in means(scores, "words").items():
+        if lengths[-1] <= lengths[ten]:
             value: Value = "no sentence longer than ten words was tested"
         elif mean[ten] < LEARNED:
             value = f"only {mean[ten]:.0%} of the words are right at ten"
@@ -239,17 +235,14 @@ def words_measured(found: WordScores) -> dict[str, Value]:
     return measured
 
 
-def captions_measured(found: CaptionScores) -> dict[str, Value]:
-    """Return the quantities about captions, as means over seeds.
-
-    Nothing is compared if one of the models with attention has learned nothing.
-    """
-    mean = {name: statistics.mean(scores) for name, scores in found.bleu.items()}
+def captions_measured(scores: Scores) -> dict[str, Value]:
+    """Return the quantities about captions, if all models with attention have learned something."""
+    mean = {name: each for name, [each] in means(scores, "bleu").items()}
     for name in LOOKING:
-        if mean[name] < captions.MEANINGFUL:
-            why = f"BLEU of {name} is {mean[name]:.1f}, below {captions.MEANINGFUL:g}"
+        if mean[name] < MEANINGFUL:
+            why = f"BLEU of {name} is {mean[name]:.1f}, below {MEANINGFUL:g}"
             return dict.fromkeys(CAPTIONS, why)
-    groups = {name: _means(runs) for name, runs in found.groups.items()}
+    groups = means(scores, "groups")
     short, long = (groups[PLAIN][end] / groups[BAHDANAU][end] for end in (0, -1))
     return {
         ADDED.format("Bahdanau's attention"): mean[BAHDANAU] - mean[PLAIN],
@@ -261,47 +254,43 @@ def captions_measured(found: CaptionScores) -> dict[str, Value]:
     }
 
 
-def words_table(found: WordScores) -> Table:
+def words_table(scores: Scores, lengths: Sequence[int], sizes: Mapping[str, int]) -> Table:
     """Return shares of words, and of whole sentences, by length: the mean over seeds."""
-    rows = [["model", "weights", *(f"{length} words" for length in found.lengths)]]
-    for name in found.words:
-        both = zip(_means(found.words[name]), _means(found.whole[name]), strict=True)
-        cells = [f"{word:.1%} ({whole:.1%})" for word, whole in both]
-        rows.append([name, f"{found.weights[name]:,}", *cells])
+    rows = [["model", "weights", *(f"{length} words" for length in lengths)]]
+    whole = means(scores, "whole")
+    for name, words in means(scores, "words").items():
+        cells = (f"{word:.1%} ({all_:.1%})" for word, all_ in zip(words, whole[name], strict=True))
+        rows.append([name, f"{sizes[name]:,}", *cells])
     return Table("Words that stand where they belong (and sentences without a mistake)", rows)
 
 
-def captions_table(found: CaptionScores) -> Table:
+def captions_table(scores: Scores, title: str, sizes: Mapping[str, int]) -> Table:
     """Return BLEU of all captions by seed, and the mean over seeds in each group."""
     ends = zip((0, *BINS[:-2]), BINS[:-1], strict=True)
     heads = [*(f"{least + 1} to {most} words" for least, most in ends), f"{BINS[-2] + 1} and more"]
-    rows = [["model", "weights", "BLEU by seed", *heads]]
-    for name, scores in found.bleu.items():
-        groups = [f"{score:.1f}" for score in _means(found.groups[name])]
-        rows.append([name, f"{found.weights[name]:,}", joined(scores, ".1f"), *groups])
-    return Table(f"BLEU on {found.title}, greedy search", rows)
+    rows, groups = [["model", "weights", "BLEU by seed", *heads]], means(scores, "groups")
+    for name, runs in by_seed(scores, "bleu").items():
+        bleu_of = joined((each for [each] in runs), ".1f")
+        rows.append([name, f"{sizes[name]:,}", bleu_of, *(f"{g:.1f}" for g in groups[name])])
+    return Table(f"BLEU on {title}, greedy search", rows)
 
 
-def _means(runs: Sequence[Sequence[float]]) -> list[float]:
-    return [statistics.mean(each) for each in zip(*runs, strict=True)]
-
-
-def draw(words: WordScores, scored: CaptionScores | None, figure: Any) -> None:
+def draw(words: Scores, lengths: Sequence[int], scores: Scores, figure: Any) -> None:
     """Quality by length: a line for each model, and a thin one for each seed."""
-    panels = figure.subplots(1, 2)
-    for axes, places, runs in (
-        (panels[0], words.lengths, words.words),
-        (panels[1], range(len(BINS)), scored.groups if scored else {}),
-    ):
-        for name, each in runs.items():
-            [line] = axes.plot(places, _means(each), "o-", label=name)
-            for one in each:
+    left, right = figure.subplots(1, 2)
+    for axes, places, found, what in (
+        (left, lengths, words, "words"), (right, range(len(BINS)), scores, "groups"),
+    ):  # fmt: skip
+        runs = by_seed(found, what)
+        for name, mean in means(found, what).items():
+            [line] = axes.plot(places, mean, "o-", label=name)
+            for one in runs[name]:
                 axes.plot(places, one, color=line.get_color(), lw=0.5)
         axes.grid(alpha=0.3)
-    panels[0].set(xlabel="words of a sentence", ylabel="share right", ylim=(0, 1.05))
-    panels[0].legend(fontsize="small")
-    panels[1].set(xlabel="words of a caption, at most", ylabel="BLEU")
-    panels[1].set_xticks(range(len(BINS)), [*map(str, BINS[:-1]), "more"])
+    left.set(xlabel="words of a sentence", ylabel="share right", ylim=(0, 1.05))
+    left.legend(fontsize="small")
+    right.set(xlabel="words of a caption, at most", ylabel="BLEU")
+    right.set_xticks(range(len(BINS)), [*map(str, BINS[:-1]), "more"])
 
 
 BOTTLENECK = Study(

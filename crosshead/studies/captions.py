@@ -215,11 +215,8 @@ def outputs(corpus: CaptionCorpus, recipe: Recipe) -> list[str]:
 def side_by_side(jobs: Mapping[K, Callable[[], T]], *, quick: bool) -> Iterator[tuple[K, T]]:
     """Run jobs in as many processes as PyTorch has threads, and give results as they are done.
 
-    With one thread, and in a quick form, the jobs run here, one after the other.
-
-    Args:
-        jobs: The jobs by name: functions of modules, or `partial` of them, which can be pickled.
-        quick: True for the quick form, which processes would only delay.
+    The jobs have to be picklable. With one thread, and in a quick form, they run here, one after
+    the other.
     """
     workers = 1 if quick else min(torch.get_num_threads(), len(jobs))
     if workers == 1:

@@ -1,11 +1,12 @@
 """Times of a self-attention layer and a recurrent one, for n below d and above: beside Table 1."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
+from crosshead.layers.layer_types import Recurrent, SelfAttention
 from crosshead.studies.charts import error_bars, name_powers
 from crosshead.studies.effort import Effort
 from crosshead.studies.study import Band, Table, Value, reported
@@ -35,20 +36,19 @@ SHAPES = (
 
 QUICK = ((4, 16), (16, 4))
 
-Layers = Mapping[str, Callable[[tuple[int, int]], nn.Module]]
-"""Builds a self-attention layer, then a recurrent one, for n and d."""
+NAMES = ("self-attention", "recurrent")
 
 LayerTimes = Mapping[tuple[int, int], list[Timed]]
 """By n and d: self-attention and recurrence, over self-attention."""
 
 
-def compare(layers: Layers, effort: Effort) -> LayerTimes:
+def compare(effort: Effort) -> LayerTimes:
     """Measure both layers in turns, forwards and backwards in float32, one sequence at a time."""
-    baseline, found = next(iter(layers)), {}
+    found = {}
     for n, d in QUICK if effort.quick else SHAPES:
-        x = torch.randn(1, n, d)
-        calls = {name: of_layer(build((n, d)), x, TRAINING) for name, build in layers.items()}
-        times = timed(calls, lambda name: baseline, effort.amount(2, 5), 0.3 * effort.share)
+        x, layers = torch.randn(1, n, d), (SelfAttention(d, 1), Recurrent(d, nn.LSTM))
+        calls = dict(enumerate(of_layer(layer, x, TRAINING) for layer in layers))
+        times = timed(calls, lambda place: 0, effort.amount(2, 5), 0.3 * effort.share)
         found[n, d] = list(times.values())
     return found
 
@@ -66,9 +66,9 @@ def shares(found: LayerTimes, effort: Effort) -> tuple[dict[str, Value], str]:
     )
 
 
-def table(found: LayerTimes, names: Layers) -> Table:
+def table(found: LayerTimes) -> Table:
     """Return the times at each size, beside the operations counted."""
-    rows = [["n", "d", "operations", *names, "time"]]
+    rows = [["n", "d", "operations", *NAMES, "time"]]
     for (n, d), both in found.items():
         operations = 16 * n * d**2 / (8 * n * d**2 + 4 * n**2 * d)
         times = (each.shown for each in both)

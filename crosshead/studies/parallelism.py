@@ -101,7 +101,6 @@ BANDS = (
     reported(WHOLE.format(1024), "No source and no estimate has a number for this."),
 )  # fmt: skip
 
-
 LONGEST = TimingCase(LAYER, 512, 1, FULL.lengths[-1], TRAINING)
 
 WANTED = {
@@ -174,10 +173,7 @@ def _recurrent(d_model: int) -> RecurrentConfig:
 def inputs(
     level: str, sentences: int, length: int, width: int, generator: Generator
 ) -> Tensor | Batch:
-    """Return random vectors "B T D" for a layer, or sentences of random tokens for a model.
-
-    The sentences have `length` tokens on either side, end tokens included.
-    """
+    """Return random vectors "B T D" for a layer, or random sentences with ends for a model."""
     if level == LAYER:
         return torch.randn(sentences, length, width, generator=generator)
     shape = (sentences, 2, length - 1)

@@ -50,12 +50,6 @@ LAYERS: dict[str, Callable[[LayerSize], nn.Module]] = {
     SEPARABLE: lambda size: SeparableConvolution(size.d, size.reach),
 }
 
-COMPARED: layer_times.Layers = {
-    FULL: lambda shape: LAYERS[FULL](LayerSize(*shape)),
-    RECURRENT: lambda shape: LAYERS[RECURRENT](LayerSize(*shape)),
-}
-"""The layers that the claim is about, which are timed against each other."""
-
 TERMS: dict[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     (FULL, "attention"): ("n^2 d", (2, 1)),
     (FULL, "projections"): ("n d^2", (1, 2)),
@@ -220,14 +214,14 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     waiting, depths = _sequence(32 if quick else 128)
     paths, rows = _paths((9, 16) if quick else (9, 16, 27, 64, 81))
     say("paths found")
-    compared = layer_times.compare(COMPARED, effort)
+    compared = layer_times.compare(effort)
     say("self-attention and recurrence compared")
     shares, conclusion = layer_times.shares(compared, effort)
     tables = [
         powers,
         depths,
         Table("Layers (or steps) until the last position depends on the first", rows),
-        layer_times.table(compared, COMPARED),
+        layer_times.table(compared),
         _timed(effort, say),
     ]
     measured |= waiting | paths | shares

@@ -18,9 +18,8 @@ from crosshead.studies.bottleneck import (
     QUICK,
     SINKS,
     STAYS,
-    CaptionScores,
+    Scores,
     WordRun,
-    WordScores,
     by_length,
     captions_measured,
     on_captions,
@@ -41,6 +40,16 @@ from crosshead.studies.equal import (
 from crosshead.studies.study import Value
 
 
+def scores(**found: dict[str, list[list[float]]]) -> Scores:
+    """Scores of each kind by model, a list for each seed."""
+    [first, *_] = found.values()
+    return {
+        (name, seed): {what: runs[name][seed] for what, runs in found.items()}
+        for name, each in first.items()
+        for seed in range(len(each))
+    }
+
+
 def test_captions_are_grouped_by_the_words_of_their_source() -> None:
     source = ["w " * 8, "w " * 9, "w " * 12, "w " * 15]
     right, wrong = "one two three four five", "six"
@@ -51,11 +60,14 @@ def test_captions_are_grouped_by_the_words_of_their_source() -> None:
 
 def test_quantities_are_ratios_and_differences_of_means() -> None:
     words = {PLAIN: [[1.0, 0.8, 0.1], [1.0, 0.4, 0.2]]}
-    found: dict[str, Value] = words_measured(WordScores((5, 10, 80), {}, words, words))
+    found: dict[str, Value] = words_measured(scores(words=words), (5, 10, 80))
     assert found == {FALL.format(PLAIN): pytest.approx(0.25)}
-    scores = {PLAIN: [20, 22], BAHDANAU: [30, 32], LUONG: [31, 29], CONVOLUTIONAL: [33, 33]}
-    groups = {PLAIN: [[20.0, 5.0]], BAHDANAU: [[40.0, 20.0]]}
-    found = captions_measured(CaptionScores("", {}, {**scores, TRANSFORMER: [34, 34]}, groups))
+    bleu = {
+        PLAIN: [[20.0], [22.0]], BAHDANAU: [[30.0], [32.0]], LUONG: [[31.0], [29.0]],
+        CONVOLUTIONAL: [[33.0], [33.0]], TRANSFORMER: [[34.0], [34.0]],
+    }  # fmt: skip
+    groups = {name: [[40.0, 20.0]] * 2 for name in bleu} | {PLAIN: [[20.0, 5.0]] * 2}
+    found = captions_measured(scores(bleu=bleu, groups=groups))
     assert found == pytest.approx(
         {
             ADDED.format("Bahdanau's attention"): 10,
@@ -70,7 +82,7 @@ def test_quantities_are_ratios_and_differences_of_means() -> None:
 
 def test_a_ratio_that_is_one_by_construction_is_not_measured() -> None:
     words = {PLAIN: [[1.0, 0.8]], LUONG: [[1.0, 0.8]]}
-    found = words_measured(WordScores((5, 10), {}, words, words))
+    found = words_measured(scores(words=words), (5, 10))
     assert found == dict.fromkeys(
         (FALL.format(PLAIN), FALL.format(LUONG)),
         "no sentence longer than ten words was tested",
@@ -79,12 +91,10 @@ def test_a_ratio_that_is_one_by_construction_is_not_measured() -> None:
 
 def test_models_that_have_learned_nothing_are_not_compared() -> None:
     words = {PLAIN: [[0.1, 0.0, 0.0]]}
-    [fall] = words_measured(WordScores((5, 10, 80), {}, words, words)).values()
+    [fall] = words_measured(scores(words=words), (5, 10, 80)).values()
     assert fall == "only 0% of the words are right at ten"
-    scores = {name: [0.0] for name in (PLAIN, BAHDANAU, LUONG, CONVOLUTIONAL, TRANSFORMER)}
-    found = captions_measured(
-        CaptionScores("", {}, scores, {name: [[0.0, 0.0]] for name in scores})
-    )
+    nothing = {name: [[0.0]] for name in (PLAIN, BAHDANAU, LUONG, CONVOLUTIONAL, TRANSFORMER)}
+    found = captions_measured(scores(bleu=nothing, groups=nothing))
     assert set(found) == set(CAPTIONS)
     assert all(isinstance(each, str) and "below 5" in each for each in found.values())
 
@@ -108,8 +118,8 @@ def test_what_was_learned_is_found_again(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_result_names_the_files_that_its_runs_are_kept_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = on_words(QUICKLY, [1], tmp_path / "words", lambda line: None)
-    assert sorted(found.kept) == sorted((tmp_path / "words").iterdir())
+    *_, found = on_words(QUICKLY, [1], tmp_path / "words", lambda line: None)
+    assert sorted(found) == sorted((tmp_path / "words").iterdir())
     corpus, jobs = made_up(tmp_path / "text", 1), {}
 
     def untrained(given: dict[Any, Any], quick: bool) -> Iterator[tuple[Any, list[str]]]:
@@ -117,6 +127,6 @@ def test_a_result_names_the_files_that_its_runs_are_kept_in(
         yield from ((name, corpus.test()[1]) for name in given)
 
     monkeypatch.setattr(captions, "side_by_side", untrained)
-    scored = on_captions(corpus, [1, 2], lambda line: None)
+    *_, kept = on_captions(corpus, [1, 2], lambda line: None)
     trains = {corpus.finished(recipe) for _, recipe in (job.args for job in jobs.values())}
-    assert set(scored.kept) == trains and len(scored.kept) == 10
+    assert set(kept) == trains and len(kept) == 10

@@ -8,7 +8,6 @@ from crosshead.studies.layer_times import (
     shares,
     table,
 )
-from crosshead.studies.table1 import COMPARED
 from crosshead.studies.turns import Ratio, Timed
 
 
@@ -31,9 +30,9 @@ def test_faster_is_faster_in_every_round() -> None:
 
 
 def test_both_layers_are_measured_at_each_size() -> None:
-    found = compare(COMPARED, QUICK)
+    found = compare(QUICK)
     assert all(each.seconds > 0 for both in found.values() for each in both)
-    rows = table(found, COMPARED).rows
+    rows = table(found).rows
     assert rows[0] == ["n", "d", "operations", "self-attention", "recurrent", "time"]
     assert [row[:2] for row in rows[1:]] == [["4", "16"], ["16", "4"]]
     # 16 n d^2 over 8 n d^2 + 4 n^2 d.
