@@ -64,7 +64,7 @@ class Effort:
         )
 
     def amount(self, quick: int, full: int) -> int:
-        """Return an amount between those of the quick and the full form, by the share."""
+        """Return an amount between the quick form and the full form, by the share."""
         return round(quick + self.share * (full - quick))
 
 

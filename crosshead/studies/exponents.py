@@ -24,8 +24,8 @@ class Exponent(NamedTuple):
 def exponents(sizes: Sequence[Sequence[float]], values: Sequence[float]) -> list[Exponent]:
     """Return the powers p of `value = c size_1^p_1 size_2^p_2 ...`, one for each column of `sizes`.
 
-    They are fitted by least squares on the logarithms. The intervals are those of linear
-    regression: they measure the distance from a power law, not the distance to another machine.
+    They are fitted by least squares on the logarithms. The intervals come from linear regression:
+    they measure the distance from a power law, not the distance to another machine.
     """
     columns = np.log(np.asarray(sizes, dtype=np.float64))
     design = np.column_stack([np.ones(len(columns)), columns])

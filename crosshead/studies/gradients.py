@@ -38,8 +38,8 @@ BANDS = (
     ),
     Band(
         RECALL.format(PLAIN), 0, 0.5,
-        "The gradient of the first token is 1e-10 of the last token's. Chance is 6 %, and below "
-        "one half the task is not learned.",
+        "The gradient that reaches the first token is 1e-10 of the gradient that reaches the last. "
+        "Chance is 6 %, and below one half the task is not learned.",
     ),
     Band(RECALL.format(LOOKING), 0.95, 1, "The shorter these paths, the easier it is to learn."),
     Band(RECALL.format(TRANSFORMER), 0.95, 1, "As above."),

@@ -73,7 +73,9 @@ BANDS = (
         "at n = 2 d.",
     ),
     Band(FUSED, 0.95, 1.1, "The fused kernel keeps a number for each query and head, no weights."),
-    reported(MANY, "The estimate for 8 heads gives 2.1, but heads of 16 numbers suit no kernel."),
+    reported(
+        MANY, "The same estimate gives 2.1 here, but heads of 16 numbers suit no kernel well."
+    ),
     reported(FUSED_TIME, "PyTorch's kernel chooses its own blocks; no estimate was made."),
 )  # fmt: skip
 

@@ -59,7 +59,7 @@ HeadCosts = Mapping[str, list[float]]
 
 
 def run(effort: Effort, seed: int, say: Say) -> Result:
-    """Train with one, several and many heads; then take away each head of those with several."""
+    """Train with one, several and many heads; then take away each of several heads."""
     seeds, quick = seeds_of(effort, seed), effort.quick
     with tempfile.TemporaryDirectory() as scratch:
         corpus = captions.for_effort(effort, Path(scratch), seed, say)

@@ -91,7 +91,7 @@ BANDS = (
     Band(MEMORY.format(STRIDED), 1.15, 1.6, "There are n sqrt(n) weights; all else is linear."),
     Band(
         MEMORY.format(XL), 0.85, 1.15,
-        "Each segment has the same number of keys, and the segments grow with the length.",
+        "Each segment has the same number of keys. The number of segments grows with the length.",
     ),
     Band(TIME.format(FULL), 1.6, 2.3, "As memory; long sequences also exceed the caches."),
     Band(TIME.format(NEAR), 0.8, 1.3, "As memory."),
@@ -163,7 +163,6 @@ def taken(pattern: str, length: int, rounds: int, threads: int) -> TimeAndMemory
 
     once(16)  # loads libraries and starts threads
     before = peak_memory(cpu)
-    # No call before the rounds: it would raise the peak that the first one is measured by.
     seconds = min(once(length) for _ in range(rounds))
     return TimeAndMemory(seconds, peak_memory(cpu) - before)
 
@@ -176,10 +175,11 @@ def alone(cases: Sequence[tuple[str, int]], rounds: int) -> list[TimeAndMemory]:
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    threads = torch.get_num_threads()
-    with ProcessPoolExecutor(1, context, max_tasks_per_child=1) as pool:
-        # One case at a time: a process waits for the one before.
-        return [pool.submit(taken, *case, rounds, threads).result() for case in cases]
+    found = []
+    for case in cases:
+        with ProcessPoolExecutor(1, context) as pool:
+            found.append(pool.submit(taken, *case, rounds, torch.get_num_threads()).result())
+    return found
 
 
 Curves = Mapping[str, Mapping[int, TimeAndMemory]]

@@ -70,8 +70,8 @@ BANDS = (
         ONE.format(512), 2, 10,
         "Half of an LSTM's products read states and have one row: two operations for each 4 bytes "
         "of weights. A core that reads 30 to 50 GB/s computes them at a quarter to an eighth of "
-        "the speed of large products, so the ratio is 2.5 to 4.5. The other costs of 256 steps add "
-        "up to as much again.",
+        "the speed of large products, so the ratio is 2.5 to 4.5. The other costs of 256 steps "
+        "raise it, up to twofold.",
     ),
     Band(
         ONE.format(1024), 2.5, 15,

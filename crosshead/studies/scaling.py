@@ -28,7 +28,7 @@ SCORES: dict[str, Callable[[int], Score]] = {
 KEYS = 64
 STATISTICS = (4, 16, 64, 256, 1024)
 TRAINED = (16, 64, 256)
-"""The d_k that are measured, and those that are trained with."""
+"""The d_k of the random vectors, and the d_k of the trained layers."""
 
 LENGTH, LETTERS, ENOUGH, BUDGET = 16, 8, 0.95, 1000
 """The task is to read a sequence backwards. Training ends when this share of its letters is right,
@@ -65,7 +65,7 @@ BANDS = (
     ),
     Band(
         SLOWER.format(256, "scaled"), 2.0, math.inf,
-        "“Extremely small gradients”: it takes longer, or for ever. The bound is the factor of 2 "
+        "“Extremely small gradients”: it takes longer, or never ends. The bound is the factor of 2 "
         "that counts as similar at d_k 16; seeds differ by less.",
     ),
     Band(
@@ -235,7 +235,7 @@ def _median(learned: Learned, name: str, d_key: int) -> float:
 
 
 def slower(learned: Learned, name: str, d_key: int) -> Value:
-    """Return the updates of the unscaled score over those of another one."""
+    """Return the updates of the unscaled score over those of another."""
     if (name, d_key) not in learned:
         return f"the quick form does not train with d_k {d_key}"
     unscaled, other = (_median(learned, each, d_key) for each in ("unscaled", name))

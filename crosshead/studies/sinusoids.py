@@ -40,7 +40,7 @@ BANDS = (
 def fitted_errors(table: Tensor, offset: int) -> Tensor:
     """Return the residuals of the best linear map from row p to row p + offset.
 
-    The map is fitted by least squares on every second position and measured on the others.
+    The map is fitted by least squares on every second position and measured on the remaining ones.
 
     Args:
         table: Position vectors, "T D".

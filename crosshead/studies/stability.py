@@ -14,6 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,18 +136,16 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         read = prepared(text, TokenizerConfig.model_validate(tokenizer), ids)
         kept = folder if effort.quick else captions.RUNS / "stability"
         planned = plan(effort, seed, read)
-        jobs = {
-            (*case, each.seed): partial(trained, each, ids, kept)
-            for case, runs in planned.items()
-            for each in runs
-        }
+        jobs = {job: partial(trained, each, ids, kept) for job, each in planned.items()}
         done = {}
         for job, outcome in captions.side_by_side(jobs, quick=effort.quick):
             done[job] = outcome
             loss, spikes = number(outcome.loss), f"{outcome.spikes:.1%} spikes"
             say(f"{job[0]}, rate {job[1]:g}, seed {job[2]}: loss {loss}, {spikes}")
-    found = {case: [done[*case, each.seed] for each in runs] for case, runs in planned.items()}
-    files = [stored_at(each, kept) for runs in planned.values() for each in runs]
+    found: dict[tuple[str, float], list[LossAndNorms]] = {}
+    for name, rate, each_seed in planned:
+        found.setdefault((name, rate), []).append(done[name, rate, each_seed])
+    files = [stored_at(each, kept) for each in planned.values()]
     bound = read.entropy - LEARNED
     title = (
         f"{effort.amount(2, UPDATES)} updates of {BATCH_TOKENS:,} tokens; a run has trained below "
@@ -156,24 +155,19 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     return Result(quantities(found, bound, effort), tables, picture, kept=files)
 
 
-def plan(
-    effort: Effort, seed: int, text: CaptionIds
-) -> dict[tuple[str, float], list[StabilityRun]]:
-    """Return all runs by model and learning rate."""
-    layers = 1 if effort.quick else 2
+def plan(effort: Effort, seed: int, text: CaptionIds) -> dict[tuple[str, float, int], StabilityRun]:
+    """Return all runs by model, learning rate and seed."""
+    layers, updates_of = 1 if effort.quick else 2, effort.amount(2, UPDATES)
     reference = captions.transformer(quick=effort.quick).model_copy(
         update={"dropout": 0.0, "encoder_layers": layers, "decoder_layers": layers}
     )
     compared = {RECURRENT: shapes(reference, text.vocabulary)[LUONG], TRANSFORMER: reference}
-    amount = effort.amount(2, UPDATES)
-    return {
-        (name, rate): [
-            StabilityRun(shape, rate, amount, BATCH_TOKENS, each, text.vocabulary, text.digest)
-            for each in seeds_of(effort, seed, SEEDS)
-        ]
-        for name, shape in compared.items()
-        for rate in (RATES[1:3] if effort.quick else RATES)
-    }
+    rates, seeds = RATES[1:3] if effort.quick else RATES, seeds_of(effort, seed, SEEDS)
+    planned = {}
+    for name, rate, each in product(compared, rates, seeds):
+        own = compared[name], rate, updates_of, BATCH_TOKENS, each
+        planned[name, rate, each] = StabilityRun(*own, text.vocabulary, text.digest)
+    return planned
 
 
 def prepared(text: Path, config: TokenizerConfig, place: Path) -> CaptionIds:

@@ -98,7 +98,7 @@ class Study:
 
 
 class Verdict(NamedTuple):
-    """The judgement of a claim: names of the bands met and missed, reasons of those unmeasured."""
+    """The judgement of a claim: the bands met and missed, and why others are unmeasured."""
 
     met: list[str]
     missed: list[str]

@@ -314,10 +314,7 @@ def _cells(fitted: Sequence[Exponent]) -> list[str]:
 
 
 def draw(
-    counted: Counted,
-    rows: Sequence[Sequence[str]],
-    compared: layer_times.LayerTimes,
-    figure: Any,
+    counted: Counted, rows: Sequence[Sequence[str]], compared: layer_times.LayerTimes, figure: Any
 ) -> None:
     """Operations by length at the smallest width and reach, path lengths by length, and times."""
     left, right, times = figure.subplots(1, 3)

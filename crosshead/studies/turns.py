@@ -40,10 +40,7 @@ class Timed(NamedTuple):
 
 
 def timed(
-    calls: Mapping[K, Callable[[], object]],
-    baseline: Callable[[K], K],
-    rounds: int,
-    seconds: float,
+    calls: Mapping[K, Callable[[], object]], baseline: Callable[[K], K], rounds: int, seconds: float
 ) -> dict[K, Timed]:
     """Measure computations in turns; `baseline` names the one that each is compared with."""
     found = in_turns(calls, rounds, seconds)

@@ -37,11 +37,12 @@ from crosshead.studies.stability import (
 
 def test_every_model_has_a_run_for_each_seed_at_each_rate() -> None:
     planned = plan(FULL, 1, CaptionIds(6.0, 4000, "a"))
-    assert [name for name, _ in planned] == [RECURRENT] * len(RATES) + [TRANSFORMER] * len(RATES)
-    for (_, rate), runs in planned.items():
-        assert len({run.seed for run in runs}) == len(runs) == SEEDS
-        assert {(run.rate, run.updates) for run in runs} == {(rate, UPDATES)}
-    shapes = {name: runs[0].shape for (name, _), runs in planned.items()}
+    cases = [(name, rate) for name in (RECURRENT, TRANSFORMER) for rate in RATES]
+    seeds = range(1000, 1000 + SEEDS)
+    assert list(planned) == [(*case, seed) for case in cases for seed in seeds]
+    for (_, rate, seed), run in planned.items():
+        assert (run.rate, run.seed, run.updates) == (rate, seed, UPDATES)
+    shapes = {name: run.shape for (name, _, _), run in planned.items()}
     counted = {name: weights(shape, 4000) for name, shape in shapes.items()}
     assert abs(counted[RECURRENT] / counted[TRANSFORMER] - 1) <= WITHIN
     assert all(shape.dropout == 0 for shape in shapes.values())
@@ -113,7 +114,7 @@ def test_a_run_learns_by_its_seed_and_is_found_again(
     read = prepared(text, TokenizerConfig(kind="words"), ids)
     assert 0 < read.entropy < math.log(read.vocabulary)
     planned = plan(QUICK, 1, read)
-    [training] = planned[RECURRENT, RATES[1]]
+    training = planned[RECURRENT, RATES[1], 1000]
     first = trained(training, ids, tmp_path)
     assert len(first.norms) == training.updates and 0 < first.loss < 10
     kept = json.loads(stored_at(training, tmp_path).read_text())
@@ -137,7 +138,7 @@ def test_a_loss_that_is_not_finite_is_kept_as_none(
 ) -> None:
     text, ids = made_up(tmp_path / "text", 1).text, tmp_path / "ids.json"
     read = prepared(text, TokenizerConfig(kind="words"), ids)
-    [training] = plan(QUICK, 1, read)[TRANSFORMER, RATES[1]]
+    training = plan(QUICK, 1, read)[TRANSFORMER, RATES[1], 1000]
     broken = LossAndNorms(math.inf, [1.0, math.inf])
     monkeypatch.setattr(stability, "learn", lambda *given: broken)
     assert trained(training, ids, tmp_path) == trained(training, ids, tmp_path) == broken
