@@ -48,11 +48,12 @@ def test_an_unknown_name_is_one_line() -> None:
         chosen("mask")
 
 
-def test_bands_have_names_of_their_own_and_reasons() -> None:
+def test_bands_have_names_of_their_own_and_reasons_and_studies_have_times() -> None:
     for study in STUDIES.values():
         names = [each.name for each in study.bands]
         assert len(set(names)) == len(names)
         assert all(band.why and band.low <= band.high for band in study.bands)
+        assert 0 < study.times.quick <= study.times.full
         fields = {each.name for each in dataclasses.fields(study)}
         assert {name for name in fields if not getattr(study, name)} == set()
 
