@@ -16,12 +16,13 @@ from crosshead.studies import captions, equal
 from crosshead.studies.captions import MEANINGFUL, CaptionCorpus
 from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.equal import BAHDANAU, CONVOLUTIONAL, LUONG, PLAIN, TRANSFORMER
-from crosshead.studies.fitting import drawn_from
+from crosshead.studies.fitting import drawn_from, train
 from crosshead.studies.formats import joined, number
-from crosshead.studies.lexicon import VOCABULARY, learn, right, sentences
+from crosshead.studies.lexicon import VOCABULARY, random_pairs, right, sentences
 from crosshead.studies.sources import stored, stored_at
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value, reported
 
+BATCH = 2048  # words
 LOOKING = (BAHDANAU, LUONG, CONVOLUTIONAL, TRANSFORMER)
 
 WORD_RATES = {PLAIN: 6e-3, BAHDANAU: 6e-3, LUONG: 6e-3, CONVOLUTIONAL: 4e-3, TRANSFORMER: 2e-3}
@@ -161,7 +162,8 @@ def spelling(run: WordRun, folder: Path) -> dict[str, list[float]]:
     def compute() -> dict[str, list[float]]:
         with drawn_from(run.seed) as generator:
             model = decodable(build_model(run.shape, VOCABULARY, VOCABULARY))
-        learn(model, run.how.lengths, generator, most=run.how.updates, rate=run.rate)
+        draw_pairs, most = partial(random_pairs, run.how.lengths, BATCH), run.how.updates
+        train(model, draw_pairs, generator, most=most, rate=run.rate, warmup=max(1, most // 10))
         tests = [sentences(run.how.tests, length, generator) for length in run.how.tested]
         rights = [right(model, test).double() for test in tests]
         return {

@@ -5,6 +5,8 @@ from typing import Any
 
 from crosshead.studies.turns import Ratio
 
+COLORS = ("tab:blue", "tab:orange", "tab:green")
+
 
 def name_powers(*axes: Any) -> None:
     """Label logarithmic axes by plain numbers: 1, 2, 5, 10 and so on."""

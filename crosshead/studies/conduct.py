@@ -183,23 +183,17 @@ def as_json(record: Record) -> str:
             found = {"measured": plain(value)}
         return {"name": band.name, **limits, "why": band.why, **found, **met}
 
-    study = record.study
+    study, effort, result = record.study, record.effort, record.result
     whole = {
-        "study": study.name,
-        "claim": study.claim,
-        "source": study.source,
+        "study": study.name, "claim": study.claim, "source": study.source,
         **record.circumstances,
-        "share": record.effort.share,
-        "seed": record.seed,
-        "threads": record.threads,
-        "seconds": round(record.seconds, 1),
-        "caveat": record.effort.caveat,
-        "verdict": record.verdict.word,
-        "conclusion": record.result.conclusion,
+        "share": effort.share, "seed": record.seed, "threads": record.threads,
+        "seconds": round(record.seconds, 1), "caveat": effort.caveat,
+        "verdict": record.verdict.word, "conclusion": result.conclusion,
         "bands": [entry(band) for band in study.bands if band.judged],
         "reported": [entry(band) for band in study.bands if not band.judged],
-        "tables": [{"title": each.title, "rows": each.rows} for each in record.result.tables],
-    }
+        "tables": [each._asdict() for each in result.tables],
+    }  # fmt: skip
     return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
 
 

@@ -66,10 +66,7 @@ def shapes(reference: TransformerConfig, vocabulary: int) -> dict[str, AnyConfig
     sees the source. ConvS2S has as many layers as the Transformer.
     """
     common = {"encoder_layers": 1, "decoder_layers": 1, "dropout": reference.dropout}
-    layers = {
-        "encoder_layers": reference.encoder_layers,
-        "decoder_layers": reference.encoder_layers,
-    }
+    sides = dict.fromkeys(("encoder_layers", "decoder_layers"), reference.encoder_layers)
 
     def recurrent(attention: str, d_model: int) -> AnyConfig:
         own = {"d_model": d_model, "attention": attention}
@@ -77,7 +74,7 @@ def shapes(reference: TransformerConfig, vocabulary: int) -> dict[str, AnyConfig
 
     def convolutional(d_model: int) -> AnyConfig:
         own = {"d_model": d_model, "max_length": POSITIONS}
-        return ConvolutionalConfig.model_validate(common | layers | own)
+        return ConvolutionalConfig.model_validate(common | sides | own)
 
     compared: dict[str, Callable[[int], AnyConfig]] = {
         PLAIN: partial(recurrent, "none"),

@@ -5,7 +5,6 @@ assigns a value to a key and asks for the value that this key had before. No pos
 one, so a sequence four times as long shows the accuracy at every length.
 """
 
-import math
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.stack import Positions
 from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.fitting import FIRST, drawn_from, train
+from crosshead.studies.formats import joined
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value, reported
 from crosshead.vocabulary import PAD
 
@@ -70,10 +70,8 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     ends = [f"to {times * length}" for times in range(2, TIMES_AS_LONG + 1)]
     rows = [["positions", f"{length // 2} to {length}", *ends]]
     for kind in KINDS:
-        runs = [
-            learned(kind, length, most, each, 8 if effort.quick else 64)
-            for each in seeds_of(effort, seed)
-        ]
+        tests = 8 if effort.quick else 64
+        runs = [learned(kind, length, most, each, tests) for each in seeds_of(effort, seed)]
         correct, longest = torch.cat([run[0] for run in runs]), runs[0][1]
         if kind == "learned":
             measured[READ] = longest / length
@@ -83,7 +81,8 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
             measured[KEPT.format(kind)] = share_kept(within, beyond)
         curves[kind] = correct.unflatten(1, (-1, length // 4)).nanmean(dim=(0, 2))
         by_seed = zip(*(by_part(run[0], length) for run in runs), strict=True)
-        rows.append([kind, *(", ".join(map(_shown, part)) for part in by_seed)])
+        shown = (joined(part, ".1%").replace("nan%", "refused") for part in by_seed)
+        rows.append([kind, *shown])
         say(f"positions {kind}: {'; '.join(rows[-1][1:])}")
     title = f"Accuracy by place and seed, trained on {length} positions in {most} updates"
     return Result(measured, [Table(title, rows)], partial(draw, curves, length))
@@ -103,10 +102,6 @@ def by_part(correct: Tensor, length: int) -> list[float]:
     """Return the accuracy in the second half of the training length and in each length beyond."""
     parts = [correct[:, length // 2 : length], *correct.split(length, dim=1)[1:]]
     return [float(part.nanmean()) for part in parts]  # NaN for a part that is not read
-
-
-def _shown(share: float) -> str:
-    return "refused" if math.isnan(share) else f"{share:.1%}"
 
 
 def build(kind: Positions, length: int) -> TransformerLanguageModel:

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from crosshead.attention.attend import Backend, explicit, sdpa
 from crosshead.layers.layer_types import SelfAttention
-from crosshead.studies.charts import error_bars, logarithmic, name_powers
+from crosshead.studies.charts import COLORS, error_bars, logarithmic, name_powers
 from crosshead.studies.computation import bytes_kept
 from crosshead.studies.effort import Effort, Times
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value, reported
@@ -153,9 +153,8 @@ def as_rows(found: Costs) -> list[list[str]]:
 def draw(found: Costs, how: HeadSizes, figure: Any) -> None:
     """Time and memory over those of one head, by heads: a line for each kernel and length."""
     left, right = figure.subplots(1, 2)
-    colors = ("tab:blue", "tab:orange", "tab:green")
     for kernel, style in zip(KERNELS, ("o-", "s--"), strict=True):
-        for length, color in zip(how.lengths, colors, strict=False):
+        for length, color in zip(how.lengths, COLORS, strict=False):
             costs = [found[kernel, length, heads] for heads in how.heads]
             ratios = [cost.times[TRAINING].ratio for cost in costs]
             options = {"fmt": style, "label": f"{kernel}, {length}", "color": color}

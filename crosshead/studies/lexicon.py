@@ -4,15 +4,13 @@ Every adjective that stands before a noun changes places with it. Words are draw
 only the source tells the next word. A model guesses every word that it does not carry over.
 """
 
-from functools import partial
-
 import torch
 from torch import Generator, Tensor
 
 from crosshead.data.batching import Batch
 from crosshead.decoding.search import Specials, greedy_search
 from crosshead.models.base import SequenceModel
-from crosshead.studies.fitting import FIRST, train
+from crosshead.studies.fitting import FIRST
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 NOUNS = ADJECTIVES = 16
@@ -56,14 +54,6 @@ def random_pairs(lengths: tuple[int, int], tokens: int, generator: Generator) ->
     """Return a batch of about `tokens` words, all of one length drawn from `lengths`."""
     length = int(torch.randint(lengths[0], lengths[1] + 1, (1,), generator=generator))
     return pairs(sentences(max(1, tokens // length), length, generator))
-
-
-def learn(
-    model: SequenceModel, lengths: tuple[int, int], generator: Generator, *, most: int, rate: float
-) -> None:
-    """Train a model on `most` random batches of 2,048 words, of sentences of all `lengths`."""
-    draw = partial(random_pairs, lengths, 2048)
-    train(model, draw, generator, most=most, rate=rate, warmup=max(1, most // 10))
 
 
 @torch.inference_mode()

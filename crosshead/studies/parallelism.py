@@ -159,15 +159,15 @@ def pair_of(level: str, width: int) -> dict[str, nn.Module]:
 
 def shapes_of(width: int) -> dict[str, AnyConfig]:
     """Return a Transformer of this width, and a recurrent model with as many weights."""
+
+    def recurrent(d_model: int) -> AnyConfig:
+        # Two layers a side, each one call of PyTorch's; nothing is a loop in Python.
+        shape = {"d_model": d_model, "attention": "luong-general", "dropout": 0.0}
+        return RecurrentConfig.model_validate(shape)
+
     transformer = equal.transformer(width, 4 * width, HEADS, 2)
     wanted = equal.weights(transformer, VOCABULARY)
-    return {ATTENTION: transformer, RECURRENCE: equal.as_large(_recurrent, VOCABULARY, wanted)}
-
-
-def _recurrent(d_model: int) -> RecurrentConfig:
-    # Two layers a side, each one call of PyTorch's; nothing is a loop in Python.
-    shape = {"d_model": d_model, "attention": "luong-general", "dropout": 0.0}
-    return RecurrentConfig.model_validate(shape)
+    return {ATTENTION: transformer, RECURRENCE: equal.as_large(recurrent, VOCABULARY, wanted)}
 
 
 def inputs(

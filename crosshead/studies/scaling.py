@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 from crosshead.attention.attend import attend
 from crosshead.attention.scores import Additive, Dot, ScaledDot, Score
 from crosshead.data.batching import Batch
+from crosshead.studies.charts import COLORS
 from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, updates
 from crosshead.studies.formats import number
@@ -123,10 +124,8 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     updates_rows = [["d_k", "score", "updates"]]
     for d_key in (16,) if effort.quick else TRAINED:
         for name, build in SCORES.items():
-            learned[name, d_key] = [
-                learning(build, d_key, budget, each) for each in seeds_of(effort, seed, 3)
-            ]
-            taken = ", ".join(map(str, learned[name, d_key]))
+            runs = [learning(build, d_key, budget, each) for each in seeds_of(effort, seed, 3)]
+            learned[name, d_key], taken = runs, ", ".join(map(str, runs))
             updates_rows.append([str(d_key), name, taken])
             say(f"d_k {d_key}, {name}: updates until learned, by seed: {taken}")
     first, last = STATISTICS[0], STATISTICS[-1]
@@ -141,14 +140,11 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     }
     for name in ("scaled", "additive"):
         measured |= {SLOWER.format(d, name): slower(learned, name, d) for d in (16, 256)}
-    tables = [
-        Table(f"Random vectors, {KEYS} keys", rows),
-        Table(
-            f"Updates, by seed, until {ENOUGH:.0%} of the letters are right (or how many were in "
-            f"the end, after {budget:,})",
-            updates_rows,
-        ),
-    ]
+    title = (
+        f"Updates, by seed, until {ENOUGH:.0%} of the letters are right (or how many were in the "
+        f"end, after {budget:,})"
+    )
+    tables = [Table(f"Random vectors, {KEYS} keys", rows), Table(title, updates_rows)]
     return Result(measured, tables, partial(draw, found, learned, budget))
 
 
@@ -206,7 +202,7 @@ def draw(
 ) -> None:
     """Entropy, gradients and updates by d_k; a cross marks a budget without success."""
     soft, gradients, training = figure.subplots(1, 3)
-    for name, color in zip(SCORES, ("tab:blue", "tab:orange", "tab:green"), strict=False):
+    for name, color in zip(SCORES, COLORS, strict=True):
         measured = [found[name, d_key] for d_key in STATISTICS]
         soft.plot(STATISTICS, [each.entropy for each in measured], "o-", color=color, label=name)
         for style, of, values in (

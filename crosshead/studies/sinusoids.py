@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from crosshead.attention.positions import shift, sinusoidal
+from crosshead.studies.charts import COLORS
 from crosshead.studies.effort import Effort, Times
 from crosshead.studies.formats import number
 from crosshead.studies.study import Band, Result, Say, Study, Table
@@ -87,9 +88,7 @@ def draw(
     """Errors by offset, a line for each way and width."""
     axes = figure.subplots()
     for width, style in zip(widths, ("o-", "s--", "^:"), strict=False):
-        for (name, way), color in zip(
-            WAYS.items(), ("tab:blue", "tab:orange", "tab:green"), strict=True
-        ):
+        for (name, way), color in zip(WAYS.items(), COLORS, strict=True):
             label = f"{way}, {width}"
             axes.plot(offsets, curves[name, width], style, ms=4, color=color, label=label)
     axes.set(xscale="log", yscale="log", xlabel="offset k", ylabel="error of the map")

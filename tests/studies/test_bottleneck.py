@@ -106,7 +106,7 @@ def test_what_was_learned_is_found_again(tmp_path: Path, monkeypatch: pytest.Mon
     [kept] = tmp_path.iterdir()
     assert kept == sources.stored_at(run, tmp_path)
     assert found_again([kept], datetime.now(UTC) + timedelta(1)).endswith(f" {__version__}")
-    monkeypatch.setattr(bottleneck, "learn", None)
+    monkeypatch.setattr(bottleneck, "train", None)
     assert spelling(run, tmp_path) == first
     with pytest.raises(TypeError):
         spelling(run._replace(seed=2), tmp_path)  # another run, which has yet to learn
