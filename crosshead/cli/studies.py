@@ -65,7 +65,6 @@ def study(
     verdicts. `list` (or no name) shows the studies and their running times.
     """
     from crosshead.studies.conduct import conduct, expectations, findings, listed, summary, write
-    from crosshead.studies.effort import FULL
     from crosshead.studies.registry import STUDIES, chosen, effort_of
     from crosshead.system.devices import choose_threads
     from crosshead.system.files import make_directory
@@ -75,8 +74,8 @@ def study(
         return
     studies = chosen(name)
     effort = effort_of(studies, quick=quick, minutes=minutes)
-    # What was made in hours is not replaced by what takes seconds or minutes.
-    out = out or Path("studies") / ("" if effort == FULL else effort.folder)
+    # Each form has its own folder: results of hours are not replaced by results of seconds.
+    out = out or Path("studies") / effort.folder
     make_directory(out)  # before anything takes minutes
     if threads is not None:
         choose_threads(threads)
@@ -90,7 +89,7 @@ def study(
         for found in (*record.result.tables, findings(record)):
             put(f"\n{found.title}:\n{table(found.rows)}")
         records.append(record)
-        # Among several, what was missed stands in the tables alone.
+        # With several studies, only the tables name the quantities that were missed.
         put(f"\nVerdict: {record.said(brief=len(studies) > 1)}.\n")
         written = write(record, out, note)
         put(f"Written: {', '.join(map(str, written))}\n")

@@ -1,10 +1,8 @@
-"""Measurements on a computation's graph: sequential steps, reach of gradients, memory kept."""
+"""Measurements on a computation's graph: sequential products, reach of gradients, memory kept."""
 
 import math
-import time
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +10,14 @@ from torch.autograd.graph import Node
 
 
 def products_in_sequence(output: Tensor, start: Tensor | None = None) -> int:
-    """The longest chain of matrix products in the graph that an output was computed by.
+    """Return the longest chain of matrix products in the autograd graph of an output.
 
-    Along autograd's graph, whose nodes are the operations of the way there: from anywhere, or from
-    the leaf `start`. Raises `ValueError` where no way leads there.
+    Args:
+        output: The end of the chain.
+        start: The leaf that the chain begins at; by default it may begin anywhere.
+
+    Raises:
+        ValueError: If the output does not depend on `start`.
     """
     assert output.grad_fn is not None
     longest: dict[Node, float] = {}
@@ -39,9 +41,13 @@ def products_in_sequence(output: Tensor, start: Tensor | None = None) -> int:
 
 
 def layers_until_reached(outputs: Iterator[Tensor], x: Tensor) -> int:
-    """After how many layers the last position depends on the first of `x`, `1 T D`.
+    """Return the number of layers after which the last position depends on the first.
 
-    `outputs` are those after one layer, two, and so on; before, the gradient is exactly zero.
+    With fewer layers the gradient is exactly zero.
+
+    Args:
+        outputs: The hidden states after one layer, two layers, and so on, "1 T D".
+        x: The input, "1 T D".
     """
     for layers, y in enumerate(islice(outputs, x.shape[1]), 1):
         [gradient] = torch.autograd.grad(y[0, -1].sum(), x, retain_graph=True)
@@ -50,16 +56,8 @@ def layers_until_reached(outputs: Iterator[Tensor], x: Tensor) -> int:
     raise AssertionError("a path cannot be longer than the sequence")
 
 
-class Costs(NamedTuple):
-    """The costs of a layer's forward and backward pass."""
-
-    seconds: float
-    kept: int
-    """Bytes that it keeps for the way back, weights left out."""
-
-
-def costs(layer: nn.Module, x: Tensor, rounds: int) -> Costs:
-    """The least time of some rounds, and what is kept, each piece of memory once."""
+def bytes_kept(layer: nn.Module, x: Tensor) -> int:
+    """Return the bytes that a layer keeps for the backward pass, without its weights."""
     kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -68,13 +66,8 @@ def costs(layer: nn.Module, x: Tensor, rounds: int) -> Costs:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        output = layer(x)  # what it keeps is alive until here, so that no place is used twice
+        output = layer(x)  # keeps all kept memory alive, so that no address is used twice
     for weight in layer.parameters():
         kept.pop(weight.untyped_storage().data_ptr(), None)
     output.sum().backward()
-    seconds = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        layer(x).sum().backward()
-        seconds.append(time.perf_counter() - began)
-    return Costs(min(seconds), sum(kept.values()))
+    return sum(kept.values())

@@ -1,4 +1,4 @@
-"""A study conducted: run from its seed, judged, and written down with where and when it was."""
+"""Run a study from its seed, judge it, and write down its results, time and machine."""
 
 import json
 import math
@@ -7,26 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from crosshead import __version__
 from crosshead.errors import UserError
 from crosshead.studies.effort import Effort, duration, minutes_of
-from crosshead.studies.study import (
-    LEFT_OUT,
-    Band,
-    Reported,
-    Result,
-    Say,
-    Study,
-    Table,
-    Unmeasured,
-    Value,
-    Verdict,
-    judge,
-    number,
-)
+from crosshead.studies.formats import number
+from crosshead.studies.study import Band, Result, Say, Study, Table, Verdict, judge, value_of
 from crosshead.system.devices import available_cores
 from crosshead.system.files import atomic_write_all, make_directory
 from crosshead.system.plotting import drawing, new_figure, rendered
@@ -36,7 +25,7 @@ from crosshead.training.hardware import instruction_sets
 
 @dataclass(frozen=True)
 class Record:
-    """A study that was run: its result, its verdict, and under which circumstances."""
+    """A completed study; `found_again` is a clause about training runs of earlier studies."""
 
     study: Study
     result: Result
@@ -47,19 +36,15 @@ class Record:
     date: str
     seconds: float
     found_again: str
-    """A clause that names the runs not trained now; empty if all were."""
 
     @property
     def command(self) -> str:
-        """The command that runs it again."""
-        form = ""
-        if self.effort.quick:
-            form = " --quick"
-        elif not self.effort.full:
+        """The command that runs the study again."""
+        form = " --quick" if self.effort.quick else ""
+        if 0 < self.effort.share < 1:
             form = f" --minutes {minutes_of(self.effort, self.study.times):.6g}"
-        return (
-            f"crosshead study {self.study.name}{form} --seed {self.seed} --threads {self.threads}"
-        )
+        name, seed, threads = self.study.name, self.seed, self.threads
+        return f"crosshead study {name}{form} --seed {seed} --threads {threads}"
 
     def said(self, *, brief: bool) -> str:
         """Return the verdict behind the caveat of the form; `brief` leaves out the quantities."""
@@ -84,36 +69,28 @@ class Record:
 
 
 def conduct(study: Study, *, effort: Effort, seed: int, say: Say) -> Record:
-    """Run a study: all that it draws depends on `seed` alone, and the generator is as before.
-
-    Raises what the study raises.
-    """
+    """Run a study; everything random depends on `seed` alone."""
     now, began = datetime.now(UTC), time.perf_counter()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         result = study.run(effort, seed, say)
-    seconds = time.perf_counter() - began
-    verdict = judge(study.bands, result.measured, study.reported)
-    again = found_again(result.kept, now)
-    date, threads = now.date().isoformat(), torch.get_num_threads()
+    seconds, verdict = time.perf_counter() - began, judge(study.bands, result.measured)
+    again, threads = found_again(result.kept, now), torch.get_num_threads()
+    date = now.date().isoformat()
     return Record(study, result, verdict, effort, seed, threads, date, seconds, again)
 
 
 def found_again(kept: Sequence[Path], since: datetime) -> str:
-    """Return a note on runs in these files that are older than `since`; "" if there are none.
-
-    The note gives their number, dates and versions.
-    """
-    ended = {
-        path: datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in kept if path.is_file()
-    }
-    there = {path: end.date().isoformat() for path, end in ended.items() if end < since}
+    """Return the number, dates and versions of runs whose files are older than `since`, or ""."""
+    files = {path: path.stat().st_mtime for path in kept if path.is_file()}
+    there = {path: each for path, each in files.items() if each < since.timestamp()}
     if not there:
         return ""
-    days = " to ".join(sorted({min(there.values()), max(there.values())}))
+    days = sorted(f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d}" for each in there.values())
+    when = " to ".join(sorted({days[0], days[-1]}))
     versions = sorted({json.loads(path.read_text("utf-8"))["crosshead"] for path in there})
     return (
-        f"{len(there)} of {counted(len(kept), 'run')}, trained on {days} by crosshead "
+        f"{len(there)} of {counted(len(kept), 'run')}, trained on {when} by crosshead "
         f"{' and '.join(versions)}"
     )
 
@@ -121,27 +98,24 @@ def found_again(kept: Sequence[Path], since: datetime) -> str:
 def expectations(study: Study) -> list[str]:
     """Return a line for each quantity of a study: its band and the reason, or why it has none."""
     return [
-        *(f"{band.name}: {band}. {band.why}" for band in study.bands),
-        *(f"{each.name}: reported, not judged. {each.why}" for each in study.reported),
+        f"{band.name}: {band if band.judged else 'reported, not judged'}. {band.why}"
+        for band in study.bands
     ]
 
 
 def findings(record: Record) -> Table:
     """Return the table of what was expected beside what was measured."""
     rows = [["quantity", "expected", "measured", ""]]
-    for each in record.study.quantities:
-        value = record.result.measured.get(each.name, LEFT_OUT)
-        expected = str(each) if isinstance(each, Band) else ""
-        rows.append([each.name, expected, *_outcome(each, value)])
+    for band in record.study.bands:
+        value = value_of(band, record.result.measured)
+        if isinstance(value, str):
+            outcome = "not measured", value
+        elif band.judged:
+            outcome = number(value), "as expected" if band.holds(value) else "not as expected"
+        else:
+            outcome = number(value), "reported, not judged"
+        rows.append([band.name, str(band) if band.judged else "", *outcome])
     return Table("Expected and measured", rows)
-
-
-def _outcome(of: Band | Reported, value: Value) -> tuple[str, str]:
-    if isinstance(value, Unmeasured):
-        return "not measured", value.reason
-    if isinstance(of, Reported):
-        return number(value), "reported, not judged"
-    return number(value), "as expected" if of.holds(value) else "not as expected"
 
 
 def listed(studies: Iterable[Study]) -> Table:
@@ -164,10 +138,12 @@ def summary(records: Sequence[Record]) -> Table:
 
 
 def write(record: Record, directory: Path, say: Say) -> list[Path]:
-    """Write NAME.md, NAME.json and NAME.png into `directory`; the paths of those written.
+    """Write NAME.md, NAME.json and NAME.png; return their paths.
 
-    Without matplotlib there is no picture, and `say` says so. Raises `UserError` where they cannot
-    be written; earlier files are intact then.
+    Without matplotlib there is no picture, and `say` gets a line that says so.
+
+    Raises:
+        UserError: If they cannot be written; earlier files are intact then.
     """
     make_directory(directory)
     name = record.study.name
@@ -183,7 +159,7 @@ def write(record: Record, directory: Path, say: Say) -> list[Path]:
 
 
 def picture(record: Record) -> bytes:
-    """The picture of a result, a PNG; raises `UserError` where matplotlib is missing or fails."""
+    """Return the picture of a result as PNG; raises `UserError` without matplotlib."""
     with drawing():
         figure = new_figure(figsize=(8, 3.6))
         record.result.draw(figure)
@@ -193,46 +169,31 @@ def picture(record: Record) -> bytes:
 
 
 def as_json(record: Record) -> str:
-    """Return the record as JSON; "inf" has no end, and null was not measured."""
+    """Return the record as JSON: "inf" stands for infinity, null for a value not measured."""
 
     def plain(value: float) -> float | str:
         return value if math.isfinite(value) else str(value)
 
-    def found(name: str) -> dict[str, float | str | None]:
-        value = record.result.measured.get(name, LEFT_OUT)
-        if isinstance(value, Unmeasured):
-            return {"measured": None, "not measured because": value.reason}
-        return {"measured": plain(value)}
+    def entry(band: Band) -> dict[str, Any]:
+        value = value_of(band, record.result.measured)
+        limits = {"low": plain(band.low), "high": plain(band.high)} if band.judged else {}
+        met = {"met": band.name in record.verdict.met} if band.judged else {}
+        found: dict[str, Any] = {"measured": None, "not measured because": value}
+        if not isinstance(value, str):
+            found = {"measured": plain(value)}
+        return {"name": band.name, **limits, "why": band.why, **found, **met}
 
-    study = record.study
-    bands = [
-        {
-            "name": band.name,
-            "low": plain(band.low),
-            "high": plain(band.high),
-            "why": band.why,
-            **found(band.name),
-            "met": band.name in record.verdict.met,
-        }
-        for band in study.bands
-    ]
-    reported = [{"name": each.name, "why": each.why, **found(each.name)} for each in study.reported]
+    study, effort, result = record.study, record.effort, record.result
     whole = {
-        "study": study.name,
-        "claim": study.claim,
-        "source": study.source,
+        "study": study.name, "claim": study.claim, "source": study.source,
         **record.circumstances,
-        "share": record.effort.share,
-        "seed": record.seed,
-        "threads": record.threads,
-        "seconds": round(record.seconds, 1),
-        "caveat": record.effort.caveat,
-        "verdict": record.verdict.word,
-        "conclusion": record.result.conclusion,
-        "bands": bands,
-        "reported": reported,
-        "tables": [{"title": each.title, "rows": each.rows} for each in record.result.tables],
-    }
+        "share": effort.share, "seed": record.seed, "threads": record.threads,
+        "seconds": round(record.seconds, 1), "caveat": effort.caveat,
+        "verdict": record.verdict.word, "conclusion": result.conclusion,
+        "bands": [entry(band) for band in study.bands if band.judged],
+        "reported": [entry(band) for band in study.bands if not band.judged],
+        "tables": [each._asdict() for each in result.tables],
+    }  # fmt: skip
     return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
 
 
@@ -261,5 +222,4 @@ def _capital(sentence: str) -> str:
 
 def _markdown(table: Table) -> str:
     head, *rows = (f"| {' | '.join(row)} |" for row in table.rows)
-    rule = "|" + "---|" * len(table.rows[0])
-    return "\n".join([head, rule, *rows])
+    return "\n".join([head, "|" + "---|" * len(table.rows[0]), *rows])

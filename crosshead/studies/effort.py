@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Times:
-    """The seconds that a study takes, on two cores (see `crosshead/studies/times.py`)."""
+    """The seconds that a study takes, for `study list` and `--minutes`: two cores of an AMD EPYC.
+
+    The full time comes from the recorded run (`seconds` in NAME.json). If the study has changed
+    since, it is in proportion, or estimated from the size of the computations; a comment says so.
+    The quick time was taken with one thread beside other work.
+    """
 
     quick: float
     full: float
@@ -44,9 +49,7 @@ class Effort:
     @property
     def folder(self) -> str:
         """The folder inside `studies` for results of this form; empty for the full form."""
-        if self.full:
-            return ""
-        return "quick" if self.quick else "shortened"
+        return "" if self.full else "quick" if self.quick else "shortened"
 
     @property
     def caveat(self) -> str:
@@ -61,7 +64,7 @@ class Effort:
         )
 
     def amount(self, quick: int, full: int) -> int:
-        """Return an amount between that of the quick and that of the full form, by the share."""
+        """Return an amount between the quick form and the full form, by the share."""
         return round(quick + self.share * (full - quick))
 
 
@@ -74,15 +77,10 @@ def seeds_of(effort: Effort, seed: int, number: int = 2) -> list[int]:
 
 
 def effort_within(minutes: float, times: Sequence[Times]) -> Effort:
-    """Return the effort at which some studies together take so many minutes.
+    """Return the effort at which studies with these times together take so many minutes.
 
-    Args:
-        minutes: The budget of all of them.
-        times: The times of each; all get the same share.
-
-    Returns:
-        The full form where the budget is enough for it, and the quick form where it is not enough
-        for more.
+    All studies get the same share. Minutes beyond the full form give the full form, and minutes
+    below the quick form the quick form.
     """
     quick, full = sum(each.quick for each in times), sum(each.full for each in times)
     if 60 * minutes >= full:
@@ -91,12 +89,12 @@ def effort_within(minutes: float, times: Sequence[Times]) -> Effort:
 
 
 def minutes_of(effort: Effort, times: Times) -> float:
-    """Return the minutes that a study takes at an effort: `effort_within` turned around."""
+    """Return the minutes that a study takes at an effort: the inverse of `effort_within`."""
     return (times.quick + effort.share * (times.full - times.quick)) / 60
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it: `6 s`, `3 min`, `1 h 25 min`."""
+    """Format a time as people say it: `6 s`, `3 min`, `1 h 25 min`."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     hours, minutes = divmod(round(seconds / 60), 60)

@@ -1,4 +1,4 @@
-"""Models of different architectures with as many weights, to compare."""
+"""Models of different architectures with the same number of weights, to compare."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -19,21 +19,31 @@ POSITIONS = 260
 ends."""
 
 WITHIN = 0.02
-"""By what share of its size a model may differ from another that counts as equally large."""
+"""The largest relative difference in weights between models that count as equally large."""
 
 WIDTHS = range(16, 2049, 2)
-"""Even ones: half of a bidirectional layer reads backwards."""
+"""Even widths: half of a bidirectional layer reads backwards."""
+
+
+def transformer(
+    width: int, d_ff: int, heads: int, layers: int, *, norm: str = "post", dropout: float = 0.0
+) -> TransformerConfig:
+    """Return a Transformer with as many layers on either side."""
+    sides = {"encoder_layers": layers, "decoder_layers": layers}
+    inner = {"d_ff": d_ff, "heads": heads, "norm": norm, "dropout": dropout}
+    return TransformerConfig.model_validate({"d_model": width, **sides, **inner})
 
 
 def weights(config: AnyConfig, vocabulary: int) -> int:
-    """The number of weights of such a model, counted without making any."""
+    """Return the number of weights of such a model, counted without allocating them."""
     return size(build_without_memory(partial(build_model, config, vocabulary, vocabulary)))
 
 
 def as_large(shape: Callable[[int], AnyConfig], vocabulary: int, wanted: int) -> AnyConfig:
-    """The shape of that width, of `WIDTHS`, whose number of weights is nearest to the one wanted.
+    """Return the shape, by its width, whose number of weights is nearest to the wanted one.
 
-    The number has to grow with the width. Raises `ValueError` where none is as near as `WITHIN`.
+    Raises:
+        ValueError: If no width of `WIDTHS` comes within `WITHIN` of it.
     """
 
     def count(width: int) -> int:
@@ -50,35 +60,28 @@ def as_large(shape: Callable[[int], AnyConfig], vocabulary: int, wanted: int) ->
 
 
 def shapes(reference: TransformerConfig, vocabulary: int) -> dict[str, AnyConfig]:
-    """Return a Transformer, and the other architectures with as many weights as it has.
+    """Return a Transformer, and the other architectures with as many weights.
 
-    The recurrent ones have one layer a side, as Bahdanau's, and differ in how the decoder sees the
-    source alone; ConvS2S has as many layers as the Transformer.
+    The recurrent models have one layer a side, as Bahdanau's, and differ only in how the decoder
+    sees the source. ConvS2S has as many layers as the Transformer.
     """
-    wanted, dropout = weights(reference, vocabulary), reference.dropout
-    found: dict[str, AnyConfig] = {}
-    for name, attention in ((PLAIN, "none"), (BAHDANAU, "bahdanau"), (LUONG, "luong-general")):
-        found[name] = as_large(partial(recurrent, attention, dropout), vocabulary, wanted)
-    of_layers = partial(convolutional, reference.encoder_layers, dropout)
-    found[CONVOLUTIONAL] = as_large(of_layers, vocabulary, wanted)
+    common = {"encoder_layers": 1, "decoder_layers": 1, "dropout": reference.dropout}
+    sides = dict.fromkeys(("encoder_layers", "decoder_layers"), reference.encoder_layers)
+
+    def recurrent(attention: str, d_model: int) -> AnyConfig:
+        own = {"d_model": d_model, "attention": attention}
+        return RecurrentConfig.model_validate(common | own)
+
+    def convolutional(d_model: int) -> AnyConfig:
+        own = {"d_model": d_model, "max_length": POSITIONS}
+        return ConvolutionalConfig.model_validate(common | sides | own)
+
+    compared: dict[str, Callable[[int], AnyConfig]] = {
+        PLAIN: partial(recurrent, "none"),
+        BAHDANAU: partial(recurrent, "bahdanau"),
+        LUONG: partial(recurrent, "luong-general"),
+        CONVOLUTIONAL: convolutional,
+    }
+    wanted = weights(reference, vocabulary)
+    found = {name: as_large(shape, vocabulary, wanted) for name, shape in compared.items()}
     return {**found, TRANSFORMER: reference}
-
-
-def recurrent(attention: str, dropout: float, d_model: int) -> RecurrentConfig:
-    """Return an LSTM encoder-decoder of one layer a side."""
-    return RecurrentConfig.model_validate(
-        {
-            "d_model": d_model, "encoder_layers": 1, "decoder_layers": 1, "attention": attention,
-            "dropout": dropout,
-        }
-    )  # fmt: skip
-
-
-def convolutional(layers: int, dropout: float, d_model: int) -> ConvolutionalConfig:
-    """Return ConvS2S with as many layers on either side."""
-    return ConvolutionalConfig.model_validate(
-        {
-            "d_model": d_model, "encoder_layers": layers, "decoder_layers": layers,
-            "dropout": dropout, "max_length": POSITIONS,
-        }
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""By which powers something grows: a line through logarithms, with its interval."""
+"""Powers by which a quantity grows: a line through logarithms, with its interval."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ Z = 1.959964
 
 
 class Exponent(NamedTuple):
-    """A power, and half the width of its interval of 95 %: NaN where nothing is left to tell."""
+    """A power, and half the width of its interval of 95 %; NaN if no measurement is left for it."""
 
     value: float
     margin: float
@@ -22,10 +22,10 @@ class Exponent(NamedTuple):
 
 
 def exponents(sizes: Sequence[Sequence[float]], values: Sequence[float]) -> list[Exponent]:
-    """The powers p of `value = c size_1^p_1 size_2^p_2 ...`, one for each column of `sizes`.
+    """Return the powers p of `value = c size_1^p_1 size_2^p_2 ...`, one for each column of `sizes`.
 
-    By least squares on the logarithms, with the intervals of linear regression: they say how far
-    the measured values are from a power law, not how far another machine may be.
+    They are fitted by least squares on the logarithms. The intervals come from linear regression:
+    they measure the distance from a power law, not the distance to another machine.
     """
     columns = np.log(np.asarray(sizes, dtype=np.float64))
     design = np.column_stack([np.ones(len(columns)), columns])
@@ -42,10 +42,10 @@ def exponents(sizes: Sequence[Sequence[float]], values: Sequence[float]) -> list
 
 
 def student(free: int) -> float:
-    """Within how many standard errors 95 % lie, with so many degrees of freedom.
+    """Return the number of standard errors around the mean that hold 95 %, by degrees of freedom.
 
-    The normal distribution's, corrected (Abramowitz and Stegun 1964, 26.7.5): from 3 on within a
-    hundredth. For one and two it is exact.
+    It is the normal distribution's number, corrected (Abramowitz and Stegun 1964, 26.7.5): within a
+    hundredth from 3 degrees of freedom on, and exact for one and two.
     """
     if free < 3:
         return {1: 12.7062, 2: 4.30265}[free]

@@ -1,6 +1,7 @@
 """Small models that read a sequence and label its positions, and how studies train them."""
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -10,6 +11,7 @@ from torch import Generator, Tensor, nn
 from crosshead.attention.masks import Mask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.positions import SinusoidalPositions
+from crosshead.attention.scores import ScaledDot, Score
 from crosshead.data.batching import Batch
 from crosshead.layers.addnorm import PreNorm
 from crosshead.layers.embeddings import Embeddings, embedding_weight
@@ -29,11 +31,11 @@ EPS = 1e-5
 """Epsilon of layer normalisation."""
 
 Draw = Callable[[Generator], Batch]
-"""A batch of a task."""
+"""Draws a batch of a task."""
 
 
 class Reader(nn.Module):
-    """Embeddings, a body `B T D -> B T D`, and a projection to labels at every position."""
+    """Embeddings, a body "B T D" to "B T D", and a projection to labels at every position."""
 
     def __init__(
         self, vocabulary: int, d_model: int, body: nn.Module, *, positions: bool = True
@@ -50,66 +52,92 @@ class Reader(nn.Module):
         nn.init.zeros_(self.projection.bias)
 
     def features(self, tokens: Tensor) -> Tensor:
-        """Return the hidden states of the body: tokens `B T` to `B T D`."""
-        found: Tensor = self.body(self.embeddings(tokens))
-        return found
+        """Return the hidden states of the body: tokens "B T" to "B T D"."""
+        states: Tensor = self.body(self.embeddings(tokens))
+        return states
 
 
 class Stack(nn.Module):
-    """Pre-norm encoder layers that attend as `mask` says: to everything without one."""
+    """Pre-norm encoder layers with one mask; without it every position attends to all."""
 
     def __init__(
         self,
         layers: int,
-        attention: Callable[[], MultiHeadAttention],
+        d_model: int,
+        heads: int,
         d_ff: int,
         mask: Mask | None = None,
+        score: Score | None = None,
     ) -> None:
         super().__init__()
-        built = [_layer(attention(), d_ff) for _ in range(layers)]
-        self.encoder = Encoder(built, nn.LayerNorm(built[0].attention.output.out_features, eps=EPS))
+        width, scored = d_model // heads, score or ScaledDot()
+
+        def layer() -> EncoderLayer:
+            attention = MultiHeadAttention(d_model, heads, d_key=width, d_value=width, score=scored)
+            norms = PreNorm(d_model, 0.0, EPS), PreNorm(d_model, 0.0, EPS)
+            return EncoderLayer(attention, FeedForward(d_model, d_ff), norms)
+
+        self.encoder = Encoder([layer() for _ in range(layers)], nn.LayerNorm(d_model, eps=EPS))
         self.mask = mask
 
     def forward(self, x: Tensor) -> Tensor:
-        """`B T D` to `B T D`."""
+        """Return the hidden states of the last layer: "B T D" to "B T D"."""
         length = x.shape[1]
         mask = None if self.mask is None else self.mask.dense(length, length, device=x.device)
-        found: Tensor = self.encoder(x, mask)
-        return found
+        states: Tensor = self.encoder(x, mask)
+        return states
 
 
 @contextlib.contextmanager
 def drawn_from(seed: int) -> Iterator[Generator]:
-    """A block in which weights are drawn from `seed`, and a generator of it for the data."""
+    """Draw weights within the block from `seed`, and give a generator of that seed for the data."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield Generator().manual_seed(seed)
 
 
 def updates(
-    model: nn.Module, draw: Draw, generator: Generator, *, most: int, rate: float, warmup: int = 50
-) -> Iterator[int]:
-    """Train on fresh batches, with the optimiser of all training; gives each update's number.
+    model: nn.Module,
+    draw: Draw,
+    generator: Generator,
+    *,
+    most: int,
+    rate: float,
+    warmup: int = 50,
+    clip_norm: float = 1.0,
+) -> Iterator[float]:
+    """Train on fresh batches with the package's optimiser; give each update's gradient norm.
 
-    `model` has `features` and `projection`. The rate is linear to `rate` at `warmup` and falls by
-    the inverse square root from there. Whoever iterates may stop, and may look at the model.
+    The caller may look at the model between updates, and may stop early. The model has `features`
+    and `projection`. The learning rate peaks at `rate` and falls by the inverse square root. A norm
+    that is not finite is infinity.
     """
     config = TrainConfig.model_validate(
-        {"max_updates": most, "learning_rate": rate, "warmup": warmup, "label_smoothing": 0.0}
-    )
-    optimizer = Optimizer(model, config)
-    width = model.get_submodule("projection").in_features
-    reader = cast(TokenModel, model)
+        {
+            "max_updates": most, "learning_rate": rate, "warmup": warmup, "label_smoothing": 0.0,
+            "clip_norm": clip_norm,
+        }
+    )  # fmt: skip
+    optimizer, reader = Optimizer(model, config), cast(TokenModel, model)
+    width = cast(int, model.get_submodule("projection").in_features)
     for update in range(1, most + 1):
         found = token_loss(reader, draw(generator), config.label_smoothing)
         optimizer.backward(found.sums["loss"] / found.count)
-        optimizer.step(learning_rate(config, cast(int, width), update))
-        yield update
+        norm = optimizer.step(learning_rate(config, width, update))
+        yield math.inf if norm is None else norm
+
+
+def train(
+    model: nn.Module, draw: Draw, generator: Generator, *, most: int, rate: float, warmup: int = 50
+) -> None:
+    """Train for all updates of `updates`."""
+    for _ in updates(model, draw, generator, most=most, rate=rate, warmup=warmup):
+        pass
 
 
 @torch.no_grad()
 def accuracy(model: nn.Module, batch: Batch) -> float:
-    """The share of labels that are given the highest logit."""
+    """Return the share of labels that get the highest logit."""
     reader = cast(TokenModel, model)
     labelled = batch.target_output != PAD
     found = reader.projection(reader.features(*batch.inputs)[labelled]).argmax(dim=-1)
@@ -117,18 +145,12 @@ def accuracy(model: nn.Module, batch: Batch) -> float:
 
 
 def labelled_at(tokens: Tensor, positions: Tensor, labels: Tensor) -> Batch:
-    """Tokens `B T` with one label a row, `labels[b]` at `positions[b]`."""
+    """Return tokens "B T" with one label a row: `labels[b]` at `positions[b]`."""
     wanted = torch.full_like(tokens, PAD)
     wanted[torch.arange(len(tokens)), positions] = labels
     return Batch((tokens,), wanted)
 
 
 def size(model: nn.Module) -> int:
-    """The number of weights."""
+    """Return the number of weights."""
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def _layer(attention: MultiHeadAttention, d_ff: int) -> EncoderLayer:
-    d_model = attention.output.out_features
-    norms = PreNorm(d_model, 0.0, EPS), PreNorm(d_model, 0.0, EPS)
-    return EncoderLayer(attention, FeedForward(d_model, d_ff), norms)

@@ -1,8 +1,8 @@
 """Reach of gradients: through a recurrence, past it through attention, and without one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,73 +13,54 @@ from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.data.batching import Batch
 from crosshead.layers.layer_types import RecurrentLayer
 from crosshead.layers.rnn import RecurrentStack
-from crosshead.studies.effort import Effort, seeds_of
-from crosshead.studies.fitting import (
-    FIRST,
-    Reader,
-    Stack,
-    accuracy,
-    drawn_from,
-    labelled_at,
-    updates,
-)
-from crosshead.studies.study import (
-    Band,
-    Result,
-    Say,
-    Study,
-    Table,
-    Unmeasured,
-    Value,
-    after_training,
-    number,
-)
-from crosshead.studies.times import TIMES
+from crosshead.studies.effort import Effort, Times, seeds_of
+from crosshead.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, labelled_at, train
+from crosshead.studies.formats import joined, number
+from crosshead.studies.study import LEARNED, Band, Result, Say, Study, Table, Value, after_training
 
 WIDTH, LETTERS, NEAREST = 64, 16, 8
-"""`NEAREST` is the distance from which the decay is fitted: nearer ones have paths of their own."""
-
-LEARNED = 0.95
-"""The accuracy from which on the task counts as learned."""
+"""`NEAREST` is the distance from which the decay is fitted: nearer inputs have other paths too."""
 
 DECAY = "{}: factor of the gradient a position, at the start"
 RECALL = "{}: accuracy of recalling the first token, after training"
 PLAIN, LOOKING, TRANSFORMER = "LSTM", "LSTM with attention", "Transformer"
 OPEN = "LSTM, forget gates open"
-"""Beside the claim, without a band: how a recurrent encoder-decoder begins here."""
+"""Beside the claim, without a band: the state in which a recurrent encoder-decoder begins here."""
 
 BANDS = (
     Band(
         DECAY.format(PLAIN), 0.4, 0.8,
-        "A forget gate begins near 1/2, and the way through the gates adds something.",
+        "A forget gate begins near 1/2, and the path through the other gates adds something.",
     ),
     Band(DECAY.format(LOOKING), 0.98, 1.02, "One step of attention reaches every state alike."),
-    Band(DECAY.format(TRANSFORMER), 0.98, 1.02, "As above: the path has the length of the stack."),
+    Band(
+        DECAY.format(TRANSFORMER), 0.98, 1.02, "As above: the path is as long as the stack is deep."
+    ),
     Band(
         RECALL.format(PLAIN), 0, 0.5,
-        "What reaches the first token is 1e-10 of what reaches the last; chance is 6 %, and "
-        "below one half the task is not learned.",
+        "The gradient that reaches the first token is 1e-10 of the gradient that reaches the last. "
+        "Chance is 6 %, and below one half the task is not learned.",
     ),
     Band(RECALL.format(LOOKING), 0.95, 1, "The shorter these paths, the easier it is to learn."),
     Band(RECALL.format(TRANSFORMER), 0.95, 1, "As above."),
 )  # fmt: skip
 
 
-class RecurrentOpen(nn.Module):
-    """A layer of `RecurrentStack`, whose forget gates begin open: `B T D` to `B T D`."""
+class OpenGateLSTM(nn.Module):
+    """A layer of `RecurrentStack`, whose forget gates begin open: "B T D" to "B T D"."""
 
     def __init__(self) -> None:
         super().__init__()
         self.stack = RecurrentStack("lstm", 1, WIDTH, WIDTH, dropout=0.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Its states, of which the first remembers nothing."""
+        """Return the states, beginning from a zero state."""
         nothing = x.new_zeros(1, len(x), WIDTH)
         states: Tensor = self.stack(x, (nothing, nothing))[0]
         return states
 
 
-class RecurrentLooking(RecurrentLayer):
+class AttendingLSTM(RecurrentLayer):
     """PyTorch's LSTM, where each state also attends to itself and those before it."""
 
     def __init__(self) -> None:
@@ -87,24 +68,18 @@ class RecurrentLooking(RecurrentLayer):
         self.attention = MultiHeadAttention(WIDTH, 1, d_key=WIDTH, d_value=WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        """States, and what they attend to, added."""
+        """Return the sum of the states and the outputs of attention."""
         states = super().forward(x)
         mask = causal.dense(x.shape[1], x.shape[1])
         gathered: Tensor = self.attention(states, self.attention.project(states), mask)
         return states + gathered
 
 
-def transformer() -> Stack:
-    """Two causal layers of four heads."""
-    attention = partial(MultiHeadAttention, WIDTH, 4, d_key=WIDTH // 4, d_value=WIDTH // 4)
-    return Stack(2, attention, 2 * WIDTH, causal)
-
-
 BODIES: dict[str, Callable[[], nn.Module]] = {
     PLAIN: lambda: RecurrentLayer(WIDTH, nn.LSTM),
-    OPEN: RecurrentOpen,
-    LOOKING: RecurrentLooking,
-    TRANSFORMER: transformer,
+    OPEN: OpenGateLSTM,
+    LOOKING: AttendingLSTM,
+    TRANSFORMER: lambda: Stack(2, WIDTH, 4, 2 * WIDTH, causal),
 }
 
 
@@ -113,64 +88,50 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     length, most = 24 if effort.quick else 64, effort.amount(10, 600)
     decay: dict[str, float] = {}
     recalled: dict[str, float] = {}
-    rows, curves = [], {}
+    curves = {}
+    heads = ["model", "factor at start", "after", "first over last at start", "after"]
+    rows = [[*heads, "recalled by seed"]]
     for name, build in BODIES.items():
         runs = [trained(build, length, most, each) for each in seeds_of(effort, seed)]
-        start = np.mean([run.start for run in runs], axis=0)
-        end = np.mean([run.end for run in runs], axis=0)
-        right = [run.right for run in runs]
+        starts, ends, right = zip(*runs, strict=True)
+        start, end = np.mean(starts, axis=0), np.mean(ends, axis=0)
         decay[name], recalled[name] = factor(start), float(np.mean(right))
-        shown = ", ".join(f"{each:.1%}" for each in right)
+        shown = joined(right, ".1%")
         say(f"{name}: {shown} recalled after {most} updates")
         shares = [float(each[-1] / each[0]) for each in (start, end)]
         rows.append([name, *map(number, (factor(start), factor(end), *shares)), shown])
         curves[name] = start, end
-    heads = [
-        "model", "factor at start", "after", "first over last at start", "after",
-        "recalled by seed",
-    ]  # fmt: skip
     title = f"Gradient of the last output by input, {length} positions, {most} updates"
-    table = Table(title, [heads, *rows])
-    return Result(judged(decay, recalled, effort), [table], partial(draw, curves))
+    return Result(judged(decay, recalled, effort), [Table(title, rows)], partial(draw, curves))
 
 
-class Trained(NamedTuple):
-    """Gradient norms by distance before and after training, and the share recalled."""
-
-    start: np.ndarray
-    end: np.ndarray
-    right: float
-
-
-def trained(build: Callable[[], nn.Module], length: int, most: int, seed: int) -> Trained:
-    """Train a model from a seed."""
+def trained(
+    build: Callable[[], nn.Module], length: int, most: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Train; return gradient norms by distance before and after, and the share recalled."""
     with drawn_from(seed) as generator:
         model = Reader(FIRST + LETTERS + 1, WIDTH, build())
         test = recall(length, generator, 256)
     start = gradient_by_distance(model, test.inputs[0])
-    for _ in updates(model, partial(recall, length), generator, most=most, rate=2e-3):
-        pass
-    end = gradient_by_distance(model, test.inputs[0])
-    return Trained(start, end, accuracy(model, test))
+    train(model, partial(recall, length), generator, most=most, rate=2e-3)
+    return start, gradient_by_distance(model, test.inputs[0]), accuracy(model, test)
 
 
-def judged(decay: dict[str, float], recalled: dict[str, float], effort: Effort) -> dict[str, Value]:
-    """Return the quantities of the bands.
-
-    A recurrence that recalls nothing tells something where a model with attention has learned to.
-    """
-    names = (PLAIN, LOOKING, TRANSFORMER)
-    found: dict[str, Value] = {DECAY.format(name): decay[name] for name in names}
-    found |= {RECALL.format(name): after_training(effort, recalled[name]) for name in names}
-    if not effort.quick and max(recalled[LOOKING], recalled[TRANSFORMER]) < LEARNED:
-        found[RECALL.format(PLAIN)] = Unmeasured("no model with attention has learned it either")
-    return found
+def judged(
+    decay: Mapping[str, float], recalled: Mapping[str, float], effort: Effort
+) -> dict[str, Value]:
+    """Return the quantities; failing to recall counts if a model with attention learns the task."""
+    names, failed = (PLAIN, LOOKING, TRANSFORMER), {}
+    if max(recalled[LOOKING], recalled[TRANSFORMER]) < LEARNED:
+        failed[RECALL.format(PLAIN)] = "no model with attention has learned it either"
+    found = after_training(effort, {RECALL.format(name): recalled[name] for name in names}, failed)
+    return {DECAY.format(name): decay[name] for name in names} | found
 
 
 def gradient_by_distance(model: Reader, tokens: Tensor) -> np.ndarray:
-    """Norms of the gradient of the last output to the vector that entered so far before it.
+    """Return norms of the last output's gradient to the inputs, by distance, as means over rows.
 
-    The output is weighted at random; the mean over rows.
+    The output is weighted at random.
     """
     x = model.embeddings(tokens).detach().requires_grad_()
     last = model.body(x)[:, -1]
@@ -185,7 +146,7 @@ def factor(norms: np.ndarray) -> float:
 
 
 def recall(length: int, generator: Generator, rows: int = 64) -> Batch:
-    """Random letters and a question mark, where the first letter is to be said."""
+    """Random letters and a question mark; the label at the question mark is the first letter."""
     tokens = torch.randint(FIRST, FIRST + LETTERS, (rows, length), generator=generator)
     tokens[:, -1] = FIRST + LETTERS
     return labelled_at(tokens, torch.full((rows,), length - 1), tokens[:, 0])
@@ -194,12 +155,11 @@ def recall(length: int, generator: Generator, rows: int = 64) -> Batch:
 def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]], figure: Any) -> None:
     """Norms by distance, at the start and after training."""
     panels = figure.subplots(1, 2, sharey=True)
-    for name, both in curves.items():
-        for axes, norms in zip(panels, both, strict=True):
-            axes.plot(norms, label=name)
-    for axes, title in zip(panels, ("at the start", "after training"), strict=True):
-        axes.set(yscale="log", xlabel="distance of the input", title=title)
-        axes.grid(alpha=0.3)
+    for place, title in enumerate(("at the start", "after training")):
+        for name, both in curves.items():
+            panels[place].plot(both[place], label=name)
+        panels[place].set(yscale="log", xlabel="distance of the input", title=title)
+        panels[place].grid(alpha=0.3)
     panels[0].set_ylabel("gradient norm")
     panels[0].legend()
 
@@ -214,5 +174,5 @@ GRADIENTS = Study(
     "Vaswani et al. 2017, section 4",
     BANDS,
     run,
-    TIMES["gradients"],
+    Times(quick=3, full=96),  # recorded with one seed: 48
 )

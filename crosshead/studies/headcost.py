@@ -6,35 +6,22 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from crosshead.attention.attend import Backend, explicit, sdpa
 from crosshead.layers.layer_types import SelfAttention
-from crosshead.studies.computation import costs
-from crosshead.studies.effort import Effort
-from crosshead.studies.study import (
-    Band,
-    Reported,
-    Result,
-    Say,
-    Study,
-    Table,
-    Unmeasured,
-    Value,
-    number,
-)
-from crosshead.studies.times import TIMES
-from crosshead.studies.turns import Ratio, in_turns, name_powers, ratio
+from crosshead.studies.charts import COLORS, error_bars, logarithmic, name_powers
+from crosshead.studies.computation import bytes_kept
+from crosshead.studies.effort import Effort, Times
+from crosshead.studies.study import Band, Result, Say, Study, Table, Value, reported
+from crosshead.studies.turns import FORWARD, TRAINING, Timed, of_layer, timed
 
 KERNELS: dict[str, Backend] = {"explicit": explicit, "fused": sdpa}
 """The library's own kernel, which CPUs get, and PyTorch's."""
 
-FORWARD, TRAINING = "forwards", "forwards and backwards"
 
-
-class Sizes(NamedTuple):
-    """The layers that are measured, and how often."""
+class HeadSizes(NamedTuple):
+    """The layers that are measured: batches of `tokens` positions, for rounds and seconds each."""
 
     width: int
     heads: tuple[int, ...]
@@ -44,30 +31,19 @@ class Sizes(NamedTuple):
     seconds: float
 
 
-FULL = Sizes(512, (1, 2, 4, 8, 16, 32), (64, 256, 1024), 1024, 5, 0.3)
-QUICK = Sizes(16, (1, 2, 4), (8, 16), 16, 2, 0.0)
+FULL = HeadSizes(512, (1, 2, 4, 8, 16, 32), (64, 256, 1024), 1024, 5, 0.3)
+QUICK = HeadSizes(16, (1, 2, 4), (8, 16), 16, 2, 0.0)
 
 
-class Case(NamedTuple):
-    """One layer and what it is given."""
+class HeadCost(NamedTuple):
+    """Times over one head's by direction, and the bytes kept for the backward pass."""
 
-    kernel: str
-    length: int
-    heads: int
-
-
-class Cost(NamedTuple):
-    """The cost of a layer beside that of the same layer with one head."""
-
-    milliseconds: Mapping[str, float]
-    """The least of the rounds, by direction."""
-    ratios: Mapping[str, Ratio]
-    """Time over that of one head, by direction."""
+    times: Mapping[str, Timed]
     kept: int
-    """Bytes kept for the way back, weights left out."""
 
 
-Costs = Mapping[Case, Cost]
+Costs = Mapping[tuple[str, int, int], HeadCost]
+"""By kernel, length and number of heads."""
 
 OPERATIONS = "operations of 8 heads over those of one"
 SHORT = "explicit kernel, 64 positions: time of 8 heads over that of one, forwards and backwards"
@@ -78,17 +54,18 @@ MANY = "explicit kernel, 1,024 positions: time of 32 heads over that of one, for
 FUSED_TIME = "fused kernel, 1,024 positions: time of 8 heads over that of one"
 
 BANDS = (
-    Band(OPERATIONS, 1, 1, "H times n^2 d/H: the products of all heads are those of one."),
+    Band(OPERATIONS, 1, 1, "H times n^2 d/H: the products of all heads equal those of one."),
     Band(
         SHORT, 0.75, 1.33,
         "\"Similar\". At 64 positions 8 heads have as many weights, H n^2, as the layer has "
-        "numbers, n d: a small part of the work. A third more or less stands for kernels that suit "
+        "numbers, n d: a small part of the work. The margin of a third covers kernels that suit "
         "products of one width better than of another.",
     ),
     Band(
         LONG, 1, 2,
         "Each of H n^2 weights is read and written about ten times, at 10 GB/s: 34 ms for 8 heads "
-        "and 4 for one, beside 115 ms of products at 110 GFLOP/s. That is 1.25; machines differ.",
+        "and 4 ms for one, beside 115 ms of products at 110 GFLOP/s. The ratio is 1.25; machines "
+        "differ.",
     ),
     Band(
         KEPT, 2, 4,
@@ -96,23 +73,30 @@ BANDS = (
         "at n = 2 d.",
     ),
     Band(FUSED, 0.95, 1.1, "The fused kernel keeps a number for each query and head, no weights."),
+    reported(
+        MANY, "The same estimate gives 2.1 here, but heads of 16 numbers suit no kernel well."
+    ),
+    reported(FUSED_TIME, "PyTorch's kernel chooses its own blocks; no estimate was made."),
 )  # fmt: skip
-
-REPORTED = (
-    Reported(MANY, "By the estimate for 8 heads 2.1, but heads of 16 numbers suit no kernel well."),
-    Reported(FUSED_TIME, "PyTorch's kernel chooses its own blocks; no estimate was made."),
-)
 
 
 def run(effort: Effort, seed: int, say: Say) -> Result:
     """Measure layers with one head and with several in turns, by length and kernel."""
     how = QUICK if effort.quick else FULL._replace(rounds=effort.amount(2, FULL.rounds))
-    found: dict[Case, Cost] = {}
+    found: dict[tuple[str, int, int], HeadCost] = {}
     for kernel, length in product(KERNELS, how.lengths):
         layers = {heads: build(how.width, heads, kernel) for heads in how.heads}
         x = torch.randn(how.tokens // length, length, how.width, requires_grad=True)
-        found |= _measured(kernel, length, layers, x, how.rounds, how.seconds * effort.share)
-        many = found[Case(kernel, length, how.heads[-1])].ratios[TRAINING]
+        calls = {
+            (heads, direction): of_layer(layer, x, direction)
+            for heads, layer in layers.items()
+            for direction in (FORWARD, TRAINING)
+        }
+        times = timed(calls, lambda case: (1, case[1]), how.rounds, how.seconds * effort.share)
+        for heads, layer in layers.items():
+            both = {direction: times[heads, direction] for direction in (FORWARD, TRAINING)}
+            found[kernel, length, heads] = HeadCost(both, bytes_kept(layer, x))
+        many = both[TRAINING].ratio
         say(f"{kernel}, {length} positions: {how.heads[-1]} heads over one {many}")
     threads = f"{torch.get_num_threads()} threads"
     title = f"Layers of width {how.width}, batches of {how.tokens:,} positions, {threads}"
@@ -127,43 +111,6 @@ def build(width: int, heads: int, kernel: str) -> SelfAttention:
     return layer
 
 
-def _measured(
-    kernel: str,
-    length: int,
-    layers: Mapping[int, SelfAttention],
-    x: Tensor,
-    rounds: int,
-    seconds: float,
-) -> dict[Case, Cost]:
-    """Return the cost of each layer, all of them measured in turns."""
-    calls = {
-        (heads, direction): partial(_compute, layer, x, direction)
-        for heads, layer in layers.items()
-        for direction in (FORWARD, TRAINING)
-    }
-    times = in_turns(calls, rounds, seconds)
-
-    def cost(heads: int, layer: SelfAttention) -> Cost:
-        both = {direction: times[heads, direction] for direction in (FORWARD, TRAINING)}
-        return Cost(
-            {direction: 1000 * min(each) for direction, each in both.items()},
-            {name: ratio(each, times[1, name]) for name, each in both.items()},
-            costs(layer, x, rounds=1).kept,
-        )
-
-    return {Case(kernel, length, heads): cost(heads, layer) for heads, layer in layers.items()}
-
-
-def _compute(layer: SelfAttention, x: Tensor, direction: str) -> None:
-    if direction == FORWARD:
-        with torch.no_grad():
-            layer(x)
-        return
-    layer.zero_grad()
-    x.grad = None
-    layer(x).sum().backward()
-
-
 def operations(heads: int) -> int:
     """Return the floating-point operations of a layer, as PyTorch counts them."""
     layer, x = build(64, heads, "explicit"), torch.randn(1, 32, 64)
@@ -174,73 +121,53 @@ def operations(heads: int) -> int:
 
 def quantities(found: Costs, effort: Effort) -> dict[str, Value]:
     """Return the quantities of time and memory, for the width and lengths of the full form."""
-    if effort.quick:
-        names = (SHORT, LONG, KEPT, FUSED, MANY, FUSED_TIME)
-        return dict.fromkeys(names, Unmeasured(f"layers of width {QUICK.width} are too small"))
-
-    def time(kernel: str, length: int, heads: int) -> float:
-        return found[Case(kernel, length, heads)].ratios[TRAINING].median
-
-    def kept(kernel: str) -> float:
-        eight, one = (found[Case(kernel, 1024, heads)].kept for heads in (8, 1))
-        return eight / one
-
-    return {
-        SHORT: time("explicit", 64, 8),
-        LONG: time("explicit", 1024, 8),
-        KEPT: kept("explicit"),
-        FUSED: kept("fused"),
-        MANY: time("explicit", 1024, 32),
-        FUSED_TIME: time("fused", 1024, 8),
-    }
+    measured: dict[str, Value] = {}
+    for name, kernel, length, heads in (
+        (SHORT, "explicit", 64, 8), (LONG, "explicit", 1024, 8), (MANY, "explicit", 1024, 32),
+        (FUSED_TIME, "fused", 1024, 8), (KEPT, "explicit", 1024, 8), (FUSED, "fused", 1024, 8),
+    ):  # fmt: skip
+        if effort.quick:
+            measured[name] = f"layers of width {QUICK.width} are too small"
+        elif name in (KEPT, FUSED):
+            measured[name] = found[kernel, length, heads].kept / found[kernel, length, 1].kept
+        else:
+            measured[name] = found[kernel, length, heads].times[TRAINING].ratio.median
+    return measured
 
 
 def as_rows(found: Costs) -> list[list[str]]:
     """Return a line for each layer: times, their ratios to one head, and memory."""
-    rows = [
-        ["kernel", "positions", "heads"]
-        + [f"{what}{direction}" for direction in (FORWARD, TRAINING) for what in ("", "over one, ")]
-        + ["memory kept, MiB"]
+    both = [
+        f"{what}{direction}" for direction in (FORWARD, TRAINING) for what in ("", "over one, ")
     ]
-    for case, cost in found.items():
-        times = (
-            shown
-            for direction in (FORWARD, TRAINING)
-            for shown in (
-                f"{number(cost.milliseconds[direction])} ms",
-                str(cost.ratios[direction]) if case.heads > 1 else "",
-            )
-        )
-        kept = f"{cost.kept / 2**20:.2f}"
-        rows.append([case.kernel, str(case.length), str(case.heads), *times, kept])
+    rows = [["kernel", "positions", "heads", *both, "memory kept, MiB"]]
+    for (kernel, length, heads), cost in found.items():
+        times = []
+        for direction in (FORWARD, TRAINING):
+            each = cost.times[direction]
+            times += [each.shown, str(each.ratio) if heads > 1 else ""]
+        rows.append([kernel, str(length), str(heads), *times, f"{cost.kept / 2**20:.2f}"])
     return rows
 
 
-def draw(found: Costs, how: Sizes, figure: Any) -> None:
+def draw(found: Costs, how: HeadSizes, figure: Any) -> None:
     """Time and memory over those of one head, by heads: a line for each kernel and length."""
     left, right = figure.subplots(1, 2)
-    colors = ("tab:blue", "tab:orange", "tab:green")
     for kernel, style in zip(KERNELS, ("o-", "s--"), strict=True):
-        for length, color in zip(how.lengths, colors, strict=False):
-            costs_of = [found[Case(kernel, length, heads)] for heads in how.heads]
-            times = [cost.ratios[TRAINING] for cost in costs_of]
-            label = f"{kernel}, {length}"
-            middle = [each.median for each in times]
-            below = [each.median - each.low for each in times]
-            above = [each.high - each.median for each in times]
-            options: dict[str, Any] = {"ms": 4, "lw": 1, "capsize": 2, "color": color}
-            label = f"{kernel}, {length}"
-            left.errorbar(how.heads, middle, [below, above], fmt=style, label=label, **options)
-            memory = [cost.kept / costs_of[0].kept for cost in costs_of]
+        for length, color in zip(how.lengths, COLORS, strict=False):
+            costs = [found[kernel, length, heads] for heads in how.heads]
+            ratios = [cost.times[TRAINING].ratio for cost in costs]
+            options = {"fmt": style, "label": f"{kernel}, {length}", "color": color}
+            error_bars(left, how.heads, ratios, lw=1, capsize=2, **options)
+            memory = [cost.kept / costs[0].kept for cost in costs]
             right.plot(how.heads, memory, style, ms=4, color=color)
-    left.set(title="time over that of one head", ylabel=TRAINING)
-    right.set(title="memory kept over that of one head")
-    for axes in (left, right):
-        axes.set(xscale="log", yscale="log", xlabel=f"heads, at width {how.width}")
-        axes.set_xticks(how.heads, map(str, how.heads))
-        axes.set_xticks([], minor=True)
+    for axes, title in (
+        (left, "time over that of one head"),
+        (right, "memory kept over that of one head"),
+    ):
+        logarithmic(axes, how.heads, xlabel=f"heads, at width {how.width}", title=title)
         name_powers(axes.yaxis)
-        axes.grid(alpha=0.3)
+    left.set_ylabel(TRAINING)
     left.legend(fontsize=7, title="kernel, positions", title_fontsize=7)
 
 
@@ -253,6 +180,5 @@ HEADCOST = Study(
     "Vaswani et al. 2017, section 3.2.2",
     BANDS,
     run,
-    TIMES["headcost"],
-    REPORTED,
+    Times(quick=1, full=125),
 )

@@ -1,9 +1,9 @@
-"""Heads: one against several of the same width, and what it costs to take each away."""
+"""Heads: one against several of the same width, and the cost of taking each away."""
 
 import math
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,38 +12,17 @@ from crosshead.evaluation import bleu
 from crosshead.inspection import without_heads
 from crosshead.models.base import AttentionKind, Model
 from crosshead.recipe.recipe import Recipe
-from crosshead.studies.captions import (
-    MEANINGFUL,
-    Corpus,
-    greedily,
-    kept_in,
-    made_up,
-    multi30k,
-    outputs,
-    run_name,
-    side_by_side,
-    trained,
-    transformer,
-)
-from crosshead.studies.effort import Effort, seeds_of
-from crosshead.studies.study import (
-    Band,
-    Reported,
-    Result,
-    Say,
-    Study,
-    Table,
-    Unmeasured,
-    Value,
-)
-from crosshead.studies.times import TIMES
+from crosshead.studies import captions
+from crosshead.studies.captions import CaptionCorpus
+from crosshead.studies.effort import Effort, Times, seeds_of
+from crosshead.studies.formats import joined
+from crosshead.studies.study import Band, Result, Say, Study, Table, Value, reported
 
 ONE, SEVERAL, MANY = 1, 4, 32
 CHEAP_BELOW = 0.5
-"""BLEU that a head costs which is not missed."""
+"""A head that costs less BLEU than this is not missed."""
 
 ENCODER, DECODER, CROSSED = "encoder, self", "decoder, self", "decoder, cross"
-
 SINGLE = "BLEU of four heads less that of one"
 TOO_MANY = "BLEU of four heads less that of 32"
 CHEAP = "share of heads that cost less than half a BLEU to take away"
@@ -54,41 +33,41 @@ CROSS = (
 BANDS = (
     Band(
         CHEAP, 0.5, 1,
-        "\"A large percentage\" is the majority at least. 8 of 96 heads made a significant "
-        "difference in Michel et al. 2019, section 3.2, but layers had 16 there, and four here.",
+        "\"A large percentage\" is at least the majority. 8 of 96 heads made a significant "
+        "difference in Michel et al. 2019, section 3.2, but layers had 16 heads there, and four "
+        "here.",
     ),
     Band(
         CROSS, 2, math.inf,
         "Cross-attention relies on its heads more than self-attention does (Michel et al. 2019, "
-        "section 5): by more than two standard errors over the heads of both kinds, which chance "
-        "alone gives in one of forty cases.",
+        "section 5): by more than two standard errors over the heads of both kinds. Chance alone "
+        "gives this in one of forty cases.",
+    ),
+    reported(
+        SINGLE,
+        "0.9 in Table 3, row A (24.9 with one head, 25.8 with eight), after 100,000 updates. After "
+        "ten minutes two seeds differ by more than that.",
+    ),
+    reported(
+        TOO_MANY,
+        "0.4 in Table 3 (25.4 with 32 heads of d_k 16). Heads of d_k 4 are not in that table.",
     ),
 )  # fmt: skip
 
-REPORTED = (
-    Reported(
-        SINGLE,
-        "0.9 in Table 3, row A (24.9 with one head, 25.8 with eight), after 100,000 updates; after "
-        "ten minutes two seeds differ by more than that.",
-    ),
-    Reported(
-        TOO_MANY,
-        "0.4 there (25.4 with 32 heads of d_k 16); heads of d_k 4 are none of that table's.",
-    ),
-)
+HeadCosts = Mapping[str, list[float]]
+"""By module, the BLEU that each head costs; with several seeds, the heads of one after another."""
 
 
 def run(effort: Effort, seed: int, say: Say) -> Result:
-    """Train with one, several and many heads; then take away each head of those with several."""
+    """Train with one, several and many heads; then take away each of several heads."""
     seeds, quick = seeds_of(effort, seed), effort.quick
     with tempfile.TemporaryDirectory() as scratch:
-        corpus = made_up(Path(scratch), seed) if quick else multi30k(effort, say)
+        corpus = captions.for_effort(effort, Path(scratch), seed, say)
         if corpus is None:
-            missing = Unmeasured("the captions are not there")
-            names = [each.name for each in (*BANDS, *REPORTED)]
-            return Result(dict.fromkeys(names, missing), [], lambda figure: None)
+            missing = dict.fromkeys((band.name for band in BANDS), captions.MISSING)
+            return Result(missing, [], lambda figure: None)
         recipes = {
-            (heads, each): corpus.recipe(transformer(heads, quick=quick), each)
+            (heads, each): corpus.recipe(captions.transformer(heads, quick=quick), each)
             for heads in (ONE, SEVERAL, MANY)
             for each in seeds
         }
@@ -98,17 +77,21 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         module: [whole - score for whole, without in taken for score in without[module]]
         for module in taken[0][1]
     }
-    tables = [quality_table(found), costs_table([whole for whole, _ in taken], costs)]
-    kept = [kept_in(corpus, run_name(each.model, each.train.seed)) for each in recipes.values()]
+    quality = [[str(heads), joined(each, ".1f")] for heads, each in found.items()]
+    tables = [
+        Table("Quality at one width", [["heads", "BLEU by seed"], *quality]),
+        costs_table([whole for whole, _ in taken], costs),
+    ]
+    kept = [corpus.finished(recipe) for recipe in recipes.values()]
     return Result(measured(found, costs), tables, partial(draw, found, costs), kept=kept)
 
 
-def measured(found: dict[int, list[float]], costs: dict[str, list[float]]) -> dict[str, Value]:
-    """Return the quantities, which need models that have learned something."""
+def measured(found: Mapping[int, list[float]], costs: HeadCosts) -> dict[str, Value]:
+    """Return the quantities, if the models have learned something."""
     means = {heads: statistics.mean(scores) for heads, scores in found.items()}
-    if means[SEVERAL] < MEANINGFUL:
-        why = f"BLEU of {SEVERAL} heads is {means[SEVERAL]:.1f}, below {MEANINGFUL:g}"
-        return dict.fromkeys((SINGLE, TOO_MANY, CHEAP, CROSS), Unmeasured(why))
+    if means[SEVERAL] < captions.MEANINGFUL:
+        why = f"BLEU of {SEVERAL} heads is {means[SEVERAL]:.1f}, below {captions.MEANINGFUL:g}"
+        return dict.fromkeys((SINGLE, TOO_MANY, CHEAP, CROSS), why)
     every = [cost for each in costs.values() for cost in each]
     return {
         SINGLE: means[SEVERAL] - means[ONE],
@@ -131,54 +114,50 @@ def in_standard_errors(first: Sequence[float], second: Sequence[float]) -> float
 
 
 def scores(
-    corpus: Corpus, recipes: dict[tuple[int, int], Recipe], say: Say
+    corpus: CaptionCorpus, recipes: Mapping[tuple[int, int], Recipe], say: Say
 ) -> dict[int, list[float]]:
-    """BLEU on the test set by the number of heads, for each seed."""
-    jobs = {
-        f"{heads} heads, seed {seed}": partial(
-            outputs, corpus, run_name(recipe.model, seed), recipe
-        )
-        for (heads, seed), recipe in recipes.items()
-    }
+    """Return BLEU on the test set by the number of heads, for each seed."""
+    jobs = {run: partial(captions.outputs, corpus, recipe) for run, recipe in recipes.items()}
     reference, done = corpus.test()[1], {}
-    for job, lines in side_by_side(jobs, quick=corpus.quick):
-        done[job] = bleu(lines, reference)
-        say(f"{job}: BLEU {done[job]:.1f}")
+    for run, lines in captions.side_by_side(jobs, quick=corpus.quick):
+        done[run] = bleu(lines, reference)
+        say(f"{run[0]} heads, seed {run[1]}: BLEU {done[run]:.1f}")
     found: dict[int, list[float]] = {}
     for heads, seed in recipes:
-        found.setdefault(heads, []).append(done[f"{heads} heads, seed {seed}"])
+        found.setdefault(heads, []).append(done[heads, seed])
     return found
 
 
-def pruned(corpus: Corpus, recipe: Recipe, say: Say) -> tuple[float, dict[str, list[float]]]:
-    """BLEU of a whole model, and without each head of each attention, by the module's name."""
-    name = run_name(recipe.model, recipe.train.seed)
-    whole = bleu(outputs(corpus, name, recipe), corpus.test()[1])
-    modules = attentions(trained(corpus, name, recipe).model)
+def pruned(corpus: CaptionCorpus, recipe: Recipe, say: Say) -> tuple[float, dict[str, list[float]]]:
+    """Return BLEU of a whole model, and without each head of each attention, by module."""
+    whole = bleu(captions.outputs(corpus, recipe), corpus.test()[1])
+    modules = attentions(captions.trained(corpus, recipe).model)
     jobs = {
         module: partial(without_each, corpus, recipe, of, layer)
         for module, (of, layer) in modules.items()
     }
     done = {}
-    for module, found in side_by_side(jobs, quick=corpus.quick):
+    for module, found in captions.side_by_side(jobs, quick=corpus.quick):
         done[module] = found
-        say(f"{module}, without a head: BLEU {', '.join(f'{score:.1f}' for score in found)}")
+        say(f"{module}, without a head: BLEU {joined(found, '.1f')}")
     return whole, {module: done[module] for module in modules}
 
 
-def without_each(corpus: Corpus, recipe: Recipe, of: AttentionKind, layer: int) -> list[float]:
-    """BLEU without each of the heads of a layer, which is counted from 1."""
-    translator = trained(corpus, run_name(recipe.model, recipe.train.seed), recipe)
+def without_each(
+    corpus: CaptionCorpus, recipe: Recipe, of: AttentionKind, layer: int
+) -> list[float]:
+    """Return BLEU without each of the heads of a layer; the first layer is 1."""
+    translator = captions.trained(corpus, recipe)
     source, reference = corpus.test()
     found = []
     for head in range(1, translator.model.attentions()[of][layer - 1].heads + 1):
         with without_heads(translator.model, {(layer, head)}, of):
-            found.append(bleu(greedily(translator, source), reference))
+            found.append(bleu(captions.greedily(translator, source), reference))
     return found
 
 
 def attentions(model: Model) -> dict[str, tuple[AttentionKind, int]]:
-    """The kind and the layer of each attention of a model, by the name of its module."""
+    """Return the kind and the layer of each attention of a model, by the name of its module."""
     places = {
         module: (of, layer)
         for of, modules in model.attentions().items()
@@ -194,29 +173,21 @@ def kind(module: str) -> str:
     return ENCODER if module.startswith("encoder") else DECODER
 
 
-def of_kind(costs: dict[str, list[float]], of: str) -> list[float]:
+def of_kind(costs: HeadCosts, of: str) -> list[float]:
     """Return the costs of all heads of a kind."""
     return [cost for module, each in costs.items() if kind(module) == of for cost in each]
 
 
-def quality_table(found: dict[int, list[float]]) -> Table:
-    """BLEU by the number of heads."""
-    rows = [["heads", "BLEU by seed"]]
-    rows += [[str(n), ", ".join(f"{score:.1f}" for score in each)] for n, each in found.items()]
-    return Table("Quality at one width", rows)
-
-
-def costs_table(wholes: Sequence[float], costs: dict[str, list[float]]) -> Table:
+def costs_table(wholes: Sequence[float], costs: HeadCosts) -> Table:
     """Return the cost of each head, a layer a line; several seeds stand side by side."""
     rows = [["attention", *(f"head {head + 1}" for head in range(SEVERAL))]]
     for module, each in costs.items():
-        by_head = (each[head::SEVERAL] for head in range(SEVERAL))
-        rows.append([module, *(", ".join(f"{cost:.2f}" for cost in seeds) for seeds in by_head)])
-    of = ", ".join(f"{whole:.1f}" for whole in wholes)
+        rows.append([module, *(joined(each[head::SEVERAL], ".2f") for head in range(SEVERAL))])
+    of = joined(wholes, ".1f")
     return Table(f"BLEU that it costs to take a head away, of {of}, by seed", rows)
 
 
-def draw(found: dict[int, list[float]], costs: dict[str, list[float]], figure: Any) -> None:
+def draw(found: Mapping[int, list[float]], costs: HeadCosts, figure: Any) -> None:
     """Quality by heads, and the cost of every head by kind."""
     left, right = figure.subplots(1, 2)
     for place, each in enumerate(found.values()):
@@ -242,6 +213,5 @@ HEADS = Study(
     "Vaswani et al. 2017, section 6.2; Michel et al. 2019, abstract",
     BANDS,
     run,
-    TIMES["heads"],
-    REPORTED,
+    Times(quick=8, full=1980),  # recorded with one seed's heads removed: 1,920
 )

@@ -1,23 +1,20 @@
 """The causal mask, by the example "attention is cool": no weight on the future, and no gradient."""
 
+import math
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from crosshead.attention.attend import attend
 from crosshead.attention.masks import causal
-from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.studies.effort import Effort
+from crosshead.studies.effort import Effort, Times
 from crosshead.studies.fitting import Stack
 from crosshead.studies.study import Band, Result, Say, Study, Table
-from crosshead.studies.times import TIMES
 
 WORDS = ("attention", "is", "cool")
-
-EXAMPLE = 4
-"""The width of the words of the example: wide ones see little but themselves."""
 
 FIRST_ROW = "first row: largest distance from 1, 0, 0"
 ROWS = "rows: largest distance of a sum from 1"
@@ -27,35 +24,34 @@ HEARD = "smallest gradient of an output to itself or an earlier token"
 
 BANDS = (
     Band(FIRST_ROW, 0, 0, "It may attend to itself only, and a softmax over one key is 1."),
-    Band(ROWS, 0, 1e-6, "A softmax sums to 1, but for the rounding of float32."),
+    Band(ROWS, 0, 1e-6, "A softmax sums to 1, apart from the rounding of float32."),
     Band(FUTURE, 0, 0, "The exponential of minus infinity is 0, exactly."),
-    Band(LEAK, 0, 0, "What has no weight in any layer has no part in the output, exactly."),
+    Band(LEAK, 0, 0, "A token without weight in any layer has no part in the output, exactly."),
     Band(
-        HEARD, 1e-4, float("inf"),
-        "The mask takes nothing else away: these do have a part, which is more than rounding. "
-        "Gradients are of order 1, and float32 rounds them at 1e-7: a thousand times that.",
+        HEARD, 1e-4, math.inf,
+        "The mask hides nothing else: these tokens have a part in the output, and it is more than "
+        "rounding. Gradients are of order 1, and float32 rounds them at 1e-7: a thousand times "
+        "that.",
     ),
 )  # fmt: skip
 
 
 def run(effort: Effort, seed: int, say: Say) -> Result:
-    """The weights of attention without parameters, and gradients through a stack of layers."""
+    """Measure attention weights without parameters, and gradients through a stack of layers."""
     width, layers = (16, 2) if effort.quick else (64, 6)
-    words = torch.randn(1, 1, len(WORDS), EXAMPLE)
+    # The words are narrow: wide ones attend to little but themselves.
+    words = torch.randn(1, 1, len(WORDS), 4)
     seen: list[Tensor] = []
     mask = causal.dense(len(WORDS), len(WORDS))
     attend(words, words, words, mask=mask, observe=seen.append)
     weights = seen[0][0, 0]
 
     say(f"gradients through {layers} layers of width {width}")
-    attention = partial(MultiHeadAttention, width, 4, d_key=width // 4, d_value=width // 4)
-    norms = gradient_norms(
-        Stack(layers, attention, 4 * width, causal), torch.randn(1, len(WORDS), width)
-    )
+    stack = Stack(layers, width, 4, 4 * width, causal)
+    norms = gradient_norms(stack, torch.randn(1, len(WORDS), width))
     later = torch.ones_like(norms, dtype=torch.bool).triu(1)
-    first = torch.tensor([1.0, 0.0, 0.0])
     measured = {
-        FIRST_ROW: float((weights[0] - first).abs().max()),
+        FIRST_ROW: float((weights[0] - torch.tensor([1.0, 0.0, 0.0])).abs().max()),
         ROWS: float((weights.sum(dim=-1) - 1).abs().max()),
         FUTURE: float(weights[later].max()),
         LEAK: float(norms[later].max()),
@@ -68,13 +64,17 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     return Result(measured, tables, partial(draw, weights, norms))
 
 
+def _table(title: str, matrix: Tensor) -> Table:
+    rows = zip(WORDS, matrix.tolist(), strict=True)
+    return Table(title, [["", *WORDS], *([word, *(f"{v:.4f}" for v in row)] for word, row in rows)])
+
+
 def gradient_norms(body: torch.nn.Module, x: Tensor) -> Tensor:
-    """The norm of the gradient of output i, weighted at random, to input j: `1 T D` to `T T`."""
+    """Return gradient norms of outputs, weighted at random, by input: "1 T D" to "T T"."""
     x = x.clone().requires_grad_()
-    output = body(x)
     rows = [
         torch.autograd.grad((y * torch.randn_like(y)).sum(), x, retain_graph=True)[0][0].norm(dim=1)
-        for y in output[0]
+        for y in body(x)[0]
     ]
     return torch.stack(rows).detach()
 
@@ -87,19 +87,9 @@ def draw(weights: Tensor, norms: Tensor, figure: Any) -> None:
         axes.set_xticks(range(len(WORDS)), WORDS)
         axes.set_yticks(range(len(WORDS)), WORDS)
         axes.set(title=title, xlabel="key, or input", ylabel="query, or output")
-        for i in range(len(WORDS)):
-            for j in range(len(WORDS)):
-                dark = matrix[i, j] > 0.6 * matrix.max()
-                color = "white" if dark else "black"
-                axes.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", color=color)
-
-
-def _table(title: str, matrix: Tensor) -> Table:
-    rows = [
-        [word, *(f"{value:.4f}" for value in row)]
-        for word, row in zip(WORDS, matrix.tolist(), strict=True)
-    ]
-    return Table(title, [["", *WORDS], *rows])
+        for (i, j), value in np.ndenumerate(matrix.numpy()):
+            color = "white" if value > 0.6 * matrix.max() else "black"
+            axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=color)
 
 
 MASKS = Study(
@@ -111,5 +101,5 @@ MASKS = Study(
     "Vaswani et al. 2017, section 3.2.3",
     BANDS,
     run,
-    TIMES["masks"],
+    Times(quick=1, full=1),
 )

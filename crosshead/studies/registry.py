@@ -23,26 +23,21 @@ from crosshead.studies.study import Study
 from crosshead.studies.table1 import TABLE1
 
 STUDIES: dict[str, Study] = {
-    "bottleneck": BOTTLENECK,
-    "scaling": SCALING,
-    "sets": SETS,
-    "sinusoids": SINUSOIDS,
-    "extrapolation": EXTRAPOLATION,
-    "masks": MASKS,
-    "feedforward": FEEDFORWARD,
-    "gradients": GRADIENTS,
-    "parallelism": PARALLELISM,
-    "stability": STABILITY,
-    "heads": HEADS,
-    "headcost": HEADCOST,
-    "table1": TABLE1,
-    "long": LONG,
-}
+    study.name: study
+    for study in (
+        BOTTLENECK, SCALING, SETS, SINUSOIDS, EXTRAPOLATION, MASKS, FEEDFORWARD, GRADIENTS,
+        PARALLELISM, STABILITY, HEADS, HEADCOST, TABLE1, LONG,
+    )
+}  # fmt: skip
 """In the order in which they are run and listed."""
 
 
 def chosen(name: str) -> list[Study]:
-    """The study of that name, or `all`; raises `ConfigError` where there is none."""
+    """Return the study of this name, or all studies for `all`.
+
+    Raises:
+        ConfigError: If there is no study of this name.
+    """
     if name == "all":
         return list(STUDIES.values())
     if name not in STUDIES:

@@ -1,7 +1,7 @@
 """Effects of dividing dot products by sqrt(d_k): on the softmax, and on training."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
@@ -11,22 +11,13 @@ import torch
 from torch import Generator, Tensor
 
 from crosshead.attention.attend import attend
-from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.scores import Additive, Dot, ScaledDot, Score
 from crosshead.data.batching import Batch
-from crosshead.studies.effort import Effort, seeds_of
+from crosshead.studies.charts import COLORS
+from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.fitting import FIRST, Reader, Stack, accuracy, drawn_from, updates
-from crosshead.studies.study import (
-    Band,
-    Result,
-    Say,
-    Study,
-    Table,
-    Unmeasured,
-    Value,
-    number,
-)
-from crosshead.studies.times import TIMES
+from crosshead.studies.formats import number
+from crosshead.studies.study import Band, Result, Say, Study, Table, Value
 
 SCORES: dict[str, Callable[[int], Score]] = {
     "unscaled": lambda d_key: Dot(),
@@ -38,62 +29,63 @@ SCORES: dict[str, Callable[[int], Score]] = {
 KEYS = 64
 STATISTICS = (4, 16, 64, 256, 1024)
 TRAINED = (16, 64, 256)
-"""The d_k that are measured, and those that are trained with."""
+"""The d_k of the random vectors, and the d_k of the trained layers."""
 
 LENGTH, LETTERS, ENOUGH, BUDGET = 16, 8, 0.95, 1000
-"""A sequence is to be read backwards, until this share of its letters is right, or for so many
-updates."""
+"""The task is to read a sequence backwards. Training ends when this share of its letters is right,
+or after so many updates."""
 
 VARIANCE = "variance of q.k over d_k: furthest from 1"
 SPREAD = "scaled: entropy at the largest d_k over that at the smallest"
 SPIKE = "unscaled: entropy at the largest d_k, as a share of ln n"
 TYPICAL = "median gradient at the largest d_k: unscaled over scaled"
 DECAY = "unscaled: exponent of the mean gradient in d_k, from 64"
-SMALL = "updates to learn at d_k 16: unscaled over scaled"
-LARGE = "updates to learn at d_k 256: unscaled over scaled"
-ADDITIVE_SMALL = "updates to learn at d_k 16: unscaled over additive"
-ADDITIVE_LARGE = "updates to learn at d_k 256: unscaled over additive"
+SLOWER = "updates to learn at d_k {}: unscaled over {}"
 
 BANDS = (
     Band(VARIANCE, 0.95, 1.05, "Footnote 4: a sum of d_k products of variance 1."),
-    Band(SPREAD, 0.97, 1.03, "Scores of variance 1 whatever d_k is: about ln n - 1/2 nats."),
+    Band(SPREAD, 0.97, 1.03, "Scores have variance 1 at every d_k: about ln n - 1/2 nats."),
     Band(
         SPIKE, 0, 0.1,
-        "Of n normal scores of deviation s the largest leads by about s / sqrt(2 ln n) = 11, and "
-        "the entropy comes to pi^2/6 over that: 0.15 nats of 4.16.",
+        "Of n normal scores with deviation s the largest leads by about s / sqrt(2 ln n) = 11. The "
+        "entropy is then pi^2/6 over that lead: 0.15 nats of 4.16.",
     ),
     Band(
         TYPICAL, 0, 0.05,
-        "The Jacobian of the softmax has the Frobenius norm 2 exp(-lead) where one key leads: half "
+        "If one key leads, the Jacobian of the softmax has the Frobenius norm 2 exp(-lead). Half "
         "of the leads are above 0.7 x 11.",
     ),
     Band(
         DECAY, -0.55, -0.3,
-        "The mean is made by the few queries whose two best keys are close, whose share falls with "
-        "1/sqrt(d_k), and less where several keys are close still.",
+        "The mean comes from the few queries whose two best keys are close. Their share falls with "
+        "1/sqrt(d_k), and more slowly where several keys are still close.",
     ),
-    Band(SMALL, 0.5, 2.0, "Products of deviation 4 leave a softmax that is soft still."),
     Band(
-        LARGE, 2.0, math.inf,
-        "“Extremely small gradients”: it takes longer, if not for ever. More than the factor of 2 "
+        SLOWER.format(16, "scaled"), 0.5, 2.0,
+        "Products of deviation 4 leave a softmax that is still soft.",
+    ),
+    Band(
+        SLOWER.format(256, "scaled"), 2.0, math.inf,
+        "“Extremely small gradients”: it takes longer, or never ends. The bound is the factor of 2 "
         "that counts as similar at d_k 16; seeds differ by less.",
     ),
-    Band(ADDITIVE_SMALL, 0.5, 2.0, "“For small values of d_k the two [...] perform similarly.”"),
     Band(
-        ADDITIVE_LARGE, 2.0, math.inf,
-        "“Additive attention outperforms dot product attention without scaling”: by more than "
-        "counts as similar at d_k 16.",
+        SLOWER.format(16, "additive"), 0.5, 2.0,
+        "“For small values of d_k the two [...] perform similarly.”",
+    ),
+    Band(
+        SLOWER.format(256, "additive"), 2.0, math.inf,
+        "“Additive attention outperforms dot product attention without scaling”: by more than the "
+        "factor that counts as similar at d_k 16.",
     ),
 )  # fmt: skip
 
 
-class Learning(NamedTuple):
-    """The course of a layer's learning."""
+class LearnedAfter(NamedTuple):
+    """The updates until the accuracy was high enough, or infinity; and the accuracy at the end."""
 
     updates: float
-    """Updates until the accuracy was high enough; infinity if it never was."""
     accuracy: float
-    """Accuracy at the end."""
 
     def __str__(self) -> str:
         if self.updates == math.inf:
@@ -102,18 +94,22 @@ class Learning(NamedTuple):
 
 
 class Softness(NamedTuple):
-    """Measures of a softmax over `KEYS` random keys: means over queries, except for `typical`."""
+    """A softmax over `KEYS` random keys: mean entropy in nats, mean and median of its gradient.
+
+    The gradient is the Frobenius norm of the Jacobian of weights by scores.
+    """
 
     entropy: float
-    """Entropy of the weights, in nats."""
     gradient: float
-    """The Frobenius norm of the Jacobian of weights by scores."""
     typical: float
-    """Its median."""
+
+
+Learned = dict[tuple[str, int], list[LearnedAfter]]
+"""By score and d_k, an entry for each seed."""
 
 
 def run(effort: Effort, seed: int, say: Say) -> Result:
-    """Random vectors first, then a layer that learns with each score."""
+    """Measure random vectors first, then train a layer with each score."""
     rows = [["d_k", "variance / d_k", "score", "entropy", "mean gradient", "median gradient"]]
     ratios, found = [], {}
     for d_key in STATISTICS:
@@ -123,12 +119,14 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
             found[name, d_key] = soft
             rows.append([str(d_key), number(ratios[-1]), name, *map(number, soft)])
     say("random vectors are measured; training")
-    learned = {}
+    learned: Learned = {}
     budget = effort.amount(30, BUDGET)
+    updates_rows = [["d_k", "score", "updates"]]
     for d_key in (16,) if effort.quick else TRAINED:
         for name, build in SCORES.items():
-            learned[name, d_key] = learning(build, d_key, budget, seeds_of(effort, seed, 3))
-            taken = ", ".join(map(str, learned[name, d_key]))
+            runs = [learning(build, d_key, budget, each) for each in seeds_of(effort, seed, 3)]
+            learned[name, d_key], taken = runs, ", ".join(map(str, runs))
+            updates_rows.append([str(d_key), name, taken])
             say(f"d_k {d_key}, {name}: updates until learned, by seed: {taken}")
     first, last = STATISTICS[0], STATISTICS[-1]
     far = [d_key for d_key in STATISTICS if d_key >= 64]
@@ -139,24 +137,19 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         SPIKE: found["unscaled", last].entropy / math.log(KEYS),
         TYPICAL: found["unscaled", last].typical / found["scaled", last].typical,
         DECAY: float(np.polyfit(np.log(far), np.log(means), 1)[0]),
-        SMALL: slower(learned, "scaled", 16),
-        LARGE: slower(learned, "scaled", 256),
-        ADDITIVE_SMALL: slower(learned, "additive", 16),
-        ADDITIVE_LARGE: slower(learned, "additive", 256),
     }
-    tables = [
-        Table(f"Random vectors, {KEYS} keys", rows),
-        Table(
-            f"Updates, by seed, until {ENOUGH:.0%} of the letters are right (or how many were in "
-            f"the end, after {budget:,})",
-            _rows(learned),
-        ),
-    ]
+    for name in ("scaled", "additive"):
+        measured |= {SLOWER.format(d, name): slower(learned, name, d) for d in (16, 256)}
+    title = (
+        f"Updates, by seed, until {ENOUGH:.0%} of the letters are right (or how many were in the "
+        f"end, after {budget:,})"
+    )
+    tables = [Table(f"Random vectors, {KEYS} keys", rows), Table(title, updates_rows)]
     return Result(measured, tables, partial(draw, found, learned, budget))
 
 
 def variance_ratio(d_key: int) -> float:
-    """The variance of q.k over d_k, for components of variance 1, to about 1 %."""
+    """Return the variance of q.k over d_k, for components of variance 1, to about 1 %."""
     query, key = torch.randn(2, min(2**24 // d_key, 2**18), d_key)
     return float((query * key).sum(dim=1).var() / d_key)
 
@@ -171,7 +164,7 @@ def softness(score: Score, d_key: int, queries: int) -> Softness:
         attend(query, key, key[..., :1], score=score, observe=kept.append)
     weights = torch.cat(kept)[:, 0, 0].double()
     entropy = -torch.xlogy(weights, weights).sum(dim=1)
-    # Of diag(p) - p p^T: the diagonal, and what is beside it.
+    # The Jacobian is diag(p) - p p^T: its diagonal, and the entries beside it.
     square = weights**2
     beside = (square * (square.sum(dim=1, keepdim=True) - square)).sum(dim=1)
     norms = ((square * (1 - weights) ** 2).sum(dim=1) + beside).sqrt()
@@ -184,44 +177,32 @@ def backwards(generator: Generator, rows: int = 32) -> Batch:
     return Batch((tokens,), tokens.flip(1))
 
 
-def learning(
-    build: Callable[[int], Score], d_key: int, most: int, seeds: Sequence[int]
-) -> list[Learning]:
-    """Train a layer of one head to read backwards, once per seed.
+def learning(build: Callable[[int], Score], d_key: int, most: int, seed: int) -> LearnedAfter:
+    """Train a layer of one head to read backwards.
 
     Its width is d_k: Glorot's projections of normalised vectors then start with queries and keys of
     unit variance, as in the paper's footnote.
     """
-    found = []
-    for seed in seeds:
-        with drawn_from(seed) as generator:
-            attention = partial(
-                MultiHeadAttention, d_key, 1, d_key=d_key, d_value=d_key, score=build(d_key)
-            )
-            model = Reader(FIRST + LETTERS, d_key, Stack(1, attention, d_key))
-            test = backwards(generator, 256)
-        # The paper's rates fall with the root of the width (Eq. 3).
-        rate = 0.016 * d_key**-0.5
-        right, reached = 0.0, math.inf
-        for update in updates(model, backwards, generator, most=most, rate=rate):
-            if update % 10 == 0:
-                right = accuracy(model, test)
-                if right >= ENOUGH:
-                    reached = update
-                    break
-        found.append(Learning(reached, right))
-    return found
+    with drawn_from(seed) as generator:
+        body = Stack(1, d_key, 1, d_key, score=build(d_key))
+        model = Reader(FIRST + LETTERS, d_key, body)
+        test = backwards(generator, 256)
+    # The paper's rates fall with the root of the width (Eq. 3).
+    rate, right = 0.016 * d_key**-0.5, 0.0
+    for update, _ in enumerate(updates(model, backwards, generator, most=most, rate=rate), 1):
+        if update % 10 == 0:
+            right = accuracy(model, test)
+            if right >= ENOUGH:
+                return LearnedAfter(update, right)
+    return LearnedAfter(math.inf, right)
 
 
 def draw(
-    found: dict[tuple[str, int], Softness],
-    learned: dict[tuple[str, int], list[Learning]],
-    budget: int,
-    figure: Any,
+    found: dict[tuple[str, int], Softness], learned: Learned, budget: int, figure: Any
 ) -> None:
-    """Entropy, gradients and updates by d_k; a cross is a budget in which nothing was learned."""
+    """Entropy, gradients and updates by d_k; a cross marks a budget without success."""
     soft, gradients, training = figure.subplots(1, 3)
-    for name, color in zip(SCORES, ("tab:blue", "tab:orange", "tab:green"), strict=False):
+    for name, color in zip(SCORES, COLORS, strict=True):
         measured = [found[name, d_key] for d_key in STATISTICS]
         soft.plot(STATISTICS, [each.entropy for each in measured], "o-", color=color, label=name)
         for style, of, values in (
@@ -229,7 +210,7 @@ def draw(
             ("o:", "median", [each.typical for each in measured]),
         ):
             gradients.plot(STATISTICS, values, style, color=color, label=f"{name}, {of}")
-        taken = {d: _median(runs) for (each, d), runs in learned.items() if each == name}
+        taken = {d: _median(learned, name, d) for each, d in learned if each == name}
         heights = [min(reached, budget) for reached in taken.values()]
         training.plot(list(taken), heights, "-", color=color, label=name)
         for (d_key, reached), height in zip(taken.items(), heights, strict=True):
@@ -245,25 +226,18 @@ def draw(
         axes.legend(fontsize=7)
 
 
-def _median(runs: list[Learning]) -> float:
-    return median(run.updates for run in runs)
+def _median(learned: Learned, name: str, d_key: int) -> float:
+    return median(run.updates for run in learned[name, d_key])
 
 
-def slower(learned: dict[tuple[str, int], list[Learning]], name: str, d_key: int) -> Value:
-    """Return how many times the updates of another score the unscaled one takes."""
+def slower(learned: Learned, name: str, d_key: int) -> Value:
+    """Return the updates of the unscaled score over those of another."""
     if (name, d_key) not in learned:
-        return Unmeasured(f"the quick form does not train with d_k {d_key}")
-    unscaled, other = (_median(learned[each, d_key]) for each in ("unscaled", name))
+        return f"the quick form does not train with d_k {d_key}"
+    unscaled, other = (_median(learned, each, d_key) for each in ("unscaled", name))
     if unscaled == other == math.inf:
-        return Unmeasured(f"neither score learned the task with d_k {d_key}")
+        return f"neither score learned the task with d_k {d_key}"
     return unscaled / other
-
-
-def _rows(learned: dict[tuple[str, int], list[Learning]]) -> list[list[str]]:
-    rows = [
-        [str(d_key), name, ", ".join(map(str, runs))] for (name, d_key), runs in learned.items()
-    ]
-    return [["d_k", "score", "updates"], *rows]
 
 
 SCALING = Study(
@@ -277,5 +251,5 @@ SCALING = Study(
     "Vaswani et al. 2017, section 3.2.1",
     BANDS,
     run,
-    TIMES["scaling"],
+    Times(quick=7, full=185),
 )

@@ -1,5 +1,6 @@
-"""Sinusoids: PE(pos + k) as a linear map of PE(pos), which a table of random vectors lacks."""
+"""Sinusoids: PE(pos + k) is a linear map of PE(pos); for random vectors there is no such map."""
 
+import math
 from functools import partial
 from typing import Any
 
@@ -7,9 +8,10 @@ import torch
 from torch import Tensor
 
 from crosshead.attention.positions import shift, sinusoidal
-from crosshead.studies.effort import Effort
-from crosshead.studies.study import Band, Result, Say, Study, Table, number
-from crosshead.studies.times import TIMES
+from crosshead.studies.charts import COLORS
+from crosshead.studies.effort import Effort, Times
+from crosshead.studies.formats import number
+from crosshead.studies.study import Band, Result, Say, Study, Table
 
 CLOSED = "closed form: largest error"
 FITTED = "least squares: largest error at other positions"
@@ -20,18 +22,18 @@ WAYS = {CLOSED: "closed form", FITTED: "least squares", LEARNED: "random vectors
 BANDS = (
     Band(
         CLOSED, 0, 1e-6,
-        "sin and cos of a sum are a rotation of sin and cos: exact, but for the rounding of "
-        "float32 (6e-8 a number, of which a sum has three).",
+        "sin and cos of a sum are a rotation of sin and cos: exact, apart from the rounding of "
+        "float32 (6e-8 a number; a sum has three numbers).",
     ),
     Band(
         FITTED, 0, 1e-4,
-        "The map is one for all positions, so fitted on the even ones it serves the odd ones; the "
-        "slow sinusoids are nearly collinear, which costs a fit some digits.",
+        "All positions share one map, so a map fitted on even positions serves odd ones. The slow "
+        "sinusoids are nearly collinear, which costs the fit some digits.",
     ),
     Band(
-        LEARNED, 0.9, float("inf"),
-        "As a share of the vectors' length. Vectors drawn one by one have nothing to do with each "
-        "other: no map is better at new positions than zero, whose error is 1.",
+        LEARNED, 0.9, math.inf,
+        "The error is a share of the vectors' length. Vectors drawn one by one are unrelated: at "
+        "new positions no map is better than zero, whose error is 1.",
     ),
 )  # fmt: skip
 
@@ -39,7 +41,7 @@ BANDS = (
 def fitted_errors(table: Tensor, offset: int) -> Tensor:
     """Return the residuals of the best linear map from row p to row p + offset.
 
-    The map is fitted by least squares on every second position and measured on the others.
+    The map is fitted by least squares on every second position and measured on the remaining ones.
 
     Args:
         table: Position vectors, "T D".
@@ -51,12 +53,11 @@ def fitted_errors(table: Tensor, offset: int) -> Tensor:
 
 
 def run(effort: Effort, seed: int, say: Say) -> Result:
-    """The error of the map by offset and width, in closed form and by least squares."""
+    """Measure the error of the map by offset and width, in closed form and by least squares."""
     widths = (16, 64) if effort.quick else (32, 128, 512)
     offsets = (1, 8, 64) if effort.quick else (1, 4, 16, 64, 256)
-    rows, worst = [], dict.fromkeys((CLOSED, FITTED), 0.0)
-    least = float("inf")
-    curves: dict[tuple[str, int], list[tuple[int, float]]] = {}
+    rows = [["d_model", "offset", "closed form", "least squares", "random vectors, relative"]]
+    curves: dict[tuple[str, int], list[float]] = {}
     for d_model in widths:
         say(f"d_model {d_model}")
         length = 8 * d_model + max(offsets)
@@ -64,32 +65,32 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         vectors = torch.randn(length, d_model) * d_model**-0.5
         for offset in offsets:
             exact = table[:-offset].double() @ shift(offset, d_model).T - table[offset:]
-            errors = {
-                CLOSED: float(exact.abs().max()),
-                FITTED: float(fitted_errors(table, offset).abs().max()),
-                LEARNED: float(
-                    fitted_errors(vectors, offset).norm() / vectors[offset + 1 :: 2].norm()
-                ),
-            }
-            for name, value in errors.items():
-                curves.setdefault((WAYS[name], d_model), []).append((offset, value))
-            worst = {name: max(value, errors[name]) for name, value in worst.items()}
-            least = min(least, errors[LEARNED])
-            rows.append([str(d_model), str(offset), *map(number, errors.values())])
-    heads = ["d_model", "offset", "closed form", "least squares", "random vectors, relative"]
-    table_of_errors = Table("Errors at positions that were not fitted", [heads, *rows])
-    return Result({**worst, LEARNED: least}, [table_of_errors], partial(draw, curves))
+            random = fitted_errors(vectors, offset).norm() / vectors[offset + 1 :: 2].norm()
+            fitted = fitted_errors(table, offset).abs().max()
+            errors = {CLOSED: exact.abs().max(), FITTED: fitted, LEARNED: random}
+            for name, error in errors.items():
+                curves.setdefault((name, d_model), []).append(float(error))
+            rows.append([str(d_model), str(offset), *(number(float(e)) for e in errors.values())])
+    measured = {
+        name: worst(error for width in widths for error in curves[name, width])
+        for name, worst in ((CLOSED, max), (FITTED, max), (LEARNED, min))
+    }
+    table_of_errors = Table("Errors at positions that were not fitted", rows)
+    return Result(measured, [table_of_errors], partial(draw, curves, widths, offsets))
 
 
-def draw(curves: dict[tuple[str, int], list[tuple[int, float]]], figure: Any) -> None:
+def draw(
+    curves: dict[tuple[str, int], list[float]],
+    widths: tuple[int, ...],
+    offsets: tuple[int, ...],
+    figure: Any,
+) -> None:
     """Errors by offset, a line for each way and width."""
     axes = figure.subplots()
-    colors = dict(zip(WAYS.values(), ("tab:blue", "tab:orange", "tab:green"), strict=True))
-    widths = list(dict.fromkeys(width for _, width in curves))
-    for (way, width), points in curves.items():
-        style = ("o-", "s--", "^:")[widths.index(width)]
-        offsets, errors = zip(*points, strict=True)
-        axes.plot(offsets, errors, style, ms=4, color=colors[way], label=f"{way}, {width}")
+    for width, style in zip(widths, ("o-", "s--", "^:"), strict=False):
+        for (name, way), color in zip(WAYS.items(), COLORS, strict=True):
+            label = f"{way}, {width}"
+            axes.plot(offsets, curves[name, width], style, ms=4, color=color, label=label)
     axes.set(xscale="log", yscale="log", xlabel="offset k", ylabel="error of the map")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), title="way, d_model")
@@ -104,5 +105,5 @@ SINUSOIDS = Study(
     "Vaswani et al. 2017, section 3.5",
     BANDS,
     run,
-    TIMES["sinusoids"],
+    Times(quick=1, full=6),
 )

@@ -1,4 +1,4 @@
-"""A study: a claim, the expectations stated before it is run, and the results."""
+"""A study: a claim, the expectations stated before it runs, and the results."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -7,20 +7,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crosshead.studies.effort import Effort, Times
+from crosshead.studies.formats import number
 
 Say = Callable[[str], None]
-"""Is told, in a line, how far a study has come."""
+"""Receives a line at a time about the progress of a study."""
 
-Run = Callable[[Effort, int, Say], "Result"]
-"""Run a study at an effort, drawing from this seed alone."""
+Value = float | str
+"""A measured number, or the reason, as a clause, why there is none."""
+
+
+LEARNED = 0.95
+"""The accuracy from which on a task counts as learned, unless a study says otherwise."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """The expected range of a measured quantity, both ends included, and its reason.
+    """A quantity, the range expected of it (both ends included), and the reason for the range.
 
-    The range is stated before the study runs, from theory or from the source. It is not changed
-    afterwards: a wrong band is a finding.
+    The range is stated before the study runs and not changed afterwards: a wrong band is a finding.
     """
 
     name: str
@@ -28,8 +32,13 @@ class Band:
     high: float
     why: str
 
+    @property
+    def judged(self) -> bool:
+        """False for a quantity that may have any value: `why` says why nothing is expected."""
+        return self.low > -math.inf or self.high < math.inf
+
     def holds(self, value: float) -> bool:
-        """Return whether `value` is inside; NaN never is."""
+        """Return whether the value lies inside; NaN never does."""
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -42,40 +51,13 @@ class Band:
         return f"{number(self.low)} to {number(self.high)}"
 
 
-@dataclass(frozen=True)
-class Reported:
-    """A quantity that is measured and not judged.
-
-    Attributes:
-        name: The name of the quantity.
-        why: The reason why nothing is expected of it: no source gives a number, for instance.
-    """
-
-    name: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Unmeasured:
-    """Stands for a quantity that could not be measured: it counts neither for nor against a claim.
-
-    Attributes:
-        reason: The precondition that failed, as a clause.
-    """
-
-    reason: str
-
-
-Value = float | Unmeasured
-
-
-def after_training(effort: Effort, value: float) -> Value:
-    """Return a quantity that rests on training, which the quick form does too little of."""
-    return Unmeasured("the quick form trains for a few updates only") if effort.quick else value
+def reported(name: str, why: str) -> Band:
+    """Return a quantity that is measured and not judged."""
+    return Band(name, -math.inf, math.inf, why)
 
 
 class Table(NamedTuple):
-    """Rows of a table, the first of which are its heads; the first column is words."""
+    """A table: the first row holds the heads, and the first column words."""
 
     title: str
     rows: Sequence[Sequence[str]]
@@ -83,47 +65,40 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """The measurements of a study."""
+    """The measurements of a study, by the names of its bands.
+
+    Attributes:
+        draw: Draws the picture into a figure of matplotlib.
+        conclusion: A sentence, without its full stop, beside the verdict.
+        kept: JSON files of training runs that a later study finds again; each holds the version
+            that computed it as `crosshead`.
+    """
 
     measured: Mapping[str, Value]
-    """By the names of the bands and of what is reported."""
-
     tables: Sequence[Table]
     draw: Callable[[Any], None]
-    """Draws the picture into a figure of matplotlib."""
-
     conclusion: str = ""
-    """A sentence that the numbers lead to, shown beside the verdict: where a claim begins to hold,
-    for instance."""
-
     kept: Sequence[Path] = ()
-    """The files, a run each, that it rests on and that stay to be found again: JSON, with the
-    version that computed it as `crosshead`."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A claim that can be run."""
+    """A claim that can be run: `claim` quotes `source`.
+
+    `run` takes an effort, a seed that decides everything random, and a receiver of progress lines.
+    """
 
     name: str
     title: str
     claim: str
-    """Quoted."""
-
     source: str
     bands: tuple[Band, ...]
-    run: Run
+    run: Callable[[Effort, int, Say], Result]
     times: Times
-    reported: tuple[Reported, ...] = ()
-
-    @property
-    def quantities(self) -> list[Band | Reported]:
-        """Everything that is measured: what is judged first."""
-        return [*self.bands, *self.reported]
 
 
 class Verdict(NamedTuple):
-    """The judgement of a claim: names of the bands met and missed, reasons of those unmeasured."""
+    """The judgement of a claim: the bands met and missed, and why others are unmeasured."""
 
     met: list[str]
     missed: list[str]
@@ -131,63 +106,62 @@ class Verdict(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The verdict in a few words. What was not measured counts neither for nor against.
-
-        `holds` where every band was met, `holds as far as measured` where some could not be
-        measured, `holds in part` where some were missed, else `does not hold`.
-        """
-        if not self.met and not self.missed:
-            return "not measured"
+        """The verdict in a few words. A quantity that was not measured counts for neither side."""
         if not self.met:
-            return "does not hold"
+            return "does not hold" if self.missed else "not measured"
         if self.missed:
             return "holds in part"
         return "holds as far as measured" if self.unmeasured else "holds"
 
     @property
     def met_of_all(self) -> str:
-        """The number of bands met, of those measured."""
+        """The number of bands met, out of the bands measured."""
         return f"{len(self.met)} of {len(self.met) + len(self.missed)}"
 
     def __str__(self) -> str:
         if not self.met and not self.missed:
             return self.word
-        said = f"{self.word}: {self.met_of_all} as expected"
-        if self.unmeasured:
-            said += f", {len(self.unmeasured)} not measured"
-        return f"{said}; not: {', '.join(self.missed)}" if self.missed else said
+        unmeasured = f", {len(self.unmeasured)} not measured" if self.unmeasured else ""
+        missed = f"; not: {', '.join(self.missed)}" if self.missed else ""
+        return f"{self.word}: {self.met_of_all} as expected{unmeasured}{missed}"
 
 
-LEFT_OUT = Unmeasured("this run did not measure it")
-
-
-def judge(
-    bands: Sequence[Band], measured: Mapping[str, Value], reported: Sequence[Reported] = ()
-) -> Verdict:
+def judge(bands: Sequence[Band], measured: Mapping[str, Value]) -> Verdict:
     """Return the verdict that follows from the numbers.
 
     Raises:
-        ValueError: If a measured quantity is in no band and not reported, or is NaN.
+        ValueError: If a measured quantity has no band, or is NaN.
     """
-    verdict = Verdict([], [], {})
-    known = {band.name for band in bands} | {each.name for each in reported}
+    known = {band.name for band in bands}
     for name, value in measured.items():
         if name not in known:
             raise ValueError(f"{name!r} is measured, and no band says what to expect of it")
         if isinstance(value, float) and math.isnan(value):
             raise ValueError(f"{name!r} is NaN; say why it is not measured")
+    verdict = Verdict([], [], {})
     for band in bands:
-        value = measured.get(band.name, LEFT_OUT)
-        if isinstance(value, Unmeasured):
-            verdict.unmeasured[band.name] = value.reason
+        value = value_of(band, measured)
+        if not band.judged:
+            continue
+        if isinstance(value, str):
+            verdict.unmeasured[band.name] = value
         else:
             (verdict.met if band.holds(value) else verdict.missed).append(band.name)
     return verdict
 
 
-def number(value: float) -> str:
-    """A number as tables and verdicts show it: three digits that count."""
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
-        whole = abs(value) >= 1000 or value == int(value)
-        return f"{value:,.0f}" if whole else f"{value:.3g}"
-    return f"{value:.1e}"
+def value_of(band: Band, measured: Mapping[str, Value]) -> Value:
+    """Return the value of a band's quantity, or the reason why it has none."""
+    return measured.get(band.name, "this run did not measure it")
+
+
+def after_training(
+    effort: Effort, values: Mapping[str, float], failed: Mapping[str, str] | None = None
+) -> dict[str, Value]:
+    """Return quantities that rest on training, except those whose precondition `failed`.
+
+    The quick form trains too little to measure any of them.
+    """
+    if effort.quick:
+        return dict.fromkeys(values, "the quick form trains for a few updates only")
+    return {**values, **(failed or {})}

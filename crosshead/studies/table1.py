@@ -1,13 +1,13 @@
-"""Table 1: what layer types cost, how much of it is in sequence, and how long their paths are.
+"""Table 1: operations, sequential products and longest paths of each layer type.
 
-Operations are those that PyTorch's counter sees: products of matrices, two a multiply-add. They are
+Operations are the products of matrices that PyTorch's counter sees, two a multiply-add. They are
 split by module, so that the attention of a layer and its projections are two terms, each with its
-own powers. All is found on the layers as they run, with random weights and in float64: an LSTM is
-then made of products that are seen, where in float32 one kernel of a CPU's may hide them.
+own powers. Everything is found on the layers as they run, with random weights and in float64: an
+LSTM then consists of products that the counter sees. In float32 one kernel of a CPU may hide them.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -25,15 +25,16 @@ from crosshead.layers.layer_types import (
     SeparableConvolution,
 )
 from crosshead.studies import layer_times
-from crosshead.studies.computation import costs, layers_until_reached, products_in_sequence
-from crosshead.studies.effort import Effort
+from crosshead.studies.charts import logarithmic
+from crosshead.studies.computation import bytes_kept, layers_until_reached, products_in_sequence
+from crosshead.studies.effort import Effort, Times
 from crosshead.studies.exponents import Exponent, exponents
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value
-from crosshead.studies.times import TIMES
+from crosshead.studies.turns import TRAINING, in_turns, of_layer
 
 
-class Size(NamedTuple):
-    """Positions, width, and how far a layer reaches: a kernel's size k, or a radius r."""
+class LayerSize(NamedTuple):
+    """Positions, width, and the reach of a layer: a kernel's size k, or a radius r."""
 
     n: int
     d: int
@@ -45,7 +46,7 @@ CONTIGUOUS, DILATED, SEPARABLE = (
     "convolution, contiguous", "convolution, dilated", "convolution, separable",
 )  # fmt: skip
 
-LAYERS: dict[str, Callable[[Size], nn.Module]] = {
+LAYERS: dict[str, Callable[[LayerSize], nn.Module]] = {
     FULL: lambda size: SelfAttention(size.d, 1),
     NEAR: lambda size: SelfAttention(size.d, 1, window(size.reach).blocked(size.n)),
     RECURRENT: lambda size: RecurrentLayer(size.d, nn.LSTM),
@@ -53,26 +54,19 @@ LAYERS: dict[str, Callable[[Size], nn.Module]] = {
     DILATED: lambda size: Convolution(size.d, size.reach, dilation=2),
     SEPARABLE: lambda size: SeparableConvolution(size.d, size.reach),
 }
-"""`reach` is r of restricted self-attention and k of convolutions."""
 
-COMPARED: layer_times.Layers = {
-    FULL: lambda shape: LAYERS[FULL](Size(*shape)),
-    RECURRENT: lambda shape: LAYERS[RECURRENT](Size(*shape)),
+TERMS: dict[tuple[str, str], tuple[str, tuple[int, ...]]] = {
+    (FULL, "attention"): ("n^2 d", (2, 1)),
+    (FULL, "projections"): ("n d^2", (1, 2)),
+    (NEAR, "attention"): ("n d r", (1, 1, 1)),
+    (NEAR, "projections"): ("n d^2", (1, 2, 0)),
+    (RECURRENT, "products"): ("n d^2", (1, 2)),
+    (CONTIGUOUS, "products"): ("n d^2 k", (1, 2, 1)),
+    (DILATED, "products"): ("n d^2 k", (1, 2, 1)),
+    (SEPARABLE, "depthwise"): ("n d k", (1, 1, 1)),
+    (SEPARABLE, "pointwise"): ("n d^2", (1, 2, 0)),
 }
-"""The layers that the claim is about, which are timed against each other."""
-
-TERMS = {
-    (FULL, "attention"): (2, 1),
-    (FULL, "projections"): (1, 2),
-    (NEAR, "attention"): (1, 1, 1),
-    (NEAR, "projections"): (1, 2, 0),
-    (RECURRENT, "products"): (1, 2),
-    (CONTIGUOUS, "products"): (1, 2, 1),
-    (DILATED, "products"): (1, 2, 1),
-    (SEPARABLE, "depthwise"): (1, 1, 1),
-    (SEPARABLE, "pointwise"): (1, 2, 0),
-}
-"""The terms of each layer's operations, and their powers of n, d and r or k in the table."""
+"""The terms of each layer's operations, and their powers of n, d, and k or r in the table."""
 
 POWERS = "{}, {}: furthest of the powers from {}"
 CHEAPER = "operations of self-attention over those of recurrent at n = d"
@@ -89,45 +83,32 @@ LONGEST: dict[str, tuple[str, Callable[[int, int], int]]] = {
     DILATED: ("log_k n", lambda n, reach: next(i for i in range(n) if reach**i >= n)),
     SEPARABLE: ("2 (n - 1) / (k - 1)", lambda n, reach: math.ceil(2 * (n - 1) / (reach - 1))),
 }
-"""The longest path between two positions, rounded up to whole layers: what the table's O stands
-for, with its constants. A centred kernel reaches (k - 1) / 2 positions to each side."""
+"""The longest path between two positions, in whole layers: the table's O with its constants. A
+centred kernel reaches (k - 1) / 2 positions to each side."""
 
 
-def _variables(layer: str) -> str:
-    """Return the variables that a layer's number of operations depends on."""
-    return {FULL: "nd", RECURRENT: "nd", NEAR: "ndr"}.get(layer, "ndk")
-
-
-def _power_name(layer: str, term: str) -> str:
-    """Return the name of the band, with the term as the table has it."""
-    powers = zip(_variables(layer), TERMS[layer, term], strict=True)
-    factors = [f"{each}^{power}" if power > 1 else each for each, power in powers if power]
-    return POWERS.format(layer, term, " ".join(factors))
-
-
-def _power_band(layer: str, term: str) -> Band:
-    if (layer, term) == (NEAR, "attention"):
+def _power_band(layer: str, term: str, in_table: str) -> Band:
+    furthest, why = 0.01, "As in the table, which counts the same products."
+    if term == "projections":
+        why = "The table leaves them out: four matrices, d by d, at each position."
+    elif layer == NEAR:
         furthest, why = 0.2, (
-            "Computed in blocks, which score up to 64 keys beside those within the radius: the "
-            "power of r is 0.88 from 128 to 512, and the others are as in the table."
+            "Computed in blocks, which score up to 64 keys beside the keys within the radius. The "
+            "power of r is 0.88 from 128 to 512; the other powers are as in the table."
         )  # fmt: skip
-    elif term == "projections":
-        furthest, why = 0.01, "Left out of the table: four matrices, d by d, at each position."
-    else:
-        furthest, why = 0.01, "As in the table, which counts the same products."
-    return Band(_power_name(layer, term), 0, furthest, why)
+    return Band(POWERS.format(layer, term, in_table), 0, furthest, why)
 
 
 BANDS = (
-    *(_power_band(layer, term) for layer, term in TERMS),
+    *(_power_band(*case, in_table) for case, (in_table, _) in TERMS.items()),
     Band(
         CHEAPER, 0.74, 0.76,
-        "4 n^2 d and 8 n d^2 for the projections against 16 n d^2 for the four gates of an LSTM, "
+        "4 n^2 d, and 8 n d^2 for the projections, against 16 n d^2 for the four gates of an LSTM, "
         "which have two matrices each: 0.75.",
     ),
     Band(
         UNROLLED, 0, 1e-12,
-        "The counter sees no products of numbers with numbers; they are counted as PyTorch's "
+        "The counter sees no products of numbers with numbers. They are counted as PyTorch's "
         "convolution of each channel by itself, which has to be the same function.",
     ),
     Band(STATES, 1, 1, "Each state waits for the one before."),
@@ -135,9 +116,9 @@ BANDS = (
     *(
         Band(
             PATHS.format(layer, LONGEST[layer][0]), 0, 0,
-            "Of a recurrence, products one after the other from the first input to the last state."
+            "For a recurrence: the products in sequence from the first input to the last state."
             if layer == RECURRENT
-            else "As many layers as it takes until the gradient is not exactly zero.",
+            else "The number of layers until the gradient is not exactly zero.",
         )
         for layer in LAYERS
     ),
@@ -146,21 +127,19 @@ BANDS = (
 
 
 def operations(name: str, layer: nn.Module, x: Tensor) -> dict[str, int]:
-    """Floating-point operations of a layer by term, as PyTorch counts them."""
-    total, by_module = _seen(layer, x)
+    """Return the floating-point operations of a layer by term, as PyTorch counts them."""
+    total, by_module = _counted(layer, x)
     if name in (FULL, NEAR):
-        projections = sum(
-            by_module[f"SelfAttention.attention.{each}"]
-            for each in ("query", "key_value", "output")
-        )
+        parts = ("query", "key_value", "output")
+        projections = sum(by_module[f"SelfAttention.attention.{each}"] for each in parts)
         return {"attention": total - projections, "projections": projections}
     if name == SEPARABLE:
-        return {"depthwise": _seen(partial(depthwise, layer), x)[0], "pointwise": total}
+        return {"depthwise": _counted(partial(depthwise, layer), x)[0], "pointwise": total}
     return {"products": total}
 
 
-def _seen(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, dict[str, int]]:
-    """The operations that PyTorch's counter sees: all, and those of each module."""
+def _counted(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, dict[str, int]]:
+    """Return the operations that PyTorch's counter sees: all, and those of each module."""
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         function(x)
     by_module = {name: sum(each.values()) for name, each in counter.get_flop_counts().items()}
@@ -168,36 +147,33 @@ def _seen(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, dict[st
 
 
 def depthwise(layer: nn.Module, x: Tensor) -> Tensor:
-    """Apply a separable layer's filters to `B T D` as one convolution, which can be counted."""
+    """Apply a separable layer's filters to "B T D" as one convolution, which can be counted."""
     filters = layer.get_parameter("filters")
     kernel, channels = filters.shape
     found = F.conv1d(x.transpose(1, 2), filters.T[:, None], padding=kernel // 2, groups=channels)
     return found.transpose(1, 2)
 
 
-def stacked(layer: str, size: Size, x: Tensor) -> Iterator[Tensor]:
-    """The outputs of a stack after each of its layers.
+def stacked(layer: str, size: LayerSize, x: Tensor) -> Iterator[Tensor]:
+    """Give the outputs of a stack after each of its layers.
 
-    Dilations are the powers of the kernel, and look back only: that way none is looked at twice.
-    (What is counted is a layer of dilation 2: neither that nor what is looked at changes its
-    operations.)
+    Dilations are the powers of the kernel and look back only, so that no position is read twice. A
+    counted layer has dilation 2; neither difference changes its operations.
     """
     for depth in range(x.shape[1]):
+        block = LAYERS[layer](size)
         if layer == DILATED:
-            block: nn.Module = Convolution(
-                size.d, size.reach, dilation=size.reach**depth, causal=True
-            )
-        else:
-            block = LAYERS[layer](size)
+            dilation = size.reach**depth
+            block = Convolution(size.d, size.reach, dilation=dilation, causal=True)
         x = block.double()(x)
         yield x
 
 
-def longest_path(layer: str, size: Size) -> int:
-    """The layers of a stack until its last position depends on the first.
+def longest_path(layer: str, size: LayerSize) -> int:
+    """Return the layers of a stack until its last position depends on the first.
 
-    A recurrence does in one layer, by so many products one after the other, of which the first is
-    that of the input.
+    A recurrence needs one layer; its path is the number of products in sequence, beginning with the
+    product of the first input.
     """
     x = _input(size)
     if layer == RECURRENT:
@@ -208,7 +184,7 @@ def longest_path(layer: str, size: Size) -> int:
 
 
 def steps(lstm: nn.LSTM, positions: Sequence[Tensor]) -> Iterator[Tensor]:
-    """The states of a layer at some positions, `1 D` each, every step a computation of its own."""
+    """Give the states of a layer at some positions, "1 D" each, one computation per step."""
     cell = nn.LSTMCell(lstm.input_size, lstm.hidden_size).to(positions[0].dtype)
     cell.load_state_dict(
         {name.removesuffix("_l0"): weight for name, weight in lstm.state_dict().items()}
@@ -219,8 +195,8 @@ def steps(lstm: nn.LSTM, positions: Sequence[Tensor]) -> Iterator[Tensor]:
         yield state[0]
 
 
-def grid(layer: str, quick: bool, *, timed: bool) -> list[Size]:
-    """The sizes at which a layer is counted, or timed."""
+def sizes_of(layer: str, quick: bool, *, timed: bool) -> list[LayerSize]:
+    """Return the sizes at which a layer is counted, or timed."""
     if layer == NEAR:
         lengths = (256, 512) if quick else (1024, 2048, 4096)
         reaches: Sequence[int] = (32, 64) if quick else (128, 256, 512)
@@ -228,7 +204,11 @@ def grid(layer: str, quick: bool, *, timed: bool) -> list[Size]:
         lengths = (64, 128) if quick else (512, 1024, 2048) if timed else (128, 256, 512)
         reaches = (1,) if layer in (FULL, RECURRENT) else (3, 5) if quick else (3, 7, 15)
     widths = (8, 16) if quick else (64, 128, 256) if timed else (32, 64, 128)
-    return [Size(*each) for each in product(lengths, widths, reaches)]
+    return [LayerSize(*each) for each in product(lengths, widths, reaches)]
+
+
+Counted = Mapping[str, Mapping[LayerSize, int]]
+"""All operations by layer and size."""
 
 
 def run(effort: Effort, seed: int, say: Say) -> Result:
@@ -237,59 +217,53 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     measured, counted, powers = _count(quick)
     say("operations counted")
     waiting, depths = _sequence(32 if quick else 128)
-    paths, rows = _paths(quick)
+    paths, rows = _paths((9, 16) if quick else (9, 16, 27, 64, 81))
     say("paths found")
-    compared = layer_times.compare(COMPARED, effort)
+    compared = layer_times.compare(effort)
     say("self-attention and recurrence compared")
-    measured |= waiting | paths | layer_times.shares(compared, effort)
+    shares, conclusion = layer_times.shares(compared, effort)
     tables = [
         powers,
         depths,
         Table("Layers (or steps) until the last position depends on the first", rows),
-        layer_times.table(compared, COMPARED),
+        layer_times.table(compared),
         _timed(effort, say),
     ]
-    conclusion = "" if quick else layer_times.conclusion(compared)
+    measured |= waiting | paths | shares
     return Result(measured, tables, partial(draw, counted, rows, compared), conclusion)
 
 
-def _count(quick: bool) -> tuple[dict[str, Value], Mapping[str, Mapping[Size, int]], Table]:
-    """The powers of every term; all operations by layer and size; and a table."""
+def _count(quick: bool) -> tuple[dict[str, Value], Counted, Table]:
+    """Return the quantities of operations; operations by layer and size; the table of powers."""
     measured: dict[str, Value] = {}
-    counted: dict[str, dict[Size, int]] = {}
+    counted: dict[str, dict[LayerSize, int]] = {}
     rows = [["layer", "term", "of n", "of d", "of k or r"]]
+
+    def at(layer: str, size: LayerSize) -> dict[str, int]:
+        return operations(layer, LAYERS[layer](size).double(), _input(size))
+
     for layer in LAYERS:
-        sizes = grid(layer, quick, timed=False)
-        found = [operations(layer, LAYERS[layer](size).double(), _input(size)) for size in sizes]
-        counted[layer] = {size: sum(f.values()) for size, f in zip(sizes, found, strict=True)}
-        variables = _variables(layer)
-        for term in found[0]:
-            fitted = _fitted(variables, sizes, [each[term] for each in found])
-            pairs = zip(fitted, TERMS[layer, term], strict=True)
-            furthest = max(abs(exponent.value - power) for exponent, power in pairs)
-            measured[_power_name(layer, term)] = furthest
+        found = {size: at(layer, size) for size in sizes_of(layer, quick, timed=False)}
+        counted[layer] = {size: sum(terms.values()) for size, terms in found.items()}
+        for term in next(iter(found.values())):
+            fitted = _fitted(layer, {size: terms[term] for size, terms in found.items()})
+            in_table, powers = TERMS[layer, term]
+            furthest = max(abs(e.value - p) for e, p in zip(fitted, powers, strict=True))
+            measured[POWERS.format(layer, term, in_table)] = furthest
             rows.append([layer, term, *_cells(fitted)])
-    square = Size(64, 64)
-    attention, recurrent = (
-        sum(operations(layer, LAYERS[layer](square).double(), _input(square)).values())
-        for layer in (FULL, RECURRENT)
-    )
-    measured[CHEAPER] = attention / recurrent
-    measured[UNROLLED] = _depthwise_difference(Size(64, 16, 5))
-    return measured, counted, Table("Powers of the operations counted, with 95 % intervals", rows)
-
-
-def _depthwise_difference(size: Size) -> float:
-    layer, x = SeparableConvolution(size.d, size.reach).double(), _input(size)
+    attention, recurrent = (sum(at(name, LayerSize(64, 64)).values()) for name in (FULL, RECURRENT))
+    separable, x = SeparableConvolution(16, 5).double(), _input(LayerSize(64, 16))
     with torch.no_grad():
-        return float((layer.pointwise(depthwise(layer, x)) - layer(x)).abs().max())
+        difference = separable.pointwise(depthwise(separable, x)) - separable(x)
+    measured |= {CHEAPER: attention / recurrent, UNROLLED: float(difference.abs().max())}
+    return measured, counted, Table("Powers of the operations counted, with 95 % intervals", rows)
 
 
 def _sequence(n: int) -> tuple[dict[str, float], Table]:
     """Measure the growth of the longest chain per position, from `n` to `2 n` positions."""
     added, rows = {}, [["layer", f"n = {n}", f"n = {2 * n}"]]
     for layer, build in LAYERS.items():
-        sizes = Size(n, 8, 5), Size(2 * n, 8, 5)
+        sizes = LayerSize(n, 8, 5), LayerSize(2 * n, 8, 5)
         short, long = (products_in_sequence(build(s).double()(_input(s))) for s in sizes)
         added[layer] = (long - short) / n
         rows.append([layer, str(short), str(long)])
@@ -297,52 +271,47 @@ def _sequence(n: int) -> tuple[dict[str, float], Table]:
     return measured, Table("Longest chain of matrix products", rows)
 
 
-def _paths(quick: bool) -> tuple[dict[str, float], list[list[str]]]:
+def _paths(lengths: Sequence[int]) -> tuple[dict[str, float], list[list[str]]]:
     """Compare path lengths with the expected ones; return the mismatches and a table."""
-    lengths = (9, 16) if quick else (9, 16, 27, 64, 81)
     measured: dict[str, float] = {}
     rows = [["layer", "n", "k or r", "found", "expected"]]
-    for layer, (expression, expected) in LONGEST.items():
-        differ = 0
-        local = layer not in (FULL, RECURRENT)
-        for n, reach in product(lengths, (3, 5) if local else (1,)):
-            found = longest_path(layer, Size(n, 4, reach))
-            differ += found != expected(n, reach)
-            shown = str(reach) if local else ""
-            rows.append([layer, str(n), shown, str(found), str(expected(n, reach))])
-        measured[PATHS.format(layer, expression)] = differ
+    for layer, (expression, longest) in LONGEST.items():
+        reaches = (1,) if layer in (FULL, RECURRENT) else (3, 5)
+        pairs = []
+        for n, reach in product(lengths, reaches):
+            pairs.append((longest_path(layer, LayerSize(n, 4, reach)), longest(n, reach)))
+            rows.append([layer, str(n), str(reach) if reach > 1 else "", *map(str, pairs[-1])])
+        measured[PATHS.format(layer, expression)] = sum(a != b for a, b in pairs)
     return measured, rows
 
 
 def _timed(effort: Effort, say: Say) -> Table:
-    """Powers of the time and of the memory kept, which are no part of the claim."""
-    heads = ["layer", "of", "of n", "of d", "of k or r", "at the largest"]
-    rows = [heads]
+    """Measure powers of the time and of the memory kept, which are no part of the claim."""
+    rows = [["layer", "of", "of n", "of d", "of k or r", "at the largest"]]
     for layer, build in LAYERS.items():
-        sizes = grid(layer, effort.quick, timed=True)
-        found = []
-        for size in sizes:
-            x = torch.randn(1, size.n, size.d, requires_grad=True)
-            found.append(costs(build(size), x, rounds=effort.amount(1, 5)))
+        seconds, kept = {}, {}
+        for size in sizes_of(layer, effort.quick, timed=True):
+            block, x = build(size), torch.randn(1, size.n, size.d, requires_grad=True)
+            kept[size] = bytes_kept(block, x)
+            times = in_turns({size: of_layer(block, x, TRAINING)}, effort.amount(1, 5), 0.0)
+            seconds[size] = min(times[size])
         say(f"{layer}: timed")
-        variables = _variables(layer)
-        seconds = _fitted(variables, sizes, [each.seconds for each in found])
-        kept = _fitted(variables, sizes, [each.kept for each in found])
-        rows.append([layer, "time", *_cells(seconds), f"{1000 * found[-1].seconds:.1f} ms"])
-        rows.append([layer, "memory kept", *_cells(kept), f"{found[-1].kept / 2**20:.1f} MiB"])
+        time, memory = f"{1000 * seconds[size]:.1f} ms", f"{kept[size] / 2**20:.1f} MiB"
+        rows.append([layer, "time", *_cells(_fitted(layer, seconds)), time])
+        rows.append([layer, "memory kept", *_cells(_fitted(layer, kept)), memory])
     return Table(
         "Powers of time and memory, forwards and backwards in float32, with 95 % intervals", rows
     )
 
 
-def _input(size: Size) -> Tensor:
+def _input(size: LayerSize) -> Tensor:
     return torch.randn(1, size.n, size.d, dtype=torch.float64)
 
 
-def _fitted(
-    variables: Sequence[str], sizes: Iterable[Size], values: Sequence[float]
-) -> list[Exponent]:
-    return exponents([size[: len(variables)] for size in sizes], values)
+def _fitted(layer: str, values: Mapping[LayerSize, float]) -> list[Exponent]:
+    """Fit the powers of the layer's variables."""
+    variables = 2 if layer in (FULL, RECURRENT) else 3
+    return exponents([size[:variables] for size in values], list(values.values()))
 
 
 def _cells(fitted: Sequence[Exponent]) -> list[str]:
@@ -350,10 +319,7 @@ def _cells(fitted: Sequence[Exponent]) -> list[str]:
 
 
 def draw(
-    counted: Mapping[str, Mapping[Size, int]],
-    rows: Sequence[Sequence[str]],
-    compared: list[layer_times.Compared],
-    figure: Any,
+    counted: Counted, rows: Sequence[Sequence[str]], compared: layer_times.LayerTimes, figure: Any
 ) -> None:
     """Operations by length at the smallest width and reach, path lengths by length, and times."""
     left, right, times = figure.subplots(1, 3)
@@ -368,14 +334,10 @@ def draw(
         smallest = [row for row in rows if row[0] == layer and row[2] in ("", "3")]
         paths = [int(row[1]) for row in smallest], [int(row[3]) for row in smallest]
         right.plot(*paths, "o", ms=3, **style)
-    left.set(title=f"operations, d = {d}")
-    right.set(title="longest path, k or r = 3")
     lengths = sorted({size.n for by_size in counted.values() for size in by_size})
-    for axes, places in ((left, lengths), (right, sorted({int(row[1]) for row in rows[1:]}))):
-        axes.set(xscale="log", yscale="log", xlabel="positions n")
-        axes.set_xticks(places, map(str, places))
-        axes.set_xticks([], minor=True)
-        axes.grid(alpha=0.3)
+    places = sorted({int(row[1]) for row in rows[1:]})
+    logarithmic(left, lengths, xlabel="positions n", title=f"operations, d = {d}")
+    logarithmic(right, places, xlabel="positions n", title="longest path, k or r = 3")
     figure.legend(loc="outside lower center", ncols=3, fontsize=7)
 
 
@@ -390,6 +352,5 @@ TABLE1 = Study(
     "Vaswani et al. 2017, section 4",
     BANDS,
     run,
-    TIMES["table1"],
-    layer_times.REPORTED,
+    Times(quick=2, full=70),
 )

@@ -3,13 +3,17 @@
 import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import torch
+from torch import Tensor, nn
 
-from crosshead.studies.study import number
+from crosshead.studies.formats import number
 
 K = TypeVar("K", bound=Hashable)
+
+FORWARD, TRAINING = "forwards", "forwards and backwards"
 
 
 class Ratio(NamedTuple):
@@ -23,21 +27,38 @@ class Ratio(NamedTuple):
         return f"{number(self.median)} ({number(self.low)} to {number(self.high)})"
 
 
+class Timed(NamedTuple):
+    """The least time of a computation over the rounds, and its ratio to the baseline's time."""
+
+    seconds: float
+    ratio: Ratio
+
+    @property
+    def shown(self) -> str:
+        """The least time as a table shows it."""
+        return f"{number(1000 * self.seconds)} ms"
+
+
+def timed(
+    calls: Mapping[K, Callable[[], object]], baseline: Callable[[K], K], rounds: int, seconds: float
+) -> dict[K, Timed]:
+    """Measure computations in turns; `baseline` names the one that each is compared with."""
+    found = in_turns(calls, rounds, seconds)
+    return {n: Timed(min(times), ratio(times, found[baseline(n)])) for n, times in found.items()}
+
+
 def in_turns(
     calls: Mapping[K, Callable[[], object]], rounds: int, seconds: float
 ) -> dict[K, list[float]]:
-    """Measure the seconds of one call of each computation, in every round.
+    """Measure the mean seconds of a call of each computation, in every round.
 
-    Each is called once before, so that kernels are chosen and memory is taken. In every second
-    round the order is turned around.
+    Each is called once before, so that kernels are chosen and memory is taken. Every second round
+    goes through the computations in reverse order.
 
     Args:
         calls: The computations by name.
         rounds: The number of rounds.
-        seconds: In a round each computation is repeated for so long at least.
-
-    Returns:
-        By name, the mean seconds of a call in each round.
+        seconds: The least time that a computation is repeated for in a round.
     """
     found: dict[K, list[float]] = {name: [] for name in calls}
     for call in calls.values():
@@ -59,7 +80,7 @@ def _mean_seconds(call: Callable[[], object], least: float) -> float:
 
 
 def _wait() -> None:
-    """Let a GPU finish: it computes while the program goes on."""
+    """Wait for a GPU, which computes while the program goes on."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
@@ -70,10 +91,17 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Ratio:
     return Ratio(statistics.median(found), min(found), max(found))
 
 
-def name_powers(axis: Any) -> None:
-    """Label an axis of a logarithmic picture by plain numbers: 1, 2, 5, 10 and so on."""
-    from matplotlib.ticker import LogLocator, NullLocator
+def compute(model: nn.Module, output: Callable[[], Tensor], direction: str) -> None:
+    """Compute an output of a model, and all gradients of its sum if the direction says so."""
+    if direction == FORWARD:
+        with torch.no_grad():
+            output()
+        return
+    model.zero_grad()
+    output().sum().backward()
 
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_locator(NullLocator())
+
+def of_layer(layer: nn.Module, x: Tensor, direction: str) -> Callable[[], None]:
+    """Return the computation of a layer on `x`, whose gradient is computed as well."""
+    # A new leaf each time: gradients of the input do not add up from call to call.
+    return partial(compute, layer, lambda: layer(x.detach().requires_grad_()), direction)

@@ -1,3 +1,4 @@
+import dataclasses
 import shutil
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -13,11 +14,9 @@ from crosshead.errors import ConfigError
 from crosshead.pipelines.translator import Translator
 from crosshead.studies import captions
 from crosshead.studies.captions import (
-    kept_in,
     made_up,
     multi30k,
     outputs,
-    run_name,
     side_by_side,
     trained,
     transformer,
@@ -45,33 +44,37 @@ def test_a_run_is_trained_once_and_gone_on_with_where_it_ended(
     train, greedily = captions.train, captions.greedily
     monkeypatch.setattr(captions, "train", watched)
     monkeypatch.setattr(captions, "greedily", heard)
-    lines = outputs(corpus, "a", recipe)
+    lines, place = outputs(corpus, recipe), corpus.place(recipe)
     assert len(lines) == len(corpus.test()[0]) and calls == ["begun", "translated"]
-    assert [place.name for place in corpus.runs.iterdir()] == ["a"]
-    weights = (corpus.runs / "a" / WEIGHTS).read_bytes()
+    assert list(corpus.runs.iterdir()) == [place]
+    weights = (place / WEIGHTS).read_bytes()
     calls.clear()
-    assert outputs(corpus, "a", recipe) == lines and calls == []
-    kept_in(corpus, "a").unlink()  # as if it had been cut off: checkpoints are there
-    assert outputs(corpus, "a", recipe) == lines and calls == ["gone on with", "translated"]
-    assert (corpus.runs / "a" / WEIGHTS).read_bytes() == weights
-    kept_in(corpus, "a").unlink()
-    shutil.rmtree(corpus.runs / "a" / CHECKPOINTS)  # as if before the first: it begins again
+    assert outputs(corpus, recipe) == lines and calls == []
+    corpus.finished(recipe).unlink()  # as if it had been cut off: checkpoints are there
+    assert outputs(corpus, recipe) == lines and calls == ["gone on with", "translated"]
+    assert (place / WEIGHTS).read_bytes() == weights
+    corpus.finished(recipe).unlink()
+    shutil.rmtree(place / CHECKPOINTS)  # as if before the first: it begins again
     calls.clear()
-    assert outputs(corpus, "a", recipe) == lines and calls == ["begun", "translated"]
-    assert (corpus.runs / "a" / WEIGHTS).read_bytes() == weights
-    assert found_again([kept_in(corpus, "a")], datetime.now(UTC) + timedelta(1)).endswith(
+    assert outputs(corpus, recipe) == lines and calls == ["begun", "translated"]
+    assert (place / WEIGHTS).read_bytes() == weights
+    assert found_again([corpus.finished(recipe)], datetime.now(UTC) + timedelta(1)).endswith(
         f" by crosshead {__version__}"
     )
-    with pytest.raises(ConfigError, match=r"train\.seed is 2"):
-        trained(corpus, "a", corpus.recipe(SHAPE, 2))
+    other = dataclasses.replace(corpus, train={**corpus.train, "batch_tokens": 600})
+    with pytest.raises(ConfigError, match=r"train\.batch_tokens is 600"):
+        trained(other, other.recipe(SHAPE, 1))
 
 
-def test_runs_have_names_of_their_own_and_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = [(heads, seed) for heads in (1, 4) for seed in (1, 2)]
-    names = {run_name(transformer(heads), seed) for heads, seed in runs}
-    assert len(names) == 4
+def test_runs_have_places_of_their_own_and_of_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = made_up(tmp_path, 1)
+    recipes = [corpus.recipe(transformer(heads), seed) for heads in (1, 4) for seed in (1, 2)]
+    places = {corpus.place(recipe) for recipe in recipes}
+    assert len(places) == 4
     monkeypatch.setattr(captions, "THIS_CODE", "another")
-    assert not names & {run_name(transformer(heads), seed) for heads, seed in runs}
+    assert not places & {corpus.place(recipe) for recipe in recipes}
 
 
 def test_captions_that_are_not_there_are_one_line(

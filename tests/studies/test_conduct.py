@@ -23,23 +23,26 @@ from crosshead.studies.conduct import (
     write,
 )
 from crosshead.studies.effort import FULL, QUICK, Effort, Times
-from crosshead.studies.study import Band, Reported, Result, Say, Study, Table, Unmeasured
+from crosshead.studies.study import Band, Result, Say, Study, Table, reported
 
 
 def run(effort: Effort, seed: int, say: Say) -> Result:
     say("half way")
     value = 0.25 if effort.quick else float(torch.rand(()))
     return Result(
-        {"drawn": value, "lost": Unmeasured("nobody looked"), "seen": 7.0},
+        {"drawn": value, "lost": "nobody looked", "seen": 7.0},
         [Table("Numbers", [["", "value"], ["drawn", str(value)]])],
         lambda figure: figure.subplots().plot([0, value]),
     )  # fmt: skip
 
 
-BANDS = (Band("drawn", 0, 0.5, "A guess."), Band("lost", 0, float("inf"), "Never found."))
-REPORTED = (Reported("seen", "No source has a number."),)
+BANDS = (
+    Band("drawn", 0, 0.5, "A guess."),
+    Band("lost", 0, float("inf"), "Never found."),
+    reported("seen", "No source has a number."),
+)
 TIMES = Times(quick=60, full=660)
-STUDY = Study("toy", "A toy", "Toys are drawn.", "Nobody, section 0", BANDS, run, TIMES, REPORTED)
+STUDY = Study("toy", "A toy", "Toys are drawn.", "Nobody, section 0", BANDS, run, TIMES)
 
 
 def record(effort: Effort = QUICK, *, seed: int = 3) -> Record:

@@ -10,18 +10,17 @@ from crosshead.studies.feedforward import (
     SUM_WITH,
     WIDTH,
     Arm,
-    Layer,
+    SumLayer,
     accuracies,
     random_sums,
     sums,
 )
 from crosshead.studies.fitting import FIRST, size
-from crosshead.studies.study import Unmeasured
 
 
 @pytest.mark.parametrize(("heads", "normed"), [(1, False), (4, True)])
 def test_layers_with_and_without_have_as_many_weights(heads: int, normed: bool) -> None:
-    with_it, without = (size(Layer(heads, feedforward=f, normed=normed)) for f in (True, False))
+    with_it, without = (size(SumLayer(heads, feedforward=f, normed=normed)) for f in (True, False))
     assert abs(with_it / without - 1) < 0.01
     assert abs(with_it / (12 * WIDTH**2) - 1) < 0.03
 
@@ -41,6 +40,6 @@ def test_failing_without_counts_where_one_with_it_learns() -> None:
     assert found == {PARITY_WITHOUT: 0.75, PARITY_WITH: 1, SUM_WITH: 1, SUM_GAP: 0}
     nobody = accuracies({**learned, (2, 1, False, True): 0.5, (17, 4, True, True): 0.1}, FULL)
     for name, share in ((PARITY_WITHOUT, 50), (SUM_GAP, 10)):
-        assert nobody[name] == Unmeasured(f"with feed-forward only {share}% were right either")
+        assert nobody[name] == f"with feed-forward only {share}% were right either"
     assert nobody[PARITY_WITH] == 0.5
-    assert all(isinstance(each, Unmeasured) for each in accuracies(learned, QUICK).values())
+    assert all(isinstance(each, str) for each in accuracies(learned, QUICK).values())

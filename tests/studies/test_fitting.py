@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import Generator, nn
@@ -24,9 +26,8 @@ def trained(seed: int, most: int) -> tuple[float, float]:
         model = Reader(FIRST + 4, 16, nn.Identity())
         test = same_letter(generator)
     before = accuracy(model, test)
-    assert list(updates(model, same_letter, generator, most=most, rate=0.02, warmup=5)) == list(
-        range(1, most + 1)
-    )
+    norms = list(updates(model, same_letter, generator, most=most, rate=0.02, warmup=5))
+    assert len(norms) == most and all(0 < norm < math.inf for norm in norms)
     return before, accuracy(model, test)
 
 

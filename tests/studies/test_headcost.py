@@ -1,28 +1,24 @@
 import pytest
 import torch
 
-from crosshead.studies.computation import costs
+from crosshead.studies.computation import bytes_kept
 from crosshead.studies.effort import FULL as WHOLE
 from crosshead.studies.effort import QUICK
 from crosshead.studies.headcost import (
-    FORWARD,
     FULL,
     FUSED,
     KEPT,
     KERNELS,
     LONG,
     MANY,
-    TRAINING,
-    Case,
-    Cost,
+    HeadCost,
     as_rows,
     build,
     operations,
     quantities,
     run,
 )
-from crosshead.studies.study import Unmeasured
-from crosshead.studies.turns import Ratio
+from crosshead.studies.turns import FORWARD, TRAINING, Ratio, Timed
 
 
 def test_heads_cost_no_operations() -> None:
@@ -40,7 +36,7 @@ def test_kernels_compute_the_same_layer(heads: int) -> None:
 def test_only_the_explicit_kernel_keeps_a_matrix_of_weights_a_head() -> None:
     x = torch.randn(1, 128, 16, requires_grad=True)
     kept = {
-        (kernel, heads): costs(build(16, heads, kernel), x, rounds=1).kept
+        (kernel, heads): bytes_kept(build(16, heads, kernel), x)
         for kernel in KERNELS
         for heads in (1, 4)
     }
@@ -49,21 +45,20 @@ def test_only_the_explicit_kernel_keeps_a_matrix_of_weights_a_head() -> None:
 
 
 def test_quantities_are_over_one_head() -> None:
-    def cost(kernel: str, heads: int) -> Cost:
-        ratio = Ratio(heads / 4, 0.5, 9)
+    def cost(kernel: str, heads: int) -> HeadCost:
+        each = Timed(0.01, Ratio(heads / 4, 0.5, 9))
         kept = 2**20 * (heads if kernel == "explicit" else 1)
-        times = dict.fromkeys((FORWARD, TRAINING), 10.0)
-        return Cost(times, dict.fromkeys((FORWARD, TRAINING), ratio), kept)
+        return HeadCost({FORWARD: each, TRAINING: each}, kept)
 
     found = {
-        Case(kernel, length, heads): cost(kernel, heads)
+        (kernel, length, heads): cost(kernel, heads)
         for kernel in KERNELS
         for length in FULL.lengths
         for heads in FULL.heads
     }
     values = quantities(found, WHOLE)
     assert values[LONG] == 2 and values[MANY] == 8 and values[KEPT] == 8 and values[FUSED] == 1
-    assert all(isinstance(each, Unmeasured) for each in quantities(found, QUICK).values())
+    assert all(isinstance(each, str) for each in quantities(found, QUICK).values())
     first, eight = (as_rows(found)[line] for line in (1, 4))
     assert first == ["explicit", "64", "1", "10 ms", "", "10 ms", "", "1.00"]
     assert eight[2:5] == ["8", "10 ms", "2 (0.5 to 9)"] and eight[-1] == "8.00"

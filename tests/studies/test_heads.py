@@ -4,8 +4,8 @@ import pytest
 
 from crosshead.models.registry import build_model
 from crosshead.recipe.recipe import Recipe
-from crosshead.studies import heads
-from crosshead.studies.captions import Corpus, kept_in, made_up, run_name, transformer
+from crosshead.studies import captions, heads
+from crosshead.studies.captions import CaptionCorpus, made_up, transformer
 from crosshead.studies.effort import FULL
 from crosshead.studies.heads import (
     CHEAP,
@@ -22,7 +22,7 @@ from crosshead.studies.heads import (
     measured,
     of_kind,
 )
-from crosshead.studies.study import Say, Unmeasured
+from crosshead.studies.study import Say
 
 
 def test_every_attention_is_of_one_kind() -> None:
@@ -56,7 +56,7 @@ def test_heads_of_models_that_have_learned_nothing_are_not_judged() -> None:
     nothing = measured({1: [0.0], 4: [0.2], 32: [0.0]}, costs)
     assert set(nothing) == {SINGLE, TOO_MANY, CHEAP, CROSS}
     why = "BLEU of 4 heads is 0.2, below 5"
-    assert all(each == Unmeasured(why) for each in nothing.values())
+    assert all(each == why for each in nothing.values())
     found = measured({1: [30.0], 4: [31.0], 32: [28.0]}, costs)
     assert found[SINGLE] == 1 and found[TOO_MANY] == 3 and found[CHEAP] == 0.75
 
@@ -80,16 +80,15 @@ def test_a_result_names_the_files_that_its_runs_are_kept_in(
     corpus, recipes = made_up(tmp_path / "text", 1), []
 
     def untrained(
-        corpus: Corpus, given: dict[tuple[int, int], Recipe], say: Say
+        corpus: CaptionCorpus, given: dict[tuple[int, int], Recipe], say: Say
     ) -> dict[int, list[float]]:
         recipes.extend(given.values())
         return {heads: [1.0, 2.0] for heads, _ in given}
 
     costs = {"encoder.attention": [1.0, 2.0], "decoder.cross_attention": [2.0, 4.0]}
-    monkeypatch.setattr(heads, "multi30k", lambda effort, say: corpus)
+    monkeypatch.setattr(captions, "multi30k", lambda effort, say: corpus)
     monkeypatch.setattr(heads, "scores", untrained)
     monkeypatch.setattr(heads, "pruned", lambda corpus, recipe, say: (30.0, costs))
     found = heads.run(FULL, 1, lambda line: None).kept
-    names = {run_name(recipe.model, recipe.train.seed) for recipe in recipes}
-    assert len(names) == 6 == len(found)
-    assert set(found) == {kept_in(corpus, name) for name in names}
+    assert len(set(found)) == 6 == len(found)
+    assert set(found) == {corpus.finished(recipe) for recipe in recipes}

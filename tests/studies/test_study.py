@@ -3,18 +3,17 @@ import math
 import pytest
 
 from crosshead.studies.effort import FULL, QUICK
+from crosshead.studies.formats import number
 from crosshead.studies.study import (
     Band,
-    Reported,
-    Unmeasured,
     Value,
     after_training,
     judge,
-    number,
+    reported,
 )
 
 BANDS = (Band("low", 0, 1, "why"), Band("high", 2, math.inf, "why"))
-FAILED = Unmeasured("a precondition failed")
+FAILED = "a precondition failed"
 
 
 @pytest.mark.parametrize(
@@ -43,8 +42,8 @@ def test_a_verdict_counts_neither_for_nor_against_what_was_not_measured() -> Non
 
 
 def test_what_is_reported_is_not_judged() -> None:
-    reported = [Reported("middle", "no source has a number")]
-    verdict = judge(BANDS, {"low": 0.5, "high": 2.0, "middle": -99.0}, reported)
+    bands = (*BANDS, reported("middle", "no source has a number"))
+    verdict = judge(bands, {"low": 0.5, "high": 2.0, "middle": -99.0})
     assert verdict.word == "holds" and verdict.met_of_all == "2 of 2"
 
 
@@ -59,8 +58,13 @@ def test_nothing_is_left_unmeasured_without_a_reason() -> None:
 
 
 def test_the_quick_form_measures_nothing_that_rests_on_training() -> None:
-    assert after_training(FULL, 0.5) == 0.5
-    assert isinstance(after_training(QUICK, 0.5), Unmeasured)
+    assert after_training(FULL, {"low": 0.5}) == {"low": 0.5}
+    assert isinstance(after_training(QUICK, {"low": 0.5})["low"], str)
+
+
+def test_a_precondition_that_failed_is_the_reason() -> None:
+    found = after_training(FULL, {"low": 0.5, "high": 3.0}, {"high": "nobody learned"})
+    assert found == {"low": 0.5, "high": "nobody learned"}
 
 
 def test_bands_and_numbers_are_read_easily() -> None:

@@ -12,7 +12,7 @@ from crosshead.studies.table1 import (
     RECURRENT,
     SEPARABLE,
     TABLE1,
-    Size,
+    LayerSize,
     depthwise,
     longest_path,
     operations,
@@ -58,7 +58,7 @@ def test_steps_are_the_recurrence() -> None:
 
 def test_the_path_of_a_layer_is_found_in_what_it_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a recurrence that reads backwards the first input is a product away."""
-    assert longest_path(RECURRENT, Size(6, 4)) == 6
-    assert longest_path(FULL, Size(6, 4)) == 1
+    assert longest_path(RECURRENT, LayerSize(6, 4)) == 6
+    assert longest_path(FULL, LayerSize(6, 4)) == 1
     monkeypatch.setattr(table1, "steps", lambda lstm, x: steps(lstm, x[::-1]))
-    assert longest_path(RECURRENT, Size(6, 4)) == 1
+    assert longest_path(RECURRENT, LayerSize(6, 4)) == 1
