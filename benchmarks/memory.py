@@ -169,7 +169,7 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
     if recipe.train.recompute:
         recompute_activations(model)
     optimizer, progress = Optimizer(model, recipe.train), Progress(parts=recipe.train.accumulate)
-    abreast = machine.parts_abreast(recipe.train)
+    abreast = machine.parallel_microbatches(recipe.train)
     updater = Updater(model, optimizer, recipe.train, progress, print, ALONE, abreast)
     count = settings["tokens"] // settings["length"]
     rng = np.random.default_rng(1)

@@ -287,7 +287,7 @@ def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
         Progress(),
         progress,
         ALONE,
-        1 if settings["side"] == ONE_BY_ONE else here.parts_abreast(config),
+        1 if settings["side"] == ONE_BY_ONE else here.parallel_microbatches(config),
     )
 
     def update(examples: list[Example], rate: float) -> float:

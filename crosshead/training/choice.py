@@ -18,7 +18,7 @@ from crosshead.training.checkpoint import (
     save_best,
     save_state,
 )
-from crosshead.training.loop import Lead
+from crosshead.training.loop import MainProcess
 
 
 class Choice(NamedTuple):
@@ -35,7 +35,7 @@ def choose_weights(
     task: Task,
     config: TrainConfig,
     progress: Progress,
-    lead: Lead,
+    main: MainProcess,
     validator: Validator[Any, Any, Any],
 ) -> Choice:
     """Return the best weights so far or the average of the last checkpoints, by validation.
@@ -46,8 +46,8 @@ def choose_weights(
     Raises:
         Stopped: If somebody asks for the end meanwhile.
     """
-    best = load_best(lead.directory)
-    last = list_checkpoints(lead.directory)[-config.average :] if config.average > 1 else []
+    best = load_best(main.directory)
+    last = list_checkpoints(main.directory)[-config.average :] if config.average > 1 else []
     if len(last) < 2 or progress.best_score is None:
         return _best(task, best, config, progress)
     averaged = average_weights([load_weights(place) for place in last])
@@ -58,7 +58,7 @@ def choose_weights(
     )
     is_new = score > progress.best_score
     is_best = is_new or updates == progress.best_average
-    lead.log.write(
+    main.log.write(
         "average",
         progress.update,
         epoch=progress.epoch,
@@ -67,7 +67,7 @@ def choose_weights(
         **found.values,
         best=is_best,
     )
-    lead.display.say(
+    main.display.say(
         f"{_name(updates)}: {found.clause(task.metrics)}{'  (best so far)' if is_best else ''}"
     )
     if not is_new:
@@ -76,8 +76,8 @@ def choose_weights(
         progress.best_alone = progress.best_score
     progress.best_score, progress.best_update = score, progress.update
     progress.best_average = updates
-    save_best(lead.directory, averaged, lead.settings, progress.update)
-    save_state(lead.directory, progress)
+    save_best(main.directory, averaged, main.settings, progress.update)
+    save_state(main.directory, progress)
     return _best(task, averaged, config, progress)
 
 

@@ -84,11 +84,11 @@ class World:
             dist.all_reduce(values)
         return values
 
-    def some(self, says: bool) -> bool:
+    def any(self, says: bool) -> bool:
         """Return whether at least one of all processes says so."""
         return bool(self.total(torch.tensor(int(says))))
 
-    def agreed(self, word: str) -> str:
+    def broadcast(self, word: str) -> str:
         """Return the main process's word in all processes."""
         if self.size == 1:
             return word

@@ -52,7 +52,7 @@ class Machine:
         """The name of `dtype`."""
         return str(self.dtype).removeprefix("torch.")
 
-    def parts_abreast(self, config: TrainConfig, processes: int = 1) -> int:
+    def parallel_microbatches(self, config: TrainConfig, processes: int = 1) -> int:
         """Return the number of parts of a batch that are computed at a time, one per thread."""
         if self.device.type != "cpu" or processes > 1:
             return 1

@@ -44,7 +44,7 @@ class Diverged(UserError):
 
 
 @dataclass
-class Lead:
+class MainProcess:
     """The tools with which the main process decides, validates and writes."""
 
     validate: Callable[[dict[str, Tensor]], Validation]
@@ -72,11 +72,11 @@ class Training:
     epochs: Callable[[int], Epoch]
     """Returns the rows of an epoch; they differ between epochs where subwords are sampled."""
     progress: Progress
-    lead: Lead | None
+    main: MainProcess | None
     """None in a process that does as the first one says."""
     world: World = ALONE
     """The processes that train together. All come here; the first one decides and writes."""
-    abreast: int = 1
+    parallel: int = 1
     """Parts of a batch that are computed at a time."""
     around: Around = field(default_factory=Around)
     """The time that the command needs beside updates."""
@@ -89,7 +89,7 @@ def fit(training: Training) -> str:
     `Diverged` where gradients stay infinite, and `UserError` where memory does not suffice for a
     single row or for validation.
     """
-    config, progress, lead = training.config, training.progress, training.lead
+    config, progress, main = training.config, training.progress, training.main
     meter = Meter(progress, training.task.counter)
     updater = Updater(
         training.task,
@@ -97,9 +97,9 @@ def fit(training: Training) -> str:
         training.optimizer,
         config,
         progress,
-        (lead.display if lead else Silent()).say,
+        (main.display if main else Silent()).say,
         training.world,
-        training.abreast,
+        training.parallel,
     )
     reason = _decide(training, 0.0).reason
     if _owes_validation(training, reason):
@@ -109,8 +109,8 @@ def fit(training: Training) -> str:
         reason = reason or _decide(training, 0.0).reason
     if reason:
         return reason
-    if lead:
-        lead.display.advance(_done(training, meter), "the first update is under way")
+    if main:
+        main.display.advance(_done(training, meter), "the first update is under way")
     for epoch, rows in _batches(training):
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
         try:
@@ -123,8 +123,8 @@ def fit(training: Training) -> str:
         reason, measures = _decide(training, meter.elapsed())
         if progress.update % config.log_every == 0 or reason:
             _report(training, meter)
-        if lead and (lead.display.due() or reason):
-            _show(training, lead, meter)
+        if main and (main.display.due() or reason):
+            _show(training, main, meter)
         validates = measures or _is_due(progress.update, config.valid_every)
         # Not while updates are skipped: what was saved before must not give way to the same again.
         checkpoints = not progress.skipped_in_a_row and _is_due(
@@ -137,8 +137,8 @@ def fit(training: Training) -> str:
             _checkpoint(training, meter, due=checkpoints)
         if reason:
             break
-    if lead:
-        lead.display.close()
+    if main:
+        main.display.close()
     return reason
 
 
@@ -177,9 +177,9 @@ def _decide(training: Training, since: float) -> Decision:
         since: Seconds since the time of its progress was last taken.
     """
     decision = (
-        _own_decision(training, training.lead, since) if training.lead else Decision("", False)
+        _own_decision(training, training.main, since) if training.main else Decision("", False)
     )
-    word = training.world.agreed(f"{int(decision.measures)}{decision.reason}")
+    word = training.world.broadcast(f"{int(decision.measures)}{decision.reason}")
     if word[1:].startswith("max_minutes"):
         # The time that is kept for the end of the run must not look unused when it is resumed.
         minutes = training.config.max_minutes or 0.0
@@ -187,9 +187,9 @@ def _decide(training: Training, since: float) -> Decision:
     return Decision(word[1:], word[0] == "1")
 
 
-def _own_decision(training: Training, lead: Lead, since: float) -> Decision:
+def _own_decision(training: Training, main: MainProcess, since: float) -> Decision:
     config, progress, around = training.config, training.progress, training.around
-    if lead.should_stop():
+    if main.should_stop():
         return Decision(STOPPED, False)
     spent = budget_spent(config, progress, around, since)
     return Decision(spent, not spent and needs_measure(config, progress, around, since))
@@ -202,7 +202,7 @@ def _done(training: Training, meter: Meter) -> float:
 
 def _diverged(training: Training, epoch: Epoch, rows: np.ndarray) -> Diverged:
     """The error that ends a run whose gradients stay infinite, its last batch written down."""
-    kept = training.lead.keep_batch(epoch, rows.tolist()) if training.lead else ""
+    kept = training.main.keep_batch(epoch, rows.tolist()) if training.main else ""
     return Diverged(
         f"the gradients of {MAX_SKIPPED} updates in a row, up to update "
         f"{training.progress.update + 1}, were not finite; lower train.learning_rate{kept}"
@@ -212,7 +212,7 @@ def _diverged(training: Training, epoch: Epoch, rows: np.ndarray) -> Diverged:
 def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
     """The error that ends a run whose memory does not suffice for a row, which is written down."""
     longest = int(rows[epoch.lengths[rows].sum(axis=1).argmax()])
-    kept = training.lead.keep_batch(epoch, [longest]) if training.lead else ""
+    kept = training.main.keep_batch(epoch, [longest]) if training.main else ""
     return UserError(
         f"not enough memory for update {training.progress.update + 1}, one {epoch.row} at a "
         f"time: its longest has {epoch.extent(longest)}{kept}; go on with more memory "
@@ -221,13 +221,13 @@ def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
 
 
 def _report(training: Training, meter: Meter) -> None:
-    progress, lead = training.progress, training.lead
-    if lead is None:
+    progress, main = training.progress, training.main
+    if main is None:
         return
     values = meter.logged.values()
     meter.logged.clear()
     device = next(training.model.parameters()).device
-    lead.log.write(
+    main.log.write(
         "train",
         progress.update,
         epoch=progress.epoch,
@@ -239,11 +239,11 @@ def _report(training: Training, meter: Meter) -> None:
     )
 
 
-def _show(training: Training, lead: Lead, meter: Meter) -> None:
+def _show(training: Training, main: MainProcess, meter: Meter) -> None:
     """Show the figures since they were last shown."""
     progress, loss, speed = training.progress, meter.shown.loss, meter.shown.speed
     meter.shown.clear()
-    lead.display.advance(
+    main.display.advance(
         _done(training, meter),
         f"update {progress.update}  epoch {progress.epoch}  "
         + ("no finite update" if loss is None else f"loss {loss:.3f}")
@@ -267,12 +267,12 @@ def _validate(training: Training, meter: Meter) -> None:
     Where somebody asks for the end meanwhile, the run owes this validation when it goes on.
     """
     weights = training.optimizer.weights()  # of several processes each may have a share
-    progress, config, lead = training.progress, training.config, training.lead
-    if lead is None:
+    progress, config, main = training.progress, training.config, training.main
+    if main is None:
         return
     began = time.perf_counter()
     try:
-        found: Validation | None = lead.validate(weights)
+        found: Validation | None = main.validate(weights)
     except Stopped:
         return
     except (MemoryError, RuntimeError) as error:
@@ -291,7 +291,7 @@ def _validate(training: Training, meter: Meter) -> None:
     if is_best:
         progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
         progress.best_alone, progress.best_average = None, []
-        save_best(lead.directory, weights, lead.settings, progress.update)
+        save_best(main.directory, weights, main.settings, progress.update)
     elif progress.best_alone is not None and score > progress.best_alone:
         # Patience compares single weights: an average of an earlier end must not cut training off.
         progress.best_alone, progress.since_best = score, 0
@@ -302,7 +302,7 @@ def _validate(training: Training, meter: Meter) -> None:
     took = time.perf_counter() - began
     progress.validation_seconds = max(progress.validation_seconds, took)
     meter.leave_out(took)
-    lead.log.write(
+    main.log.write(
         "valid",
         progress.update,
         epoch=progress.epoch,
@@ -310,7 +310,7 @@ def _validate(training: Training, meter: Meter) -> None:
         **found.values,
         best=is_best,
     )
-    lead.display.say(
+    main.display.say(
         f"update {progress.update}  epoch {progress.epoch}  validation: {found.clause(metrics)}"
         f"{'  (best so far)' if is_best else ''}"
     )
@@ -321,15 +321,15 @@ def _checkpoint(training: Training, meter: Meter, *, due: bool) -> None:
 
     So a run that was stopped and resumed leaves, and averages, the checkpoints of one that was not.
     """
-    progress, lead = training.progress, training.lead
-    if lead is None:
+    progress, main = training.progress, training.main
+    if main is None:
         training.optimizer.contents()  # what the first one writes it may have to be sent
         return
     began = time.perf_counter()
     progress.seconds += meter.restart()
-    progress.log_bytes = lead.log.tell()
+    progress.log_bytes = main.log.tell()
     replaced, progress.interim = progress.interim, 0 if due else progress.update
     save_checkpoint(
-        lead.directory, training.optimizer, progress, training.config.keep_last, replaced
+        main.directory, training.optimizer, progress, training.config.keep_last, replaced
     )
     meter.leave_out(time.perf_counter() - began)

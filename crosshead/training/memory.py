@@ -81,12 +81,12 @@ def weight_bytes(
 
     For each weight of its share a process holds the weight, its master where that is another, and
     two moments; the first process also all weights in float32. Gradients are those of the model,
-    of its twins that compute side by side, and of the masters.
+    of its replicas that compute side by side, and of the masters.
     """
     size = machine.dtype.itemsize
     wide = 4 if size < 4 else 0  # masters, and gradients of theirs
     held = -(-parameters // world.size) if train.sharded else parameters
-    models = machine.parts_abreast(train, world.size)
+    models = machine.parallel_microbatches(train, world.size)
     return (
         held * (size + wide + 8) + 4 * parameters * world.is_first,
         held * (size * models + wide),

@@ -50,19 +50,19 @@ class Optimizer:
         for tensor in (*self.parameters.values(), *self.masters.values()):
             tensor.grad = None
 
-    def step(self, learning_rate: float, twins: Sequence[nn.Module] = ()) -> float | None:
+    def step(self, learning_rate: float, replicas: Sequence[nn.Module] = ()) -> float | None:
         """Apply the gradients and drop them; the norm they had, or None where it was not finite.
 
-        Those of `twins`, which have the same weights, are added to them, and dropped too. Gradients
-        that are not finite are not applied.
+        The gradients of `replicas`, which have the same weights, are added, and dropped too.
+        Gradients that are not finite are not applied.
         """
-        others = [dict(twin.named_parameters()) for twin in twins]
+        others = [dict(replica.named_parameters()) for replica in replicas]
         for name, parameter in self.parameters.items():
             assert parameter.grad is not None, f"{name} has no gradient"
             gradient = parameter.grad.to(self.masters[name].dtype)
             for other in others:
                 further, other[name].grad = other[name].grad, None
-                if further is not None:  # a batch may have too few pairs for all twins
+                if further is not None:  # a batch may have too few pairs for all replicas
                     gradient.add_(further)
             self.masters[name].grad = gradient if self.scale == 1.0 else gradient / self.scale
         gradients = [master.grad for master in self.masters.values() if master.grad is not None]

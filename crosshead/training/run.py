@@ -43,9 +43,16 @@ from crosshead.training.distributed import World, joined
 from crosshead.training.held import Held, held_directory
 from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.log import LOG, RunLog
-from crosshead.training.loop import STOPPED, Diverged, Lead, Training, fit
+from crosshead.training.loop import STOPPED, Diverged, MainProcess, Training, fit
 from crosshead.training.rescue import save_displaced, write_beginning
-from crosshead.training.setup import ENDED, Ended, Setup, begun, followed, resumed
+from crosshead.training.setup import (
+    ENDED,
+    Ended,
+    Setup,
+    prepare_new,
+    prepare_resumed,
+    prepare_worker,
+)
 from crosshead.training.summary import card_facts, opening_lines
 from crosshead.training.verdict import verdict, warmup_signs
 
@@ -162,12 +169,12 @@ def _train(
             remove_unfinished(held)
             try:
                 if resume:
-                    setup = resumed(recipe, out, display, world, should_stop)
+                    setup = prepare_resumed(recipe, out, display, world, should_stop)
                 else:
-                    setup = begun(recipe, start, display, world, should_stop)
+                    setup = prepare_new(recipe, start, display, world, should_stop)
             except Stopped:
-                world.agreed(STOPPED)
-                world.some(True)
+                world.broadcast(STOPPED)
+                world.any(True)
                 kept = list_checkpoints(out / CHECKPOINTS) if resume else []
                 progress = Progress(update=update_of(kept[-1]) if kept else 0)
                 return Summary(out, STOPPED, True, progress, 0, "", [])
@@ -179,41 +186,41 @@ def _train(
                 update = setup.progress.update
                 display.say(nothing_to_train(update, out, ended, is_whole=is_whole))
                 if is_whole:
-                    world.agreed(ENDED)
+                    world.broadcast(ENDED)
                     return _left_alone(setup, out, ended)
                 validator = _validator(setup, should_stop)  # by the recipe that the run keeps
             else:
                 setup.progress.commands.append(command)
             with (
                 run_directory(held, resume=resume),
-                _under_way(setup, held, validator, display, should_stop) as lead,
+                _under_way(setup, held, validator, display, should_stop) as main,
             ):
                 around = _around(setup, validator, command_began)
                 try:
-                    summary = _fit_and_finish(setup, held, validator, lead, around)
+                    summary = _fit_and_finish(setup, held, validator, main, around)
                 except UserError as error:
                     if held.is_in_place() or isinstance(error, Diverged):
                         raise
-                    raise save_displaced(setup, held, lead.log) from None
+                    raise save_displaced(setup, held, main.log) from None
                 if not summary.interrupted:
                     _say_if_late(setup, display, command_began)
                 return summary
 
 
 def _fit_and_finish(
-    setup: Setup, held: Held, validator: Validator[Any, Any, Any], lead: Lead, around: Around
+    setup: Setup, held: Held, validator: Validator[Any, Any, Any], main: MainProcess, around: Around
 ) -> Summary:
     """Train to the end and leave a bundle, unless somebody asks for the end before."""
     out, progress = held.path, setup.progress
     before, progress.bundled = progress.update, False
-    stopped = setup.world.some(lead.should_stop())
-    reason = STOPPED if stopped else fit(_training(setup, lead, around))
+    stopped = setup.world.any(main.should_stop())
+    reason = STOPPED if stopped else fit(_training(setup, main, around))
     if reason != STOPPED:
         if progress.update == before:  # of a run that was resumed
             reason += ": no update was made"
         held.check()
         with contextlib.suppress(Stopped):
-            return _finish(setup, held, validator, lead, reason)
+            return _finish(setup, held, validator, main, reason)
     return Summary(out, reason, True, progress, setup.optimizer.size(), "", [])
 
 
@@ -231,12 +238,12 @@ def _follow(
     """
     setup = None
     try:
-        setup = followed(out, start, resume, display, world, should_stop)
+        setup = prepare_worker(out, start, resume, display, world, should_stop)
     except Ended:
         return Summary(out, ENDED, False, Progress(), 0, "", [], bundle_kept=True, rank=world.rank)
     except Stopped:
         pass
-    if world.some(setup is None) or setup is None:
+    if world.any(setup is None) or setup is None:
         return Summary(out, STOPPED, True, Progress(), 0, "", [], rank=world.rank)
     try:
         reason = fit(_training(setup, None, Around()))
@@ -288,7 +295,7 @@ def _say_if_late(setup: Setup, display: Display, command_began: float) -> None:
         )
 
 
-def _training(setup: Setup, lead: Lead | None, around: Around) -> Training:
+def _training(setup: Setup, main: MainProcess | None, around: Around) -> Training:
     config = setup.recipe.train
     return Training(
         task=setup.task,
@@ -297,9 +304,9 @@ def _training(setup: Setup, lead: Lead | None, around: Around) -> Training:
         config=config,
         epochs=setup.corpus.epochs(setup.recipe),
         progress=setup.progress,
-        lead=lead,
+        main=main,
         world=setup.world,
-        abreast=setup.machine.parts_abreast(config, setup.world.size),
+        parallel=setup.machine.parallel_microbatches(config, setup.world.size),
         around=around,
     )
 
@@ -311,7 +318,7 @@ def _under_way(
     validator: Validator[Any, Any, Any],
     display: Display,
     should_stop: Callable[[], bool],
-) -> Iterator[Lead]:
+) -> Iterator[MainProcess]:
     """A block in which the run trains: its files are begun, and its log is open."""
     out = held.path
     recipe, corpus, machine, progress = setup.recipe, setup.corpus, setup.machine, setup.progress
@@ -321,7 +328,7 @@ def _under_way(
     log = RunLog(out, keep=progress.log_bytes, check=held.check)
     try:
         # From here on the others can read what they need.
-        setup.world.agreed(progress.text_sha256)
+        setup.world.broadcast(progress.text_sha256)
         size = setup.optimizer.size()
         for line in opening_lines(setup.task, recipe, corpus, machine, size, setup.world):
             display.say(line)
@@ -334,7 +341,7 @@ def _under_way(
 
         keep = partial(_keep_batch, failed_batch(out), corpus)
         settings = validator.bundle.config.model_dump_json()
-        yield Lead(validate, out / CHECKPOINTS, log, display, should_stop, keep, settings)
+        yield MainProcess(validate, out / CHECKPOINTS, log, display, should_stop, keep, settings)
     finally:
         display.close()
         log.close()
@@ -348,16 +355,16 @@ def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -
 
 
 def _finish(
-    setup: Setup, held: Held, validator: Validator[Any, Any, Any], lead: Lead, reason: str
+    setup: Setup, held: Held, validator: Validator[Any, Any, Any], main: MainProcess, reason: str
 ) -> Summary:
     """Choose the weights, score them, and write the bundle and the picture of the run.
 
     Raises `Stopped` where somebody asks for the end before the bundle is written.
     """
-    recipe, progress, log, display = setup.recipe, setup.progress, lead.log, lead.display
+    recipe, progress, log, display = setup.recipe, setup.progress, main.log, main.display
     out = held.path
     size, how = setup.optimizer.size(), validator.how()
-    weights, clause, validated = choose_weights(setup.task, recipe.train, progress, lead, validator)
+    weights, clause, validated = choose_weights(setup.task, recipe.train, progress, main, validator)
     findings = validator.findings(weights)
     scores = findings.scores
     bundle = validator.bundle_of(weights)
@@ -383,7 +390,7 @@ def _finish(
         display.say(f"{progress.skipped} updates were left out: their gradients were not finite")
     _draw(out, setup.task.metrics, display)
     progress.bundled = True
-    save_state(lead.directory, progress)
+    save_state(main.directory, progress)
     within, note = warmup_signs(recipe.train, progress, findings)
     if note:
         display.say(note)

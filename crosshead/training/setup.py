@@ -70,7 +70,7 @@ class Setup:
     world: World
 
 
-def begun(
+def prepare_new(
     recipe: Recipe,
     start: Path | None,
     display: Display,
@@ -103,10 +103,10 @@ def begun(
     return setup
 
 
-def resumed(
+def prepare_resumed(
     recipe: Recipe, out: Path, display: Display, world: World, should_stop: Callable[[], bool]
 ) -> Setup:
-    """The run in `out`, where its newest checkpoint stands; raises as `begun` does."""
+    """The run in `out`, where its newest checkpoint stands; raises what `prepare_new` raises."""
     (began, edits), given = saved_recipe(out), recipe
     recipe = check_resumed(began, absolute(given), out)
     for line in edits:
@@ -132,7 +132,7 @@ def resumed(
     return setup
 
 
-def followed(
+def prepare_worker(
     out: Path,
     start: Path | None,
     resume: bool,
@@ -145,7 +145,7 @@ def followed(
     Waits until that is done. Raises `Stopped` where this or the first one was asked to stop,
     `Ended` where there is nothing to train, and `UserError` where this one reads another text.
     """
-    text_sha256 = world.agreed("")
+    text_sha256 = world.broadcast("")
     if text_sha256 == STOPPED:
         raise Stopped
     if text_sha256 == ENDED:

@@ -4,8 +4,8 @@ An update is the same, but for rounding, by however many threads and processes t
 batch are computed: losses are sums, divided by the predictions of the whole batch, and what dropout
 draws is a function of (seed, update, part). Without dropout it is the same in however many parts.
 
-On a CPU several parts are computed side by side, a thread each, on twins of the model: most steps
-of a model for sentences are too small to be shared among cores themselves.
+On a CPU several parts are computed side by side, a thread each, on replicas of the model: most
+steps of a model for sentences are too small to be shared among cores themselves.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class RowTooLarge(MemoryError):
     """Memory does not suffice for a batch whose rows are computed one at a time."""
 
 
-class Part(NamedTuple):
+class Microbatch(NamedTuple):
     """A part of a batch: which of all it is, and how much it counts (not at all where empty)."""
 
     number: int
@@ -62,7 +62,7 @@ class Updater:
     """Makes the updates of a run, one after the other.
 
     Of several processes (`world`) each computes its share of the parts of a batch. A process of its
-    own computes `abreast` parts at a time, in threads that share those of PyTorch.
+    own computes `parallel` parts at a time, in threads that share those of PyTorch.
     """
 
     def __init__(
@@ -74,19 +74,21 @@ class Updater:
         progress: Progress,
         say: Callable[[str], None],
         world: World,
-        abreast: int = 1,
+        parallel: int = 1,
     ) -> None:
         self.model, self.optimizer, self.config = model.train(), optimizer, config
         self.progress, self.say, self.world = progress, say, world
-        others = abreast - 1 if progress.side_by_side else 0
-        self._twins = [twin_of(model) for _ in range(others)]
-        self._models: list[nn.Module] = [_BatchLoss(task, m, config) for m in (model, *self._twins)]
-        self._pool = ThreadPoolExecutor(abreast, "part")
+        others = parallel - 1 if progress.side_by_side else 0
+        self._replicas = [replica_of(model) for _ in range(others)]
+        self._models: list[nn.Module] = [
+            _BatchLoss(task, m, config) for m in (model, *self._replicas)
+        ]
+        self._pool = ThreadPoolExecutor(parallel, "part")
         self._threads = torch.get_num_threads()
         self._all_but_last: Callable[[], contextlib.AbstractContextManager[object]] = (
             contextlib.nullcontext
         )
-        assert abreast == 1 or world.size == 1, "processes compute one part after the other"
+        assert parallel == 1 or world.size == 1, "processes compute one part after the other"
         if world.size > 1 and not config.sharded:
             replica = _replicated(self._models[0])
             self._models, self._all_but_last = [replica], replica.no_sync
@@ -107,7 +109,7 @@ class Updater:
             if not self._may_take_less(len(rows)):
                 raise RowTooLarge from None
         else:
-            return dataclasses.replace(found, norm=self.optimizer.step(rate, self._twins))
+            return dataclasses.replace(found, norm=self.optimizer.step(rate, self._replicas))
         self._take_less()  # here, where what the failed attempt held is free again
         return self.take(epoch, rows, rate)
 
@@ -122,17 +124,17 @@ class Updater:
         values = self.world.total(sums).tolist()
         return Outcome(dict(zip(names, values, strict=True)), count, None)
 
-    def _side_by_side(self, parts: Sequence[Part], count: int) -> list[dict[str, Tensor]]:
+    def _side_by_side(self, parts: Sequence[Microbatch], count: int) -> list[dict[str, Tensor]]:
         """The sums of the loss of each model's share of the parts."""
-        abreast = len(self._models)
-        if abreast == 1:
+        parallel = len(self._models)
+        if parallel == 1:
             return [self._add_up(self._models[0], parts, count)]
 
         def share(number: int) -> dict[str, Tensor]:
-            torch.set_num_threads(max(1, self._threads // abreast))  # of this thread
-            return self._add_up(self._models[number], parts[number::abreast], count)
+            torch.set_num_threads(max(1, self._threads // parallel))  # of this thread
+            return self._add_up(self._models[number], parts[number::parallel], count)
 
-        started = [self._pool.submit(share, number) for number in range(abreast)]
+        started = [self._pool.submit(share, number) for number in range(parallel)]
         wait(started)  # for all, if one fails too: nobody computes on behind the caller's back
         torch.set_num_threads(self._threads)  # PyTorch has also numbers for the whole process
         sums = []
@@ -140,7 +142,9 @@ class Updater:
             sums.append(started.pop(0).result())
         return [each for each in sums if each]
 
-    def _add_up(self, model: nn.Module, parts: Sequence[Part], count: int) -> dict[str, Tensor]:
+    def _add_up(
+        self, model: nn.Module, parts: Sequence[Microbatch], count: int
+    ) -> dict[str, Tensor]:
         """Add the gradients of some parts to those of `model`; return the sums of their loss."""
         sums: dict[str, Tensor] = {}
         for part in parts:
@@ -159,7 +163,7 @@ class Updater:
                 sums[name] = sums[name] + value if name in sums else value
         return sums
 
-    def _parts(self, epoch: Epoch, rows: np.ndarray) -> list[Part]:
+    def _parts(self, epoch: Epoch, rows: np.ndarray) -> list[Microbatch]:
         """The parts of the batch for this process: as many as any other has, which sharding needs.
 
         One counts nothing where there is none for it.
@@ -171,21 +175,21 @@ class Updater:
             weight = int(number < len(split))
             some = split[number] if weight else rows[:1]
             batch = epoch.collate(some.tolist()).to(self.optimizer.device)
-            parts.append(Part(number, batch, weight))
+            parts.append(Microbatch(number, batch, weight))
         return parts
 
     def _may_take_less(self, rows: int) -> bool:
         """Return whether a batch of this many rows can be computed in less memory."""
-        return bool(self._twins) or self._number_of_parts() < rows
+        return bool(self._replicas) or self._number_of_parts() < rows
 
     def _take_less(self) -> None:
         """Compute one after the other the parts that were side by side, or else twice as many."""
         self.optimizer.drop_gradients()
         if self.optimizer.device.type == "cuda":
             torch.cuda.empty_cache()
-        if self._twins:  # the parts stay what they are, and so what is drawn for them
+        if self._replicas:  # the parts stay what they are, and so what is drawn for them
             self.progress.parts, self.progress.side_by_side = self._number_of_parts(), False
-            self._models, self._twins = self._models[:1], []
+            self._models, self._replicas = self._models[:1], []
             how = "one part after the other"
         else:
             self.progress.parts *= 2
@@ -200,7 +204,7 @@ class Updater:
         return self.progress.parts * len(self._models) * self.world.size
 
 
-def twin_of(model: Model) -> Model:
+def replica_of(model: Model) -> Model:
     """A copy of the model with the same weights, in one memory, and gradients of its own."""
     sharing = {id(each): nn.Parameter(each.data) for each in model.parameters()}
     return copy.deepcopy(model, sharing)

@@ -22,7 +22,7 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.token_loss import token_loss
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.updater import seeded, twin_of
+from crosshead.training.updater import replica_of, seeded
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.learning import SEEDS, learns
 from tests.models.decodable import SOURCES, DecodableTests
@@ -261,15 +261,15 @@ def gradients(model: Convolutional) -> dict[str, Tensor]:
     return found
 
 
-def test_a_twin_shares_weights_and_has_gradients_of_its_own() -> None:
+def test_a_replica_shares_weights_and_has_gradients_of_its_own() -> None:
     model = Convolutional(TINY.model_copy(update={"dropout": 0.2}), VOCABULARY, VOCABULARY)
-    twin = twin_of(model)
+    replica = replica_of(model)
     expected = gradients(model)
     assert expected.keys() == dict(model.named_parameters()).keys()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.5)
-    changed = gradients(twin)
+    changed = gradients(replica)
     assert all(p.grad is None for p in model.parameters())
     torch.testing.assert_close(changed, gradients(model), rtol=0, atol=0)
     assert not torch.equal(changed["memory_map.direction"], expected["memory_map.direction"])

@@ -17,7 +17,7 @@ from crosshead.training.checkpoint import (
     Progress,
 )
 from crosshead.training.log import RunLog
-from crosshead.training.loop import Lead, Training, fit
+from crosshead.training.loop import MainProcess, Training, fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.vocabulary import BOS, EOS, PAD
 
@@ -64,14 +64,14 @@ def learned(
     optimizer = Optimizer(model, config)
     log = RunLog(directory)
     checkpoints = directory / "checkpoints"
-    lead = Lead(
+    main = MainProcess(
         lambda weights: Validation({"loss": 0.0, "nll": 0.0, "bleu": 0.0}),
         checkpoints,
         log,
         Silent(),
     )
     training = Training(
-        TASKS["translation"], model, optimizer, config, lambda epoch: Pairs(train), Progress(), lead
+        TASKS["translation"], model, optimizer, config, lambda epoch: Pairs(train), Progress(), main
     )
     try:
         fit(training)

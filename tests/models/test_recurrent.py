@@ -15,7 +15,7 @@ from crosshead.inspection import record_attention
 from crosshead.models.base import Shape
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.tasks.registry import load_bundle
-from crosshead.training.updater import twin_of
+from crosshead.training.updater import replica_of
 from crosshead.vocabulary import PAD
 from tests.models.small_recurrents import KINDS, TINY, model_of, tiny
 from tests.models.small_transformers import VOCABULARY, padded, tokens
@@ -167,13 +167,13 @@ def test_every_weight_is_trained_even_where_a_source_is_empty(name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["none, gru", "bahdanau, lstm", "general, fed"])
-def test_a_twin_shares_weights_and_has_gradients_of_its_own(name: str) -> None:
+def test_a_replica_shares_weights_and_has_gradients_of_its_own(name: str) -> None:
     """PyTorch's recurrent layers hold their weights in lists besides."""
     torch.manual_seed(0)
     model = Recurrent(KINDS[name], VOCABULARY, VOCABULARY)
-    twin = twin_of(model)
-    assert isinstance(twin, Recurrent)
-    found = gradients(twin)
+    replica = replica_of(model)
+    assert isinstance(replica, Recurrent)
+    found = gradients(replica)
     assert all(parameter.grad is None for parameter in model.parameters())
     for parameter, expected in gradients(model).items():
         torch.testing.assert_close(found[parameter], expected)
@@ -181,7 +181,7 @@ def test_a_twin_shares_weights_and_has_gradients_of_its_own(name: str) -> None:
         for weight in model.parameters():
             weight.mul_(0.5)
     source, target = tokens(2, 5), tokens(2, 4, seed=1)
-    torch.testing.assert_close(twin(source, target), model(source, target))
+    torch.testing.assert_close(replica(source, target), model(source, target))
 
 
 @pytest.mark.parametrize("name", ["none, lstm", "bahdanau, gru", "local, fed"])

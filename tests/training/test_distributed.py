@@ -73,7 +73,7 @@ def trained(world, how, parts, dropout, updates, place):
     optimizer, progress = Optimizer(model, config), Progress(parts=parts)
     if place and Path(place).is_dir():
         progress = load_checkpoint(sorted(Path(place).iterdir())[-1], optimizer)
-    world.some(False)  # all have read before one writes
+    world.any(False)  # all have read before one writes
     world = ALONE if how == "alone" else world
     made = module.Updater(model, optimizer, config, progress, print, world)
     losses = []
@@ -100,7 +100,7 @@ with joined() as world:
     rank, answers = world.rank, []
     for run in json.loads(sys.argv[2]):
         answers.append(trained(world, *run))
-        world.some(False)
+        world.any(False)
     open(f"{sys.argv[1]}.{rank}", "w").write(json.dumps({"runs": answers, "seen": seen}))
 """
 

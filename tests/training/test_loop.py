@@ -33,7 +33,7 @@ from crosshead.training.checkpoint import (
     load_weights,
 )
 from crosshead.training.log import LOG, RunLog
-from crosshead.training.loop import Lead, Training, fit
+from crosshead.training.loop import MainProcess, Training, fit
 from crosshead.training.optimizer import Optimizer
 
 VOCABULARY = 12
@@ -85,9 +85,9 @@ def begin(
     if resume:
         progress = load_checkpoint(list_checkpoints(checkpoints)[-1], optimizer)
     log = RunLog(directory, keep=progress.log_bytes)
-    lead = Lead(validate, checkpoints, log, Silent(), should_stop)
+    main = MainProcess(validate, checkpoints, log, Silent(), should_stop)
     return Training(
-        TASKS["translation"], model, optimizer, config, lambda epoch: Pairs(PAIRS), progress, lead
+        TASKS["translation"], model, optimizer, config, lambda epoch: Pairs(PAIRS), progress, main
     )
 
 
@@ -96,7 +96,7 @@ def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Training, st
     try:
         return training, fit(training)
     finally:
-        training.lead.log.close()
+        training.main.log.close()
 
 
 def logged(directory: Path) -> list[dict[str, Any]]:
@@ -115,9 +115,9 @@ def digest(training: Training) -> str:
 def stopped_run(directory: Path, config: TrainConfig, update: int, **more: Any) -> Training:
     """A run that is asked to stop after an update."""
     training = begin(directory, config, **more)
-    training.lead.should_stop = lambda: training.progress.update >= update
+    training.main.should_stop = lambda: training.progress.update >= update
     assert fit(training) == "it was asked to stop"
-    training.lead.log.close()
+    training.main.log.close()
     return training
 
 
@@ -180,9 +180,9 @@ def test_a_run_that_is_stopped_while_it_validates_owes_that_validation(
             raise Stopped
         return by_sum(weights)
 
-    stopped.lead.validate, stopped.lead.should_stop = validate, lambda: asked
+    stopped.main.validate, stopped.main.should_stop = validate, lambda: asked
     fit(stopped)
-    stopped.lead.log.close()
+    stopped.main.log.close()
     assert stopped.progress.update == update and stopped.progress.validated == update - 2
     resumed, _ = run(tmp_path / "parts", config, resume=True)
     assert digest(resumed) == digest(whole)
@@ -217,10 +217,10 @@ def test_a_pair_that_memory_does_not_hold_is_written_down(
         return "; it is there"
 
     training = begin(tmp_path, settings(max_updates=2))
-    training.lead.keep_batch = keep
+    training.main.keep_batch = keep
     with pytest.raises(UserError, match="one pair at a time: its longest has") as caught:
         fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     [(source, target)] = kept
     assert f"has {len(source)} and {len(target)} tokens; it is there; go on with more" in str(
         caught.value
@@ -235,7 +235,7 @@ def test_no_checkpoint_gives_way_while_updates_are_skipped(
     break_gradients(training, set(range(6, 30)), monkeypatch)
     with pytest.raises(UserError, match="10 updates in a row, up to update 15"):
         fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     names = [place.name for place in list_checkpoints(tmp_path / "checkpoints")]
     assert names == ["update-00000004", "update-00000005"]
 
@@ -252,10 +252,10 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         return False
 
-    killed.lead.should_stop = explode
+    killed.main.should_stop = explode
     with pytest.raises(KeyboardInterrupt):
         fit(killed)
-    killed.lead.log.close()
+    killed.main.log.close()
     resumed, _ = run(tmp_path / "parts", config, resume=True)
     assert digest(resumed) == expected
     found, wanted = comparable(logged(tmp_path / "parts")), comparable(logged(tmp_path / "whole"))
@@ -286,7 +286,7 @@ def test_more_updates_can_be_asked_for(tmp_path: Path) -> None:
 def test_the_budget_of_updates(tmp_path: Path) -> None:
     training, reason = run(tmp_path, settings(max_updates=3, max_epochs=50))
     assert (training.progress.update, reason) == (3, "max_updates 3 is reached")
-    (place,) = (p for p in list_checkpoints(training.lead.directory) if p.name.endswith("3"))
+    (place,) = (p for p in list_checkpoints(training.main.directory) if p.name.endswith("3"))
     assert load_checkpoint(place, training.optimizer).update == 3
 
 
@@ -359,7 +359,7 @@ def test_the_budget_of_minutes_leaves_time_for_the_end(
     training = begin(tmp_path, settings(max_minutes=4.0), validate=validate)
     training.around = Around(before=30, validations_after=6)
     reason = fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     # 240 seconds, but for 30 before and 30 after: seven times two updates and a validation are 175.
     assert "max_minutes 4 is reached: validation" in reason and "about 30 seconds" in reason
     assert training.progress.minutes_spent == 4.0
@@ -375,7 +375,7 @@ def test_half_of_the_minutes_show_how_long_a_validation_takes(
     training = begin(tmp_path, config, validate=validate)
     training.around = Around(before=0, validations_after=3)
     fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     valid = [line["update"] for line in logged(tmp_path) if line["kind"] == "valid"]
     assert valid == [12, 16]
     assert training.progress.seconds + 2 * 20 <= 240
@@ -390,7 +390,7 @@ def test_a_budget_that_reading_has_used_up_still_trains_and_validates(
     training = begin(tmp_path, settings(max_minutes=4.0, valid_every=100), validate=validate)
     training.around = Around(before=before, validations_after=1)
     reason = fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     assert reason.startswith("max_minutes 4 is reached")
     valid = [line["update"] for line in logged(tmp_path) if line["kind"] == "valid"]
     assert valid[0] == 1 and valid[-1] == training.progress.update
@@ -406,7 +406,7 @@ def test_a_resumed_run_without_a_measure_goes_on(
     training = begin(tmp_path, config, resume=True, validate=timed(monkeypatch, 10, 20))
     training.around = Around(before=125, validations_after=1)
     fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     assert training.progress.update > 3
 
 
@@ -415,7 +415,7 @@ def test_weights_that_are_given_are_validated_before_the_first_update(tmp_path: 
     training.progress.validated = -1
     given = {name: weight.clone() for name, weight in training.optimizer.weights().items()}
     fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     valid = [line for line in logged(tmp_path) if line["kind"] == "valid"]
     assert [(line["update"], line["best"]) for line in valid] == [(0, True), (2, False), (4, False)]
     assert training.progress.best_update == 0
@@ -456,9 +456,9 @@ def test_the_loss_decides_where_two_validations_have_the_same_bleu(tmp_path: Pat
 def test_the_best_weights_are_those_that_validated_best(tmp_path: Path) -> None:
     config = settings(max_updates=8, keep_last=9)
     training, _ = run(tmp_path, config, validate=scripted(1, 5, 2, 3))
-    places = {place.name[-1]: place for place in list_checkpoints(training.lead.directory)}
+    places = {place.name[-1]: place for place in list_checkpoints(training.main.directory)}
     assert list(places) == ["2", "4", "6", "8"]
-    best = load_best(training.lead.directory)
+    best = load_best(training.main.directory)
     for update, place in places.items():
         equal = [torch.equal(weight, best[name]) for name, weight in load_weights(place).items()]
         assert all(equal) if update == "4" else not all(equal)
@@ -477,7 +477,7 @@ def test_the_loss_can_be_what_validation_compares(tmp_path: Path) -> None:
 def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     config = settings(max_updates=10, checkpoint_every=3, keep_last=2, average=2)
     training, _ = run(tmp_path, config)
-    updates = [int(place.name[-8:]) for place in list_checkpoints(training.lead.directory)]
+    updates = [int(place.name[-8:]) for place in list_checkpoints(training.main.directory)]
     assert updates == [9, 10]
 
 
@@ -486,7 +486,7 @@ def test_a_stop_saves_what_there_is_without_validating(tmp_path: Path) -> None:
         pytest.fail("somebody waits for the run to end")
 
     training = stopped_run(tmp_path, settings(max_updates=9), 2, validate=validate)
-    (place,) = list_checkpoints(training.lead.directory)
+    (place,) = list_checkpoints(training.main.directory)
     assert load_checkpoint(place, training.optimizer).update == 2
 
 
@@ -523,13 +523,13 @@ def test_gradients_are_of_the_mean_over_target_tokens(
     (sums.sums["loss"] / sum(len(target) + 1 for _, target in PAIRS)).backward()
     found: dict[str, Tensor] = {}
 
-    def step(rate: float, twins: object) -> float:
+    def step(rate: float, replicas: object) -> float:
         found.update((name, p.grad) for name, p in training.model.named_parameters())
         return 1.0
 
     monkeypatch.setattr(training.optimizer, "step", step)
     fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     for name, parameter in expected.named_parameters():
         torch.testing.assert_close(found[name], parameter.grad)
 
@@ -559,7 +559,7 @@ def test_a_share_of_updates_without_finite_gradients_is_left_out(
     training = begin(tmp_path, settings(max_updates=100, valid_every=0, log_every=100))
     break_gradients(training, set(range(every, 101, every)), monkeypatch)
     assert fit(training) == "max_updates 100 is reached"
-    training.lead.log.close()
+    training.main.log.close()
     assert training.progress.skipped == skipped
     assert logged(tmp_path)[0]["skipped"] == skipped
     steps = {int(v) for k, v in training.optimizer.state().items() if k.endswith(".step")}
@@ -574,7 +574,7 @@ def test_gradients_that_stay_infinite_end_the_run(
     break_gradients(training, set(range(4, 50)), monkeypatch)
     with pytest.raises(UserError) as caught:
         fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     message = str(caught.value)
     assert "10 updates in a row, up to update 13" in message and "learning_rate" in message
     assert "\n" not in message
@@ -586,7 +586,7 @@ def test_single_infinite_gradients_are_skipped_and_counted(
     training = begin(tmp_path, settings(max_updates=30))
     break_gradients(training, set(range(1, 31)) - {9, 18, 27}, monkeypatch)
     fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     assert training.progress.skipped == 27
     steps = {float(v) for k, v in training.optimizer.state().items() if k.endswith(".step")}
     assert steps == {3.0}
@@ -607,7 +607,7 @@ def test_every_epoch_shows_every_pair_once_in_another_order(tmp_path: Path) -> N
 
     training.epochs = pairs
     fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     assert list(orders) == [0, 1, 2]
     assert all(sorted(order) == list(range(len(PAIRS))) for order in orders.values())
     assert orders[0] != orders[1] != orders[2] != orders[0]
@@ -623,7 +623,7 @@ def test_the_examples_of_an_epoch_are_asked_for_by_its_number(tmp_path: Path) ->
 
     training.epochs = pairs
     fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     assert asked == [0, 1, 2]
 
 
@@ -646,9 +646,9 @@ class Watching(Silent):
 
 def test_the_bar_moves_within_an_epoch(tmp_path: Path) -> None:
     training = begin(tmp_path, settings(max_epochs=2, log_every=1, valid_every=0))
-    training.lead.display = watching = Watching()
+    training.main.display = watching = Watching()
     fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     first = len(Pairs(PAIRS).plan(80, 1, 0))
     second = len(Pairs(PAIRS).plan(80, 1, 1))
     expected = [0.0, *(batch / first / 2 for batch in range(1, first + 1))]
@@ -658,13 +658,13 @@ def test_the_bar_moves_within_an_epoch(tmp_path: Path) -> None:
 
 def test_skipped_updates_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = begin(tmp_path, settings(max_updates=6))
-    training.lead.display = watching = Watching(every=2)
+    training.main.display = watching = Watching(every=2)
     applied, step = iter([True, False, True, True, False, True]), training.optimizer.step
     monkeypatch.setattr(
         training.optimizer, "step", lambda *given: step(*given) if next(applied) else None
     )
     fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     lines = [line for line in logged(tmp_path) if line["kind"] == "train"]
     assert [line["skipped"] for line in lines] == [1, 1, 2]
     assert [line[-9:] for line in watching.lines[1:]] == ["1 skipped", "1 skipped", "2 skipped"]
@@ -674,10 +674,10 @@ def test_where_no_update_was_finite_there_is_no_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = begin(tmp_path, settings(max_updates=4, valid_every=0))
-    training.lead.display = watching = Watching(every=2)
+    training.main.display = watching = Watching(every=2)
     break_gradients(training, {1, 2}, monkeypatch)
     fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     first, second = (line for line in logged(tmp_path) if line["kind"] == "train")
     assert [first[key] for key in ("loss", "nll", "gradient_norm")] == [None] * 3
     assert all(second[key] > 0 for key in ("loss", "nll", "gradient_norm"))
@@ -687,9 +687,9 @@ def test_where_no_update_was_finite_there_is_no_loss(
 
 def test_figures_are_shown_when_they_are_due_and_logged_by_updates(tmp_path: Path) -> None:
     training = begin(tmp_path, settings(max_updates=9, valid_every=0, log_every=4))
-    training.lead.display = watching = Watching(every=3)
+    training.main.display = watching = Watching(every=3)
     fit(training)
-    training.lead.log.close()
+    training.main.log.close()
     shown = [line.split()[1] for line in watching.lines[1:]]
     assert shown == ["3", "6", "9"]
     assert [line["update"] for line in logged(tmp_path) if line["kind"] == "train"] == [4, 8, 9]
@@ -701,11 +701,11 @@ def test_a_run_whose_gradients_stay_infinite_ends_no_later_for_a_break(
     config = settings(max_updates=50, valid_every=0)
     broken = begin(tmp_path, config)
     break_gradients(broken, set(range(4, 50)), monkeypatch)
-    broken.lead.should_stop = lambda: broken.progress.update == 8
+    broken.main.should_stop = lambda: broken.progress.update == 8
     assert fit(broken) == "it was asked to stop"
-    broken.lead.log.close()
+    broken.main.log.close()
     resumed = begin(tmp_path, config, resume=True)
     break_gradients(resumed, set(range(4, 50)), monkeypatch)
     with pytest.raises(UserError, match="10 updates in a row, up to update 13,"):
         fit(resumed)
-    resumed.lead.log.close()
+    resumed.main.log.close()

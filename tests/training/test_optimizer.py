@@ -197,33 +197,35 @@ def test_the_scale_begins_at_8192_and_doubles_after_1000_finite_updates() -> Non
 
 def sharing_weights(model: nn.Module) -> nn.Module:
     """A model with the weights of another, in one memory."""
-    twin = copy.deepcopy(model)
-    for own, other in zip(twin.parameters(), model.parameters(), strict=True):
+    replica = copy.deepcopy(model)
+    for own, other in zip(replica.parameters(), model.parameters(), strict=True):
         own.data = other.data
-    return twin
+    return replica
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_gradients_of_a_twin_are_added_and_dropped(
+def test_gradients_of_a_replica_are_added_and_dropped(
     dtype: torch.dtype,
 ) -> None:
     model, alone = small_model(dtype), small_model(torch.float32)
     alone.load_state_dict(model.float().state_dict())
     model.to(dtype)
     optimizer, expected = Optimizer(model, UNCLIPPED), Optimizer(alone, UNCLIPPED)
-    twin = sharing_weights(model)
+    replica = sharing_weights(model)
     for seed, rate in enumerate(RATES):
         give_gradients(model, seed)
-        give_gradients(twin, 100 + seed)
-        for p, q, r in zip(alone.parameters(), model.parameters(), twin.parameters(), strict=True):
+        give_gradients(replica, 100 + seed)
+        for p, q, r in zip(
+            alone.parameters(), model.parameters(), replica.parameters(), strict=True
+        ):
             p.grad = q.grad.float() + r.grad.float()
-        assert optimizer.step(rate, [twin]) == pytest.approx(expected.step(rate), rel=1e-6)
-        assert all(p.grad is None for p in (*model.parameters(), *twin.parameters()))
+        assert optimizer.step(rate, [replica]) == pytest.approx(expected.step(rate), rel=1e-6)
+        assert all(p.grad is None for p in (*model.parameters(), *replica.parameters()))
     assert_equal(optimizer.weights(), expected.weights())
-    assert_equal(dict(twin.named_parameters()), dict(model.named_parameters()))
+    assert_equal(dict(replica.named_parameters()), dict(model.named_parameters()))
 
 
-def test_a_twin_without_a_gradient_adds_none() -> None:
+def test_a_replica_without_a_gradient_adds_none() -> None:
     model, alone = small_model(), small_model()
     optimizer, expected = Optimizer(model, UNCLIPPED), Optimizer(alone, UNCLIPPED)
     give_gradients(model, 1)

@@ -21,7 +21,7 @@ from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.updater import Outcome, RowTooLarge, Updater, draw_seed, twin_of
+from crosshead.training.updater import Outcome, RowTooLarge, Updater, draw_seed, replica_of
 from crosshead.vocabulary import PAD
 
 SHAPE = TransformerConfig(
@@ -35,7 +35,7 @@ ROWS = np.arange(30)
 def updater(
     *,
     parts: int = 1,
-    abreast: int = 1,
+    parallel: int = 1,
     dropout: bool = False,
     dtype: torch.dtype = torch.float64,
     seed: int = 1,
@@ -51,14 +51,14 @@ def updater(
         recompute_activations(model)
     config = TrainConfig(max_updates=9, learning_rate=0.01, clip_norm=0.0, seed=seed)
     optimizer, progress = Optimizer(model, config), Progress(parts=parts)
-    return Updater(TASKS["translation"], model, optimizer, config, progress, print, ALONE, abreast)
+    return Updater(TASKS["translation"], model, optimizer, config, progress, print, ALONE, parallel)
 
 
 def gradients(made: Updater, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, dict[str, Tensor]]:
     """What an update says of itself, and the gradients it would apply."""
     found: dict[str, Tensor] = {}
 
-    def step(rate: float, twins: object) -> float:
+    def step(rate: float, replicas: object) -> float:
         for model in made._models:
             for name, p in model.model.named_parameters():
                 if p.grad is not None:
@@ -91,14 +91,14 @@ def test_parts_add_up_in_float32_to_a_millionth(monkeypatch: pytest.MonkeyPatch)
     assert_alike(found, expected, 1e-6)
 
 
-@pytest.mark.parametrize(("parts", "abreast"), [(1, 2), (3, 2), (1, 4), (20, 3)])
+@pytest.mark.parametrize(("parts", "parallel"), [(1, 2), (3, 2), (1, 4), (20, 3)])
 @pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
 def test_parts_side_by_side_are_those_one_after_the_other(
-    parts: int, abreast: int, *, recompute: bool
+    parts: int, parallel: int, *, recompute: bool
 ) -> None:
     """With dropout: gradients over several updates, and so the weights, to rounding."""
-    one = updater(parts=parts * abreast, dropout=True, recompute=recompute)
-    many = updater(parts=parts, abreast=abreast, dropout=True, recompute=recompute)
+    one = updater(parts=parts * parallel, dropout=True, recompute=recompute)
+    many = updater(parts=parts, parallel=parallel, dropout=True, recompute=recompute)
     for number in range(3):
         one.progress.update = many.progress.update = number
         expected, found = one.take(Pairs(PAIRS), ROWS, 0.01), many.take(Pairs(PAIRS), ROWS, 0.01)
@@ -110,7 +110,7 @@ def test_parts_side_by_side_are_those_one_after_the_other(
 
 def test_parts_side_by_side_are_the_same_every_time() -> None:
     def weights() -> dict[str, Tensor]:
-        made = updater(parts=2, abreast=2, dropout=True, dtype=torch.bfloat16)
+        made = updater(parts=2, parallel=2, dropout=True, dtype=torch.bfloat16)
         for number in range(4):
             made.progress.update = number
             made.take(Pairs(PAIRS), ROWS, 0.01)
@@ -124,13 +124,13 @@ def test_parts_side_by_side_are_the_same_every_time() -> None:
 def test_one_thread_of_several_that_fails_is_heard_and_its_part_split(
     little_memory: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = updater(abreast=2)
+    made = updater(parallel=2)
     found, split = gradients(made, monkeypatch)
     assert sorted(little_memory[:2]) == [15, 15]  # side by side
     assert little_memory[2:] == [15, 8, 8, 7, 7]
     assert made.progress.parts == 4 and not made.progress.side_by_side
     monkeypatch.setattr(token_task, "token_loss", token_loss)
-    whole, expected = gradients(updater(abreast=2), monkeypatch)
+    whole, expected = gradients(updater(parallel=2), monkeypatch)
     assert found.sums["loss"] == pytest.approx(whole.sums["loss"])
     assert_alike(split, expected, 1e-12)
 
@@ -139,7 +139,7 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With what they would have drawn side by side; a batch of two pairs has no more parts."""
-    made = updater(abreast=2, dropout=True)
+    made = updater(parallel=2, dropout=True)
 
     def limited(model: Transformer, batch: Batch, smoothing: float) -> Loss:
         if model is not made.model:
@@ -154,20 +154,20 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
         "on\n"
     )
     monkeypatch.setattr(token_task, "token_loss", token_loss)
-    plenty = updater(abreast=2, dropout=True)
+    plenty = updater(parallel=2, dropout=True)
     expected = plenty.take(Pairs(PAIRS), ROWS[:2], 0.01)
     assert found.sums["loss"] == pytest.approx(expected.sums["loss"], rel=1e-12)
     assert_alike(made.optimizer.weights(), plenty.optimizer.weights(), 1e-9)
     config, progress = made.config, made.progress
     again = Updater(
-        TASKS["translation"], made.model, made.optimizer, config, progress, print, ALONE, abreast=2
+        TASKS["translation"], made.model, made.optimizer, config, progress, print, ALONE, parallel=2
     )
     assert len(again._models) == 1  # a run that goes on does not try again
 
 
 def test_memory_that_ends_in_the_step_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Smaller parts would not help; and what Adam has begun it could not begin again."""
-    made, steps = updater(abreast=2), []
+    made, steps = updater(parallel=2), []
 
     def step(*arguments: object) -> float:
         steps.append(arguments)
@@ -179,32 +179,32 @@ def test_memory_that_ends_in_the_step_ends_the_run(monkeypatch: pytest.MonkeyPat
     assert len(steps) == 1
 
 
-def test_a_twin_shares_weights_and_has_gradients_of_its_own() -> None:
+def test_a_replica_shares_weights_and_has_gradients_of_its_own() -> None:
     torch.manual_seed(0)
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY)
-    twin = twin_of(model)
+    replica = replica_of(model)
     batch = collate(PAIRS, [0, 1])
-    token_loss(twin, batch, 0.1).sums["loss"].backward()
-    assert all(each.grad is not None for each in twin.parameters())
+    token_loss(replica, batch, 0.1).sums["loss"].backward()
+    assert all(each.grad is not None for each in replica.parameters())
     assert all(each.grad is None for each in model.parameters())
-    for own, other in zip(twin.parameters(), model.parameters(), strict=True):
+    for own, other in zip(replica.parameters(), model.parameters(), strict=True):
         assert own.data_ptr() == other.data_ptr()
-    assert [name for name, _ in twin.named_parameters()] == [
+    assert [name for name, _ in replica.named_parameters()] == [
         name
         for name, _ in model.named_parameters()  # what is tied is tied
     ]
 
 
-@pytest.mark.parametrize("abreast", [1, 2])
+@pytest.mark.parametrize("parallel", [1, 2])
 def test_what_a_failed_attempt_held_is_free_before_the_next(
-    abreast: int, monkeypatch: pytest.MonkeyPatch
+    parallel: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the garbage collector, which comes too late where memory has run out."""
     held: list[weakref.ref[Tensor]] = []
     alive_at_retry: list[bool] = []
 
     def failing(model: Transformer, batch: Batch, smoothing: float) -> Loss:
-        if len(held) < abreast:
+        if len(held) < parallel:
             activations = torch.ones(1000)
             held.append(weakref.ref(activations))
             raise MemoryError
@@ -212,7 +212,7 @@ def test_what_a_failed_attempt_held_is_free_before_the_next(
         return token_loss(model, batch, smoothing)
 
     monkeypatch.setattr(token_task, "token_loss", failing)
-    made = updater(abreast=abreast)
+    made = updater(parallel=parallel)
     gc.collect()
     gc.disable()
     try:
