@@ -21,7 +21,7 @@ from crosshead.recipe.presets import PRESETS
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import load_bundle
 
-LOADS = "from crosshead.bundle import load_bundle; load_bundle({!r})"
+LOADS = "from crosshead.tasks.registry import load_bundle; load_bundle({!r})"
 
 
 def main() -> None:

@@ -31,6 +31,7 @@ from crosshead.models.registry import build_model
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.devices import hold_kernels
 from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import task_of
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
@@ -169,8 +170,10 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
     if recipe.train.recompute:
         recompute_activations(model)
     optimizer, progress = Optimizer(model, recipe.train), Progress(parts=recipe.train.accumulate)
-    abreast = machine.parallel_microbatches(recipe.train)
-    updater = Updater(model, optimizer, recipe.train, progress, print, ALONE, abreast)
+    parallel = machine.parallel_microbatches(recipe.train)
+    updater = Updater(
+        task_of(recipe), model, optimizer, recipe.train, progress, print, ALONE, parallel
+    )
     count = settings["tokens"] // settings["length"]
     rng = np.random.default_rng(1)
     ids = rng.integers(4, VOCABULARY, (count, settings["length"] - 1)).tolist()

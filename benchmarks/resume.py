@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import data_folder, machine, progress, spread, table
 
 PROGRAM = [sys.executable, "-m", "crosshead"]
-LOADS = "from crosshead.bundle import load_bundle; load_bundle({!r})"
+LOADS = "from crosshead.tasks.registry import load_bundle; load_bundle({!r})"
 
 
 def main() -> None:

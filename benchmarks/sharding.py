@@ -14,6 +14,7 @@ from harness import PeakMemory, mebibytes
 from crosshead.data.batching import Pairs
 from crosshead.models.registry import build_model
 from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import task_of
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World, joined, shard
 from crosshead.training.optimizer import Optimizer
@@ -42,7 +43,7 @@ def measure(world: World, size: str, precision: str, sharded: bool) -> None:
     if sharded and world.size > 1:
         shard(model)
     optimizer, progress = Optimizer(model, recipe.train), Progress()
-    updater = Updater(model, optimizer, recipe.train, progress, print, world)
+    updater = Updater(task_of(recipe), model, optimizer, recipe.train, progress, print, world)
     ids = np.random.default_rng(1).integers(4, VOCABULARY, (SENTENCES, LENGTH - 1)).tolist()
     pairs, seconds = Pairs(list(zip(ids, ids, strict=True))), []
     for _ in range(UPDATES):

@@ -59,6 +59,7 @@ from crosshead.models.transformer import Transformer
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.devices import hold_kernels
 from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import task_of
 from crosshead.tasks.token_loss import token_loss
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
@@ -281,6 +282,7 @@ def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
     here = Machine(torch.device("cpu"), settings["threads"], dtype, "")
     model.to(dtype)
     updater = Updater(
+        task_of(recipe),
         model,
         Optimizer(model, config),
         config,
@@ -296,17 +298,17 @@ def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
         outcome = updater.take(
             Pairs(examples, recipe.model.start_token), np.arange(len(examples)), rate
         )
-        return outcome.loss / outcome.tokens
+        return outcome.sums["loss"] / outcome.count
 
     def loss(batch: Batch) -> float:
         model.eval()
         with torch.inference_mode():
             sums = token_loss(model, batch, config.label_smoothing)
-        return float(sums.loss) / sums.count
+        return float(sums.sums["loss"]) / sums.count
 
     def operations(batch: Batch) -> int:
         with FlopCounterMode(display=False) as counter:
-            token_loss(model.train(), batch, config.label_smoothing).loss.backward()
+            token_loss(model.train(), batch, config.label_smoothing).sums["loss"].backward()
         updater.optimizer.drop_gradients()
         return int(counter.get_total_flops())
 

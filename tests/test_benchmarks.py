@@ -43,7 +43,7 @@ def copying_model() -> Transformer:
         sources = [row[:-1] for row in random_sources(64)]
         batch = collate(list(zip(sources, sources, strict=True)), range(64))
         sums = token_loss(model.train(), batch, 0.1)
-        (sums.loss / sums.count).backward()
+        (sums.sums["loss"] / sums.count).backward()
         adam.step()
         adam.zero_grad()
     return model.eval()

@@ -255,7 +255,7 @@ def gradients(model: Convolutional) -> dict[str, Tensor]:
     """Those of a batch, dropout included; dropped afterwards."""
     batch = collate(examples(), range(8))
     with seeded(3, torch.device("cpu")):
-        token_loss(model, batch, 0.1).loss.backward()
+        token_loss(model, batch, 0.1).sums["loss"].backward()
     found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     return found
@@ -316,8 +316,8 @@ def test_it_trains_in_bfloat16() -> None:
     batch, losses = collate(examples(), range(40)), []
     for _ in range(20):
         loss = token_loss(model, batch, 0.0)
-        losses.append(loss.nll.item() / loss.count)
-        optimizer.backward(loss.loss / loss.count)
+        losses.append(loss.sums["nll"].item() / loss.count)
+        optimizer.backward(loss.sums["loss"] / loss.count)
         assert optimizer.step(0.01) is not None
     assert losses[-1] < 0.8 * losses[0]
 
@@ -362,9 +362,9 @@ def test_it_learns(
     def update(number: int) -> float:
         batch = collate(shown, torch.randint(len(shown), (64,)).tolist())
         sums = token_loss(model, batch, 0.0)
-        optimizer.backward(sums.loss / sums.count)
+        optimizer.backward(sums.sums["loss"] / sums.count)
         optimizer.step(0.004 / (1 + number / 100))
-        return sums.loss.item() / sums.count
+        return sums.sums["loss"].item() / sums.count
 
     batch = collate(unseen, range(len(unseen)))
     limits = torch.full((len(unseen),), longest + 5)
