@@ -2,7 +2,7 @@ from typing import Any, get_args
 
 import pytest
 
-from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.text_bundle import TextBundleConfig
 from crosshead.config import validate
 from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
@@ -29,9 +29,9 @@ def test_every_number_of_a_model_has_bounds(config_class: Any) -> None:
 def test_the_counts_of_a_bundle_have_bounds() -> None:
     sound = {"model": {}, "joint_tokenizer": True, "longest_source": 10}
     sound |= {"source_vocabulary": 10, "target_vocabulary": 10}
-    validate(BundleConfig, sound)
+    validate(TextBundleConfig, sound)
     for name in ("source_vocabulary", "target_vocabulary", "longest_source", "format"):
         for value in (0, -1, 2**63):
             if (name, value) != ("format", 2**63):  # of a newer crosshead
                 with pytest.raises(ConfigError, match=f"^{name}: "):
-                    validate(BundleConfig, sound | {name: value})
+                    validate(TextBundleConfig, sound | {name: value})

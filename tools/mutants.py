@@ -50,7 +50,7 @@ BUILT_ON = {
     "evaluation": [
         f"tests/{name}.py"
         for name in (
-            "tasks/test_validators",
+            "tasks/test_validation",
             "pipelines/test_mask_filler",
             "pipelines/test_text_generator",
         )

@@ -185,7 +185,10 @@ def test_verbs_of_translation_refuse_it(trained: Path, book: Path, refused: Refu
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--set", "metric=bleu"], "train.metric 'bleu' is for translation"),
+        (
+            ["--set", "metric=bleu"],
+            "train.metric: expected 'loss' or 'bits_per_character', found 'bleu'",
+        ),
         (["--source", "a.en", "--target", "a.de"], "--source is for translation"),
         (["--set", "context=5000"], "data.context 5000 does not fit into train.batch_tokens"),
         (["--set", "positions=learned", "--set", "model.max_length=8"], "more than the 8 learned"),

@@ -24,7 +24,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_help_names_the_recipes_that_ship(capfd: pytest.CaptureFixture[str]) -> None:
-    names = sorted(path.stem for path in (ROOT / "crosshead" / "recipes").glob("*.toml"))
+    names = sorted(path.stem for path in (ROOT / "crosshead" / "recipe" / "shipped").glob("*.toml"))
     said = " ".join(output_of(["train", "--help"], capfd).split())
     assert f"or one that ships: {', '.join(names)}." in said
 

@@ -19,8 +19,8 @@ from crosshead.models.base import ModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.presets import PRESETS
-from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import TASKS
 from tests.reliability.tools import SEED, counts
 
 Tables = dict[str, Any]
@@ -94,7 +94,7 @@ def beyond(field: FieldInfo) -> Iterator[Any]:
         if isinstance(bound, annotated_types.Gt):
             yield from (bound.gt, bound.gt - 1, -(10**20)) if whole else (bound.gt, -0.5, -1e300)
         if isinstance(bound, annotated_types.Le):
-            yield from (bound.le + 1,) if whole else (bound.le + 1e-6, 1e300)
+            yield from (bound.le + 1,) if whole else (bound.le * (1 + 1e-6) + 1e-6, 1e300)
         if isinstance(bound, annotated_types.Lt):
             yield from (bound.lt,) if whole else (bound.lt, 1e300)
 
@@ -103,7 +103,7 @@ def mutations(model: type[ModelConfig]) -> Iterator[Mutation]:
     """Every way that is known here of making a recipe of a model invalid by one section."""
     if model is TransformerConfig:
         yield from IMPOSSIBLE
-    for section, whole in Recipe.model_fields.items():
+    for section, whole in TASKS[model.task].recipe.model_fields.items():
         assert whole.annotation
         fields = model.model_fields if section == "model" else whole.annotation.model_fields
         for key, field in fields.items():

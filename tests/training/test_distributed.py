@@ -46,6 +46,7 @@ from crosshead.training.distributed import ALONE, joined, shard
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.registry import TASKS
 from crosshead.training import updater as module
 
 torch.set_num_threads(1)
@@ -75,13 +76,14 @@ def trained(world, how, parts, dropout, updates, place):
         progress = load_checkpoint(sorted(Path(place).iterdir())[-1], optimizer)
     world.any(False)  # all have read before one writes
     world = ALONE if how == "alone" else world
-    made = module.Updater(model, optimizer, config, progress, print, world)
+    made = module.Updater(TASKS["translation"], model, optimizer, config, progress, print, world)
     losses = []
     while progress.update < updates:
         plan = pairs.plan(160, 1, progress.epoch)
         for rows in plan[progress.batch :][: updates - progress.update]:
             seen.append([])
-            losses.append(made.take(pairs, rows, 0.01))
+            found = made.take(pairs, rows, 0.01)
+            losses.append([*found.sums.values(), found.count, found.norm])
             progress.update, progress.batch = progress.update + 1, progress.batch + 1
         if progress.batch == len(plan):
             progress.epoch, progress.batch = progress.epoch + 1, 0
