@@ -32,7 +32,7 @@ class TextStackConfig(StackConfig):
     norm: Literal["post", "pre"] = "pre"
     activation: Activation = "gelu"
     # Whether the embeddings and the output projection are one matrix. That saves weights if the
-    # vocabulary is large, but the untrained model then predicts each token to be repeated.
+    # vocabulary is large, but an untrained model then expects every token to be repeated.
     tie: bool = False
     output_bias: bool = False
 
