@@ -244,7 +244,7 @@ class _Clipped(nn.Module):
 
 
 class ShawKeys(nn.Module):
-    """The score q . (k + a_ij) times a scale (Shaw et al. 2018, section 3.2, Eq. 4).
+    """The score q . (k + a_ij) times a scale (Shaw et al. 2018, section 3.1, Eq. 4).
 
     a_ij is a learned vector for each distance, the same for all heads of a layer.
 
@@ -272,7 +272,7 @@ class ShawKeys(nn.Module):
 
 
 class ShawValues(nn.Module):
-    """The sum of the weights times (v + a_ij), a `Combine` (Shaw et al. 2018, section 3.2, Eq. 3).
+    """The sum of the weights times (v + a_ij), a `Combine` (Shaw et al. 2018, section 3.1, Eq. 3).
 
     a_ij is a learned vector for each distance, the same for all heads of a layer.
 

@@ -4,8 +4,8 @@ Scores with parameters are modules. Each head has its own parameters.
 
 For independent inputs of unit variance, products scaled by 1/sqrt(d_k), `General` and `Location`
 start with scores of unit variance. A tanh lowers the variance: to 0.39 in `Additive` and `Concat`,
-and to 0.52 in `ProjectedAdditive`, which adds two inputs and so takes the tanh of variance 2. `Dot`
-has variance d_k. `Cosine` has its squared scale divided by d_k.
+and to 0.52 in `ProjectedAdditive`, where the sum of two inputs has variance 2. The variance of
+`Dot` is d_k. The variance of `Cosine` is its squared scale divided by d_k.
 
 Additive scores hold `B H Q K A` numbers, because they take the tanh of every pair. Products hold `B
 H Q K`.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from crosshead.attention.cache import KeyValues, KVCache
+from crosshead.attention.kv_cache import KeyValues, KVCache
 from crosshead.attention.masks import EvaluatedMask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.addnorm import AddNorm

@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from crosshead.attention.cache import KeyValues
 from crosshead.attention.dropout import Dropout
+from crosshead.attention.kv_cache import KeyValues
 from crosshead.layers.rnn import EncodedSource, Hidden, RecurrentStack
 from crosshead.layers.source_attention import SourceAttention
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention, Combine, Observe, attend, weighted_sum
-from crosshead.attention.cache import KeyValues
+from crosshead.attention.kv_cache import KeyValues
 from crosshead.attention.masks import EvaluatedMask
 from crosshead.attention.scores import RelativeOffset, Score
 

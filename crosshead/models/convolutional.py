@@ -29,8 +29,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from crosshead.attention.attend import Attention, attend
-from crosshead.attention.cache import KeyValues
 from crosshead.attention.dropout import Dropout
+from crosshead.attention.kv_cache import KeyValues
 from crosshead.attention.masks import padding_mask
 from crosshead.attention.scores import Dot, ProjectedAdditive, Score
 from crosshead.config import MOST_KERNEL, MOST_LAYERS, MOST_POSITIONS

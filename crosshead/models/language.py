@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from crosshead.attention.attend import Attention
-from crosshead.attention.cache import DecodingCache, KVCache, NoCache
+from crosshead.attention.kv_cache import DecodingCache, KVCache, NoCache
 from crosshead.models.base import AttentionKind, SequenceModel
 from crosshead.models.stack import (
     Positions,

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from crosshead.attention.cache import KeyValues
+from crosshead.attention.kv_cache import KeyValues
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class TextStackConfig(StackConfig):
 
     tie: bool = False
     """Whether the embeddings and the output projection are one matrix. That saves weights if the
-    vocabulary is large, but the untrained model then predicts each token to be repeated."""
+    vocabulary is large, but an untrained model then expects every token to be repeated."""
 
     output_bias: bool = False
     """Whether the output projection has a bias."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention
-from crosshead.attention.cache import DecodingCache, NoCache
+from crosshead.attention.kv_cache import DecodingCache, NoCache
 from crosshead.attention.masks import padding_mask
 from crosshead.config import MOST_LAYERS
 from crosshead.layers.decoder import Decoder, DecoderLayer

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from crosshead.attention.cache import DecodingCache, SegmentMemory
+from crosshead.attention.kv_cache import DecodingCache, SegmentMemory
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import TransformerXLScore
 from crosshead.config import MOST_POSITIONS

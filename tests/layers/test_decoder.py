@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosshead.attention.cache import DecodingCache, NoCache
+from crosshead.attention.kv_cache import DecodingCache, NoCache
 from crosshead.attention.masks import causal, padding_mask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.addnorm import ADD_NORM

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.attention.cache import KeyValues
+from crosshead.attention.kv_cache import KeyValues
 from crosshead.models.source_memory import SentenceMemory
 
 SENTENCES, LENGTH = 3, 4

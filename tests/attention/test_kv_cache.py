@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crosshead.attention.cache import DecodingCache, KeyValues, KVCache, NoCache, SegmentMemory
+from crosshead.attention.kv_cache import DecodingCache, KeyValues, KVCache, NoCache, SegmentMemory
 
 
 def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues:
