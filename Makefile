@@ -10,8 +10,9 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 ABREAST := -n 2 --dist loadfile --no-loadscope-reorder
 QUICKSTART := $(VENV)/.installed-quickstart
 DEV := $(VENV)/.installed-dev
+DOCS := $(VENV)/.installed-docs
 
-.PHONY: help install quickstart test test-slow test-processors mutants check bench docs clean
+.PHONY: help install quickstart test test-slow test-processors mutants check bench docs test-docs clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name line; do \
@@ -44,7 +45,10 @@ check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md
 bench: $(DEV)  ## measure this code's speed, beside its peers (long)
 	@set -e; for script in benchmarks/*_speed.py; do echo "== $$script"; $(BIN)/python $$script; done
 
-docs: $(DEV)  ## run the code blocks of README.md, ARCHITECTURE.md and docs/
+docs: $(DOCS)  ## build the documentation site into build/site; a warning or a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+test-docs: $(DEV)  ## run the code blocks of README.md, ARCHITECTURE.md and docs/
 	$(PYTEST) tests/test_docs.py -v
 
 clean:  ## remove .venv, caches and build outputs (runs/ stays)
@@ -62,3 +66,7 @@ $(QUICKSTART): pyproject.toml constraints.txt | $(BIN)/python
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e '.[dev]'
 	@touch $@ $(QUICKSTART)
+
+$(DOCS): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[docs]'
+	@touch $@
