@@ -1,10 +1,13 @@
 # Everything runs in .venv, which the first target that needs it makes. PYTHON names the Python
 # (3.11 or newer) to make it with: make test PYTHON=python3.12
+# CONSTRAINTS names the file of versions: constraints.txt, build/lowest.txt (the lowest that
+# pyproject.toml allows) or build/newest.txt (the newest that fit together).
 
 PYTHON ?= python3
+CONSTRAINTS ?= constraints.txt
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c $(CONSTRAINTS)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 # Two workers, a file at a time in order: those of few tests, which may be long, are not left for the end.
 ABREAST := -n 2 --dist loadfile --no-loadscope-reorder
@@ -59,14 +62,23 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crosshead needs Python 3.11 or newer, %s is %d.%d: make PYTHON=python3.11" % (sys.executable, *sys.version_info[:2]))'
 	$(PYTHON) -m venv $(VENV)
 
-$(QUICKSTART): pyproject.toml constraints.txt | $(BIN)/python
+$(QUICKSTART): pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(PIP_INSTALL) -e '.[quickstart]'
 	@touch $@
 
-$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+$(DEV): pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(PIP_INSTALL) -e '.[dev]'
 	@touch $@ $(QUICKSTART)
 
-$(DOCS): pyproject.toml constraints.txt | $(BIN)/python
+$(DOCS): pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(PIP_INSTALL) -e '.[docs]'
+	@touch $@
+
+build/lowest.txt: pyproject.toml tools/lowest_versions.py | $(BIN)/python
+	@mkdir -p build
+	$(BIN)/python tools/lowest_versions.py > $@.part
+	@mv $@.part $@
+
+build/newest.txt:
+	@mkdir -p build
 	@touch $@
