@@ -15,7 +15,7 @@ QUICKSTART := $(VENV)/.installed-quickstart
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
 
-.PHONY: help install quickstart test test-slow test-processors mutants check bench docs test-docs clean
+.PHONY: help install quickstart test test-slow test-processors mutants coverage check bench docs test-docs clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name line; do \
@@ -37,6 +37,10 @@ test-processors: $(DEV)  ## run the tests and the quickstart as other processors
 
 mutants: $(DEV)  ## change the code in 300 small ways, and count the changes that the tests notice (an hour)
 	$(BIN)/python tools/mutants.py --log build/mutants.jsonl
+
+coverage: $(DEV)  ## run the tests, or TESTS=tests/..., and report the lines and branches that they miss
+	@mkdir -p build
+	$(PYTEST) $(ABREAST) --cov --cov-report=term --cov-report=html $(TESTS)
 
 check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md
 	$(BIN)/ruff check
