@@ -45,9 +45,7 @@ def fused_cross_entropy(
     nats, to either side, for which a softmax in float32 would cost as much as all else here.
     """
     with_gradients = torch.is_grad_enabled()  # always false inside the function's forward
-    loss, nll = _FusedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        features, weight, bias, target, smoothing, with_gradients
-    )
+    loss, nll = _FusedCrossEntropy.apply(features, weight, bias, target, smoothing, with_gradients)
     return LossSums(loss, nll.detach(), target.shape[0])
 
 
