@@ -1,17 +1,21 @@
 # Everything runs in .venv, which the first target that needs it makes. PYTHON names the Python
 # (3.11 or newer) to make it with: make test PYTHON=python3.12
+# CONSTRAINTS names the file of versions: constraints.txt, build/lowest.txt (the lowest that
+# pyproject.toml allows) or build/newest.txt (the newest that fit together).
 
 PYTHON ?= python3
+CONSTRAINTS ?= constraints.txt
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c $(CONSTRAINTS)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 # Two workers, a file at a time in order: those of few tests, which may be long, are not left for the end.
 ABREAST := -n 2 --dist loadfile --no-loadscope-reorder
 QUICKSTART := $(VENV)/.installed-quickstart
 DEV := $(VENV)/.installed-dev
+DOCS := $(VENV)/.installed-docs
 
-.PHONY: help install quickstart test test-slow test-processors mutants check bench docs clean
+.PHONY: help install quickstart test test-slow test-processors mutants coverage check bench docs test-docs clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name line; do \
@@ -34,6 +38,10 @@ test-processors: $(DEV)  ## run the tests and the quickstart as other processors
 mutants: $(DEV)  ## change the code in 300 small ways, and count the changes that the tests notice (an hour)
 	$(BIN)/python tools/mutants.py --log build/mutants.jsonl
 
+coverage: $(DEV)  ## run the tests, or TESTS=tests/..., and report the lines and branches that they miss
+	@mkdir -p build
+	$(PYTEST) $(ABREAST) --cov --cov-report=term --cov-report=html $(TESTS)
+
 check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -44,7 +52,10 @@ check: $(DEV)  ## lint, formatting, types, the import ladder, ARCHITECTURE.md
 bench: $(DEV)  ## measure this code's speed, beside its peers (long)
 	@set -e; for script in benchmarks/*_speed.py; do echo "== $$script"; $(BIN)/python $$script; done
 
-docs: $(DEV)  ## run the code blocks of README.md, ARCHITECTURE.md and docs/
+docs: $(DOCS)  ## build the documentation site into build/site; a warning or a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+test-docs: $(DEV)  ## run the code blocks of README.md, ARCHITECTURE.md and docs/
 	$(PYTEST) tests/test_docs.py -v
 
 clean:  ## remove .venv, caches and build outputs (runs/ stays)
@@ -55,10 +66,23 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crosshead needs Python 3.11 or newer, %s is %d.%d: make PYTHON=python3.11" % (sys.executable, *sys.version_info[:2]))'
 	$(PYTHON) -m venv $(VENV)
 
-$(QUICKSTART): pyproject.toml constraints.txt | $(BIN)/python
+$(QUICKSTART): pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(PIP_INSTALL) -e '.[quickstart]'
 	@touch $@
 
-$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+$(DEV): pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(PIP_INSTALL) -e '.[dev]'
 	@touch $@ $(QUICKSTART)
+
+$(DOCS): pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(PIP_INSTALL) -e '.[docs]'
+	@touch $@
+
+build/lowest.txt: pyproject.toml tools/lowest_versions.py | $(BIN)/python
+	@mkdir -p build
+	$(BIN)/python tools/lowest_versions.py > $@.part
+	@mv $@.part $@
+
+build/newest.txt:
+	@mkdir -p build
+	@touch $@

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import docs_pages
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -127,3 +128,36 @@ def test_blocks_share_a_namespace_and_a_folder(
         run(Block("sh", "false\ntrue\n", 9, None), page, namespace)
     with pytest.raises(AssertionError, match=r"page.md:12 exits with 1"):
         run(Block("sh", "false | head\n", 12, None), page, namespace)
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "expected"),
+    [
+        ("index.md", "[a](docs/training.md)", "[a](training.md)"),
+        ("index.md", "[a](ARCHITECTURE.md#x-y)", "[a](developers/architecture.md#x-y)"),
+        ("developers/contributing.md", "[a](docs/models.md)", "[a](../models.md)"),
+        ("developers/benchmarks.md", "[a](../docs/results.md)", "[a](../results.md)"),
+        ("results.md", "[a](../benchmarks/README.md)", "[a](developers/benchmarks.md)"),
+        ("results.md", "[a](#speed), [b](https://x.org/y.md)", None),
+        ("models.md", "![a](studies/masks.png)", None),
+        ("models.md", "```text\n[a](../README.md)\n```", None),
+        ("models.md", "[`a`](../crosshead/data/batching.py)", "[`a`][crosshead.data.batching]"),
+        ("models.md", "[a](../crosshead/attention/__init__.py)", "[a][crosshead.attention]"),
+        ("models.md", "[a](../crosshead/x.py#B.c)", "[a][crosshead.x.B.c]"),
+    ],
+)
+def test_links_between_files_become_links_between_pages(
+    page: str, link: str, expected: str | None
+) -> None:
+    assert docs_pages.relinked(link, page) == (expected or link)
+
+
+def test_every_module_of_a_documented_package_has_a_page_in_the_reference() -> None:
+    pages = docs_pages.reference()
+    for path in (ROOT / "crosshead" / "attention").glob("[!_]*.py"):
+        page = f"reference/attention/{path.stem}.md"
+        assert pages[page] == f"::: crosshead.attention.{path.stem}\n"
+        assert f"[`crosshead.attention.{path.stem}`]" in pages["reference/attention/index.md"]
+    assert "reference/evaluation.md" in pages
+    public = "[`crosshead.bundle.load_bundle`][crosshead.bundle.io.load_bundle]"
+    assert public in pages["reference/bundle/index.md"]

@@ -2,6 +2,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 import check_architecture
+import lowest_versions
 import pytest
 import torch
 from jaxtyping import Float, TypeCheckError, jaxtyped
@@ -109,3 +110,20 @@ def test_self_is_left_unchecked_outside_its_class() -> None:
 def test_the_functions_of_the_package_are_checked() -> None:
     with pytest.raises(TypeCheckError):
         attend(torch.ones(2, 3), torch.ones(2, 3), torch.ones(2, 3))
+
+
+def test_the_lowest_versions_are_those_of_the_package_and_not_of_its_tools() -> None:
+    text = """
+[project]
+dependencies = ["torch>=2.9", "sacrebleu>=2.4,<3"]
+[project.optional-dependencies]
+plot = ["matplotlib>=3.9"]
+quickstart = ["babel>=2.16", "matplotlib>=3.9"]
+dev = ["mypy"]
+"""
+    expected = ["babel==2.16", "matplotlib==3.9", "sacrebleu==2.4", "torch==2.9"]
+    assert lowest_versions.lowest_versions(text) == expected
+    with pytest.raises(ValueError, match="expected name>=version, found 'torch'"):
+        lowest_versions.lowest_versions(text.replace("torch>=2.9", "torch"))
+    with pytest.raises(ValueError, match=r"matplotlib has two lowest versions: 3.8 and 3.9"):
+        lowest_versions.lowest_versions(text.replace("3.9", "3.8", 1))

@@ -83,7 +83,7 @@ class CaptionCorpus:
         ends = (("source", SOURCE), ("target", TARGET))
         files = {side: [str(self.text / f"{TRAIN}.{end}")] for side, end in ends}
         files |= {f"valid_{side}": [str(self.text / f"{VALID}.{end}")] for side, end in ends}
-        return compose(
+        found: Recipe = compose(
             recipe={
                 "data": files,
                 "tokenizer": self.tokenizer,
@@ -92,6 +92,7 @@ class CaptionCorpus:
                 "decode": {"beam": 1},
             }
         )
+        return found
 
     def place(self, recipe: Recipe) -> Path:
         """Return the directory of a run, which depends on the model, the seed and the code."""

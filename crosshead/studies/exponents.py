@@ -55,4 +55,4 @@ def student(free: int) -> float:
         (3 * Z**7 + 19 * Z**5 + 17 * Z**3 - 15 * Z) / 384,
         (79 * Z**9 + 776 * Z**7 + 1482 * Z**5 - 1920 * Z**3 - 945 * Z) / 92160,
     )
-    return Z + sum(each / free**power for power, each in enumerate(corrections, 1))
+    return float(Z + sum(each / free**power for power, each in enumerate(corrections, 1)))

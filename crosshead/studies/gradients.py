@@ -136,7 +136,8 @@ def gradient_by_distance(model: Reader, tokens: Tensor) -> np.ndarray:
     x = model.embeddings(tokens).detach().requires_grad_()
     last = model.body(x)[:, -1]
     [gradient] = torch.autograd.grad((last * torch.randn_like(last)).sum(), x)
-    return gradient.norm(dim=2).mean(dim=0).flip(0).double().numpy()
+    norms: np.ndarray = gradient.norm(dim=2).mean(dim=0).flip(0).double().numpy()
+    return norms
 
 
 def factor(norms: np.ndarray) -> float:

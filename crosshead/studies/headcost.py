@@ -116,7 +116,7 @@ def operations(heads: int) -> int:
     layer, x = build(64, heads, "explicit"), torch.randn(1, 32, 64)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         layer(x)
-    return counter.get_total_flops()
+    return int(counter.get_total_flops())
 
 
 def quantities(found: Costs, effort: Effort) -> dict[str, Value]:

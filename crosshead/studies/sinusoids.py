@@ -48,7 +48,7 @@ def fitted_errors(table: Tensor, offset: int) -> Tensor:
         offset: Distance between the rows, in positions.
     """
     here, there = table[:-offset].double(), table[offset:].double()
-    found = torch.linalg.lstsq(here[::2], there[::2], driver="gelsd").solution
+    found: Tensor = torch.linalg.lstsq(here[::2], there[::2], driver="gelsd").solution
     return here[1::2] @ found - there[1::2]
 
 

@@ -19,12 +19,12 @@ def learning_rate(config: TrainConfig, d_model: int, update: int) -> float:
 
 def paper_rate(update: int, d_model: int, warmup: int) -> float:
     """d_model^-0.5 min(update^-0.5, update warmup^-1.5): Vaswani et al. 2017, Eq. 3."""
-    return d_model**-0.5 * min(update**-0.5, update * warmup**-1.5)
+    return float(d_model**-0.5 * min(update**-0.5, update * warmup**-1.5))
 
 
 def inverse_sqrt_rate(update: int, peak: float, warmup: int) -> float:
     """Return the rate with a stated peak: linear to `peak` at `warmup`, then by 1/sqrt(update)."""
-    return peak * min((warmup / update) ** 0.5, update / warmup)
+    return float(peak * min((warmup / update) ** 0.5, update / warmup))
 
 
 def cosine_rate(update: int, peak: float, warmup: int, last: int) -> float:

@@ -255,7 +255,10 @@ def _composed(
     typed: Mapping[str, str] | None = None,
 ) -> Recipe:
     tables = None if recipe is None else read_recipe(recipe)
-    return compose(preset, tables, flags, assignments, where=recipe or "", below=below, typed=typed)
+    found: Recipe = compose(
+        preset, tables, flags, assignments, where=recipe or "", below=below, typed=typed
+    )
+    return found
 
 
 def _check_architecture(

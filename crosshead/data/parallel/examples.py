@@ -135,7 +135,8 @@ class Chosen(Measured):
     @property
     def lengths(self) -> np.ndarray:
         """The tokens of the sides, without begin and end: an `n 2` array of int32."""
-        return self.examples.lengths[self.rows]
+        lengths: np.ndarray = self.examples.lengths[self.rows]
+        return lengths
 
 
 def mixture(counts: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> np.ndarray:
@@ -173,7 +174,8 @@ class Growth:
         No room goes over `longest`, which the usual ones do not.
         """
         spread = _DEVIATIONS * np.sqrt(self.variance * lengths)
-        return np.minimum(np.ceil(lengths * (1 + self.mean) + spread), longest).astype(np.int32)
+        room: np.ndarray = np.minimum(np.ceil(lengths * (1 + self.mean) + spread), longest)
+        return room.astype(np.int32)
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,8 @@ class Windows:
         """The ids that each window predicts: an `n 1` array."""
         count = -(-(len(self.ids) - 1 + self._short) // self.context)
         begins, ends = self._bounds(np.arange(count))
-        return (ends - begins).reshape(-1, 1)
+        lengths: np.ndarray = (ends - begins).reshape(-1, 1)
+        return lengths
 
     def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
         """The windows in an order drawn from (seed, epoch), as many at a time as the budget holds.
