@@ -159,5 +159,5 @@ def test_every_module_of_a_documented_package_has_a_page_in_the_reference() -> N
         assert pages[page] == f"::: crosshead.attention.{path.stem}\n"
         assert f"[`crosshead.attention.{path.stem}`]" in pages["reference/attention/index.md"]
     assert "reference/evaluation.md" in pages
-    public = "[`crosshead.bundle.load_bundle`][crosshead.bundle.io.load_bundle]"
+    public = "[`crosshead.bundle.save_bundle`][crosshead.bundle.io.save_bundle]"
     assert public in pages["reference/bundle/index.md"]
