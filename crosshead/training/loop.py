@@ -139,6 +139,7 @@ def fit(training: Training) -> str:
             break
     if main:
         main.display.close()
+    training.world.any(False)  # none leaves while another still waits for its share of the weights
     return reason
 
 
