@@ -12,7 +12,7 @@ FORMAT = 1
 """The version of the bundle's layout that this crosshead writes, and the newest that it reads."""
 
 
-class Measured(Protocol):
+class MeasuredScore(Protocol):
     """A value by a metric, and what it takes to compare it."""
 
     @property
@@ -43,7 +43,7 @@ class BundleScore(Config):
     test_set: str
 
     @classmethod
-    def of(cls, score: Measured, test_set: str) -> Self:
+    def of(cls, score: MeasuredScore, test_set: str) -> Self:
         """A score that was measured on a test set."""
         return cls(
             metric=score.metric, value=score.value, signature=score.signature, test_set=test_set

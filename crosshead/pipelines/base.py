@@ -1,5 +1,6 @@
 """The base of all pipelines: a bundle as a function."""
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -25,7 +26,7 @@ class AttentionInputs(NamedTuple):
     keys: list[str]
 
 
-class Pipeline:
+class Pipeline(ABC):
     """A bundle as a function on raw input."""
 
     does: ClassVar[str]
@@ -50,9 +51,9 @@ class Pipeline:
         return next(self.model.parameters()).device
 
     @classmethod
+    @abstractmethod
     def words(cls, config: Any) -> Words:
         """Return the words of a model card for a bundle with this configuration."""
-        raise NotImplementedError
 
     def facts(self) -> list[list[str]]:
         """Return facts about the bundle that only its task knows, in rows of a name and a value."""

@@ -1,28 +1,23 @@
 """Language modelling: models that continue monolingual text."""
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
-from crosshead.bundle.io import Bundle
-from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.streams import Windows, decode_text
 from crosshead.evaluation import bits_per_character, text_scores
 from crosshead.models.base import RememberingModel
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.recipe.recipe import Recipe
-from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.monolingual import (
     SAMPLE_TOKENS,
     MonolingualRecipe,
     MonolingualTask,
     TextValidator,
 )
-from crosshead.tasks.text_corpus import TextCorpus, read_text
 from crosshead.tasks.usability import Findings, Sample
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 
@@ -77,7 +72,7 @@ class LanguageValidator(TextValidator):
         return [Sample(given, "".join(generator.write(given, length=SAMPLE_TOKENS)), wanted)]
 
 
-class Language(MonolingualTask):
+class LanguageTask(MonolingualTask):
     """Continuation of text."""
 
     name: ClassVar[str] = "language"
@@ -90,15 +85,3 @@ class Language(MonolingualTask):
     def claims(self, data: Mapping[str, Any]) -> bool:
         """Return whether there is text to train on."""
         return bool(data.get("text"))
-
-    def read(
-        self,
-        recipe: TextRecipe,
-        base: Bundle | None,
-        resumed: Path | None,
-        say: Callable[[str], None] = lambda line: None,
-        should_stop: Callable[[], bool] = lambda: False,
-    ) -> TextCorpus:
-        """Read, split and tokenize text: see `read_text`."""
-        assert base is None or isinstance(base, TextBundle)
-        return read_text(recipe, base, resumed, say, should_stop)

@@ -1,27 +1,22 @@
 """Masked language modelling: models that find hidden tokens."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, ClassVar
 
 from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
-from crosshead.bundle.io import Bundle
-from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.streams import decode_text
 from crosshead.evaluation import masked_scores
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.mask_filler import MARK, MaskFiller, hidden_windows
 from crosshead.recipe.recipe import Recipe
-from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.monolingual import (
     SAMPLE_TOKENS,
     MonolingualRecipe,
     MonolingualTask,
     TextValidator,
 )
-from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus, read_text
+from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
 from crosshead.tasks.usability import Findings, Sample
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 
@@ -72,7 +67,7 @@ class MaskedValidator(TextValidator):
         return samples
 
 
-class Masked(MonolingualTask):
+class MaskedTask(MonolingualTask):
     """Hidden tokens of text."""
 
     name: ClassVar[str] = "masked"
@@ -81,15 +76,4 @@ class Masked(MonolingualTask):
     validator: ClassVar[type[Validator[Any, Any, Any]]] = MaskedValidator
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS,)
     architecture: ClassVar[str] = "encoder"
-
-    def read(
-        self,
-        recipe: TextRecipe,
-        base: Bundle | None,
-        resumed: Path | None,
-        say: Callable[[str], None] = lambda line: None,
-        should_stop: Callable[[], bool] = lambda: False,
-    ) -> TextCorpus:
-        """Read, split and tokenize text whose tokens are hidden: see `read_text`."""
-        assert base is None or isinstance(base, TextBundle)
-        return read_text(recipe, base, resumed, say, should_stop, MaskedCorpus)
+    corpus: ClassVar[type[TextCorpus]] = MaskedCorpus

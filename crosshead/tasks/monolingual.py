@@ -1,6 +1,8 @@
-"""What tasks on monolingual text have in common: their recipe, and signs that a model is bad."""
+"""The base of tasks on monolingual text: their recipe, their data, and signs of a bad model."""
 
-from typing import Any, Self
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from pydantic import ValidationInfo, model_validator
 
@@ -10,7 +12,8 @@ from crosshead.config import called
 from crosshead.data.parallel.corpora import PAIRED
 from crosshead.models.transformer_xl import TransformerXLConfig
 from crosshead.recipe.text_recipe import TextRecipe
-from crosshead.tasks.text_corpus import TextCorpus
+from crosshead.tasks.base import Say
+from crosshead.tasks.text_corpus import TextCorpus, read_text
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.usability import frequency_faults
 from crosshead.tasks.validation import Validator
@@ -61,6 +64,21 @@ class MonolingualRecipe(TextRecipe):
 
 class MonolingualTask(TokenTask):
     """A task on monolingual text."""
+
+    corpus: ClassVar[type[TextCorpus]] = TextCorpus
+    """The class of its data."""
+
+    def read(
+        self,
+        recipe: TextRecipe,
+        base: Bundle | None,
+        resumed: Path | None,
+        say: Say = lambda line: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> TextCorpus:
+        """Read, split and tokenize text: see `read_text`."""
+        assert base is None or isinstance(base, TextBundle)
+        return read_text(recipe, base, resumed, say, should_stop, self.corpus)
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
         """Return the settings of a bundle, and the length of its windows."""

@@ -15,14 +15,14 @@ from crosshead.models.registry import register_architecture
 from crosshead.recipe.presets import PRESETS, Sections
 from crosshead.system.files import StrPath
 from crosshead.tasks.base import Task
-from crosshead.tasks.language import Language
-from crosshead.tasks.masked import Masked
-from crosshead.tasks.translation import Translation
+from crosshead.tasks.language import LanguageTask
+from crosshead.tasks.masked import MaskedTask
+from crosshead.tasks.translation import TranslationTask
 
 TASKS: dict[str, Task] = {
-    "translation": Translation(),
-    "language": Language(),
-    "masked": Masked(),
+    "translation": TranslationTask(),
+    "language": LanguageTask(),
+    "masked": MaskedTask(),
 }
 """By the `task` of a model's configuration."""
 

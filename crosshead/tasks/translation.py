@@ -113,7 +113,7 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         return [best[0].text for best in found]
 
 
-class Translation(TokenTask):
+class TranslationTask(TokenTask):
     """Translation of text."""
 
     name: ClassVar[str] = "translation"

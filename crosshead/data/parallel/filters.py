@@ -45,7 +45,7 @@ class LeftOut(NamedTuple):
     reason: str
 
 
-class Task(NamedTuple):
+class FilterJob(NamedTuple):
     """Some pairs to tokenize."""
 
     first: int
@@ -150,7 +150,7 @@ def examples_of(encoded: Encoded) -> Examples:
     )
 
 
-def tasks(text: Text, held: HeldOut) -> Iterator[Task]:
+def tasks(text: Text, held: HeldOut) -> Iterator[FilterJob]:
     """A text in the pieces in which it is tokenized.
 
     Raises `DataError` where it has another number of pairs by now.
@@ -159,12 +159,12 @@ def tasks(text: Text, held: HeldOut) -> Iterator[Task]:
     for first, sides in numbered(text):
         end = first + len(sides[0])
         rows = (within(each, first, end) for each in (held.rows, held.repeats))
-        yield Task(first, *sides, *rows)
+        yield FilterJob(first, *sides, *rows)
     if end != len(text):
         raise DataError(f"the text had {len(text)} pairs and now has {end}; begin again")
 
 
-def encode(task: Task, config: DataConfig, source: Tokenizer, target: Tokenizer) -> Encoded:
+def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Tokenizer) -> Encoded:
     """Tokenize some pairs; a function of its arguments, whichever process it runs in."""
     held, repeats = set(task.held), set(task.repeats)
     kept: list[tuple[int, Sequence[int], Sequence[int]]] = []

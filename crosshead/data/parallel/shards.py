@@ -36,8 +36,8 @@ from crosshead.data.parallel.corpora import Corpora, DataConfig, Part
 from crosshead.data.parallel.filters import (
     CHUNKS_A_SHARD,
     Encoded,
+    FilterJob,
     Kept,
-    Task,
     continued,
     encode,
     examples_of,
@@ -311,7 +311,7 @@ def _seal_of(path: Path) -> Path:
 
 
 def _in_processes(
-    pending: Iterable[Task], directory: Path, config: DataConfig, workers: int, check: Check
+    pending: Iterable[FilterJob], directory: Path, config: DataConfig, workers: int, check: Check
 ) -> Generator[Encoded, None, None]:
     """`encode` in several processes, with the tokenizers in `directory`, in the order of tasks."""
     # Started afresh: a process that was forked beside threads may wait for their locks for ever.
@@ -359,7 +359,7 @@ def _signals_left_to_this() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _encode_in_process(directory: Path, config: DataConfig, task: Task) -> Encoded:
+def _encode_in_process(directory: Path, config: DataConfig, task: FilterJob) -> Encoded:
     return encode(task, config, *_tokenizers(directory))
 
 
