@@ -139,6 +139,7 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With what they would have drawn side by side; a batch of two pairs has no more parts."""
+
     def limited(model: Transformer, batch: Batch, settings: TrainConfig) -> Loss:
         if model is not made.model:
             raise MemoryError
