@@ -1,6 +1,7 @@
 """A run made ready: to begin, to go on, or to go along with the first of several processes."""
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from crosshead.system.progress import Display, Silent, counted
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
+from crosshead.training.activations import Measurement
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
     Progress,
@@ -35,7 +37,12 @@ from crosshead.training.checkpoint import (
 from crosshead.training.distributed import World, shard
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.loop import STOPPED
-from crosshead.training.memory import recompute_activations, refuse_what_cannot_fit
+from crosshead.training.memory import (
+    measured_memory,
+    memory_room,
+    recompute_activations,
+    refuse_large_model,
+)
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.schedule import learning_rate
 from crosshead.training.settings import (
@@ -172,11 +179,15 @@ def prepare_worker(
 
 
 def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> Setup:
-    refuse_what_cannot_fit(recipe, corpus, machine, world)
-    train = recipe.train
+    train, task = recipe.train, task_of(recipe)
+    room = memory_room(machine.device, world.local_size)
+    refuse_large_model(recipe, corpus, machine, world, room)
     torch.manual_seed(train.seed)
     config = corpus.bundle_config(recipe, corpus.reach)
     model = corpus.kind.build(config).to(machine.device, machine.dtype)
+    measurement = Measurement(task, model, corpus.epochs(recipe)(0), train)
+    memory = measured_memory(measurement, corpus, machine, world, room)
+    machine = dataclasses.replace(machine, memory=memory)
     if train.recompute:
         recompute_activations(model)
     if train.sharded and world.size > 1:
@@ -187,9 +198,7 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> S
         threads=machine.threads,
         processes=world.size,
     )
-    return Setup(
-        task_of(recipe), recipe, machine, corpus, model, Optimizer(model, train), progress, world
-    )
+    return Setup(task, recipe, machine, corpus, model, Optimizer(model, train), progress, world)
 
 
 def _go_on(setup: Setup, progress: Progress) -> list[str]:
