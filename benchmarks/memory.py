@@ -155,6 +155,8 @@ def recipe_of(settings: Settings) -> Recipe:
     pairs = CONFIGS[architecture].task == "translation"
     chosen.append(f"data.max_length={length - 1}" if pairs else f"data.context={length}")
     chosen.append(f"recompute={str(settings['recompute']).lower()}")
+    if architecture == "transformer-xl":  # with a memory that its rows are long enough for
+        chosen.append(f"segment={min(64, length // 2)}")
     if settings["layers"]:
         chosen += [f"{side}_layers={settings['layers']}" for side in ("encoder", "decoder")]
     flags = {"model": {"architecture": architecture}}

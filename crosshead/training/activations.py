@@ -34,7 +34,12 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class Activations:
-    """The tensors that autograd keeps of some rows, in the order of the forward pass."""
+    """The tensors that autograd keeps of some rows.
+
+    Attributes:
+        rows: Number of rows.
+        kept: The tensors, in the order of the forward pass.
+    """
 
     rows: int
     kept: tuple[Kept, ...]
@@ -45,6 +50,9 @@ class Activations:
         The backward pass reaches the tensors in reverse order. At each of them there are all
         tensors before it, the tensor itself and two more of its size: the gradient that comes in,
         and the gradient that goes out. Of the layers that compute again, only one is there.
+
+        For the architectures of this package it is 0.94 to 0.99 of what PyTorch's allocator holds
+        at the peak, and 0.72 to 0.99 where layers compute again (`tests/training`, 12 short rows).
 
         Args:
             factor: Function of a tensor's bytes: the bytes taken for each byte of such a tensor.
@@ -84,7 +92,9 @@ class Activations:
 class Measurement:
     """Measures the activations of rows of an epoch, and changes nothing of the run.
 
-    The model must still keep all its activations: `recompute_activations` comes afterwards.
+    It computes the loss as an update does, in training mode, and drops it. Random generators and
+    buffers are restored. Hooks see no tensors inside of recomputed layers, so the model must still
+    keep all its activations: `recompute_activations` comes afterwards.
 
     Args:
         task: The task, which computes the loss.
@@ -101,7 +111,8 @@ class Measurement:
     def activations(self, rows: Sequence[int], count: int) -> Activations:
         """Return the activations of a batch of `count` rows.
 
-        A batch of more than three rows is extrapolated from two and three rows.
+        A batch of more than three rows is extrapolated from two and three rows, tensor by tensor.
+        The sum is within 4 % of what autograd keeps, by a test for every architecture.
 
         Args:
             rows: Rows of the epoch. They are taken in turn; a batch is as long as the longest.
