@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import shape_checker
 import torch
 
 from tests.cores import on_all_cores, take_one
@@ -16,6 +17,11 @@ def pytest_configure() -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is not None:
         take_one(int(worker.removeprefix("gw")))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    shape_checker.begin_test()
 
 
 @pytest.fixture
