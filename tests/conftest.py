@@ -40,6 +40,17 @@ def _threads() -> None:
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _blank_pictures() -> Iterator[None]:
+    """Leave the pictures of runs blank: to draw one takes as long as to train a small model.
+
+    `tests/training/test_curve.py` draws them, and so do programs that tests start.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("crosshead.training.curve.rendered", lambda figure: b"\x89PNG")
+        yield
+
+
 # A shell starts its background jobs deaf to SIGINT, nohup to SIGHUP, and so would be the programs
 # that are started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
