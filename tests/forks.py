@@ -112,7 +112,7 @@ def _follow(line: socket.socket) -> list[str]:
 
 
 def _execute(arguments: list[str]) -> None:
-    """Run a module or a script to the end of this process, as Python does."""
+    """Run a module, a text, or a script to the end of this process, as Python does."""
     import atexit
     import runpy
     import traceback
@@ -122,6 +122,9 @@ def _execute(arguments: list[str]) -> None:
         if arguments[0] == "-m":
             sys.argv, sys.path[0] = arguments[1:], os.getcwd()
             runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        elif arguments[0] == "-c":
+            sys.argv, sys.path[0] = ["-c", *arguments[2:]], os.getcwd()
+            exec(arguments[1], {"__name__": "__main__"})
         else:
             sys.argv, sys.path[0] = arguments, os.path.dirname(arguments[0])
             runpy.run_path(arguments[0], run_name="__main__")
