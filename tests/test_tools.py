@@ -106,7 +106,7 @@ def test_shapes_are_checked() -> None:
 
 def test_each_test_checks_its_first_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     good = jaxtyped(scaled, typechecker=check)
-    monkeypatch.setattr(shape_checker, "CALLS", 4)
+    monkeypatch.setattr(shape_checker, "CHECKS", 4)
     for _ in range(2):
         shape_checker.begin_test()
         good(torch.ones(2, 3), Double())

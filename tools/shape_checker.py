@@ -17,17 +17,17 @@ from jaxtyping import config
 
 F = TypeVar("F", bound=Callable[..., Any])
 CONF = BeartypeConf(hint_overrides=FrozenDict({Self: Any}), is_pep484_tower=True)  # int is a float
-CALLS = 2000
+CHECKS = 2000
 """Checks of each test: of arguments, and of results."""
 
-_left = CALLS
+_left = CHECKS
 _wanted = not config.jaxtyping_disable
 
 
 def begin_test() -> None:
     """Check the next calls again."""
     global _left
-    _left = CALLS
+    _left = CHECKS
     config.update("jaxtyping_disable", not _wanted)
 
 
