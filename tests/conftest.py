@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import shape_checker
 import torch
 
 from tests.cores import on_all_cores, take_one
@@ -16,6 +17,11 @@ def pytest_configure() -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is not None:
         take_one(int(worker.removeprefix("gw")))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    shape_checker.begin_test()
 
 
 @pytest.fixture
@@ -32,6 +38,17 @@ def _threads() -> None:
     Threads of two tests on two cores wait for each other.
     """
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _blank_pictures() -> Iterator[None]:
+    """Leave the pictures of runs blank: to draw one takes as long as to train a small model.
+
+    `tests/training/test_curve.py` draws them, and so do programs that tests start.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("crosshead.training.curve.rendered", lambda figure: b"\x89PNG")
+        yield
 
 
 # A shell starts its background jobs deaf to SIGINT, nohup to SIGHUP, and so would be the programs

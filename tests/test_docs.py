@@ -4,6 +4,7 @@ The ```python blocks of a page run in order in one namespace, its ```sh, ```bash
 blocks with `bash -e -o pipefail`, all in one fresh folder and with this environment's commands
 on the path. Of a console block the lines after `$ ` run. A block whose info string has the word
 `text` is not run, nor is one under the line `<!-- not run: REASON -->`, which counts as skipped.
+`crosshead` is a fork of a process that has imported PyTorch already (`tests/preloaded.py`).
 """
 
 import contextlib
@@ -17,6 +18,8 @@ from typing import Any, NamedTuple
 
 import docs_pages
 import pytest
+
+from tests.preloaded import folder_for_path
 
 ROOT = Path(__file__).parent.parent
 SHELLS = {"sh", "bash", "console"}
@@ -72,10 +75,10 @@ def run(block: Block, page: Path, namespace: dict[str, Any]) -> None:
     lines = block.code.splitlines()
     if block.language == "console":
         lines = [line[2:] for line in lines if line.startswith("$ ")]
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    folders = [folder_for_path(), str(Path(sys.executable).parent), os.environ["PATH"]]
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", "\n".join(lines)],
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": os.pathsep.join(folders)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -1,5 +1,6 @@
 """The wheel holds what it should and works where the repository is not."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -16,9 +17,11 @@ ROOT = Path(__file__).parent.parent
 
 def output_of(*command: str | Path, cwd: Path) -> str:
     """What a command prints; fails with all of its output where it exits with anything but 0."""
+    elsewhere = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        list(map(str, command)), cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+        list(map(str, command)),
+        env=elsewhere, cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout
 

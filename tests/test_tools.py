@@ -4,6 +4,7 @@ from typing import Protocol, Self
 import check_architecture
 import lowest_versions
 import pytest
+import shape_checker
 import torch
 from jaxtyping import Float, TypeCheckError, jaxtyped
 from shape_checker import check
@@ -92,7 +93,7 @@ def keep(self: object) -> Self:
     return self
 
 
-def test_shapes_are_checked_at_each_call() -> None:
+def test_shapes_are_checked() -> None:
     good = jaxtyped(scaled, typechecker=check)
     assert good(torch.ones(2, 3), Double()).tolist() == [[2.0], [2.0]]
     with pytest.raises(TypeCheckError, match="x"):
@@ -101,6 +102,18 @@ def test_shapes_are_checked_at_each_call() -> None:
         good(torch.ones(2, 3), 2.0)
     with pytest.raises(TypeCheckError, match="return"):
         jaxtyped(flat, typechecker=check)(torch.ones(2, 3))
+
+
+def test_each_test_checks_its_first_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = jaxtyped(scaled, typechecker=check)
+    monkeypatch.setattr(shape_checker, "CHECKS", 4)
+    for _ in range(2):
+        shape_checker.begin_test()
+        good(torch.ones(2, 3), Double())
+        with pytest.raises(TypeCheckError, match="x"):
+            good(torch.ones(3))
+        good(torch.ones(2, 3))
+        assert good(torch.ones(2, 3, 1)).shape == (2, 1, 1)  # is not refused
 
 
 def test_self_is_left_unchecked_outside_its_class() -> None:

@@ -1,4 +1,5 @@
 import json
+import resource
 import shutil
 import signal
 import subprocess
@@ -9,7 +10,15 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.tasks.registry import load_bundle
-from tests.cli.tools import COMMAND, ROOT, TINY, environment, output_of, write_corpus
+from tests.cli.tools import (
+    COMMAND,
+    ROOT,
+    TINY,
+    environment,
+    output_of,
+    preloaded_command,
+    write_corpus,
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +64,17 @@ def test_a_full_disk_is_one_line_and_leaves_the_earlier_checkpoints(
     out = tmp_path / "run"
     shutil.copytree(trained, out)
     before = sorted((out / "checkpoints").rglob("*"))
-    # No file may grow beyond 16 blocks of 1,024 bytes, as if that were what is left.
-    script = 'ulimit -f 16; exec "$@"'
-    command = [*COMMAND, "train", "--resume", "--out", out, "--max-updates", "25"]
-    done = subprocess.run(
-        ["bash", "-c", script, "-", *command],
-        env=environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert "cannot be written: File too large" in done.stderr.splitlines()[-1]
+    # No file may grow beyond this, as if that were what is left.
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16 * 1024, limits[1]))
+    try:
+        code = run(["train", "--resume", "--out", str(out), "--max-updates", "25"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    said = capfd.readouterr().err
+    assert code == 2
+    assert "Traceback" not in said
+    assert "cannot be written: File too large" in said.splitlines()[-1]
     assert sorted((out / "checkpoints").rglob("*")) == before
     load_bundle(out)
     output_of(["train", "--resume", "--out", out, "--max-updates", 25], capfd)
@@ -161,7 +171,7 @@ def test_a_reader_that_leaves_stops_training_with_a_checkpoint(tmp_path: Path) -
     script = '"$@" 2>&1 | head -n 3; echo ${PIPESTATUS[0]}'
     budget = ["--max-minutes", "5", "--set", "max_epochs=100000", "--set", "patience=0"]
     done = subprocess.run(
-        ["bash", "-c", script, "-", *COMMAND, "train", *files, *budget, *TINY],
+        ["bash", "-c", script, "-", *preloaded_command(), "train", *files, *budget, *TINY],
         env=environment(), capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1] == "141"

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from crosshead.cli import run
+from tests import preloaded
 
 ROOT = Path(__file__).parent.parent.parent
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1-sealed"
 COMMAND = [sys.executable, "-m", "crosshead"]
+"""A process of its own, for tests of its start, its end, its limits, and signals."""
 TINY = [
     *("--set", "tokenizer.kind=characters", "--set", "model.encoder_layers=1"),
     *("--set", "model.decoder_layers=1", "--set", "model.d_model=16", "--set", "model.d_ff=16"),
@@ -22,6 +24,11 @@ TINY = [
 
 Refused = Callable[..., str]
 """`refused` of these arguments: it is, and says why in this one line."""
+
+
+def preloaded_command() -> list[str]:
+    """The command `crosshead` as a fork, which starts in milliseconds."""
+    return [*preloaded.command(), "-m", "crosshead"]
 
 
 def output_of(arguments: list[object], capfd: pytest.CaptureFixture[str]) -> str:

@@ -17,6 +17,7 @@ from crosshead.errors import UserError
 from crosshead.recipe.train import TrainConfig
 from crosshead.training.checkpoint import Progress, save_checkpoint
 from crosshead.training.optimizer import Optimizer
+from tests import preloaded
 
 ROOT = Path(__file__).parent.parent.parent
 BUNDLE = ROOT / "tests" / "fixtures" / "bundle-format-1"
@@ -72,7 +73,7 @@ def environment() -> dict[str, str]:
 
 def program(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run `crosshead` to its end."""
-    command = [*PROGRAM, *map(str, arguments)]
+    command = [*preloaded.command(), "-m", "crosshead", *map(str, arguments)]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
 
 

@@ -31,6 +31,7 @@ from crosshead.training.checkpoint import (
     save_checkpoint,
 )
 from crosshead.training.optimizer import Optimizer
+from tests import preloaded
 
 CONFIG = TrainConfig(max_updates=1, learning_rate=0.1)
 
@@ -315,6 +316,7 @@ from torch import nn
 from crosshead.errors import UserError
 from crosshead.training.checkpoint import *
 from crosshead.training.optimizer import Optimizer
+from tests import preloaded
 from crosshead.recipe.train import TrainConfig
 optimizer = Optimizer(nn.Linear(100, 100), TrainConfig(max_updates=1, learning_rate=0.1))
 directory = Path({str(tmp_path)!r})
@@ -333,7 +335,7 @@ print([place.name for place in list_checkpoints(directory)])
 load_checkpoint(list_checkpoints(directory)[0], optimizer)
 load_best(directory)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = subprocess.run([*preloaded.command(), "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.startswith("refused:") for line in lines] == [True, True, False]
@@ -412,7 +414,7 @@ except MemoryError:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="address space is Linux's limit")
 def test_memory_that_ends_in_a_save_is_an_error_and_aborts_nothing(tmp_path: Path) -> None:
     for room, said in ((150_000_000, "not enough\n"), (600_000_000, "")):
-        command = [sys.executable, "-c", SERIALIZED, str(room)]
+        command = [*preloaded.command(), "-c", SERIALIZED, str(room)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (0, said), done.stderr
         assert (tmp_path / "out" / "best.safetensors").exists() == (not said)

@@ -6,9 +6,16 @@ import pytest
 from matplotlib.figure import Figure
 
 from crosshead.errors import UserError
+from crosshead.system.plotting import rendered
 from crosshead.tasks.registry import TASKS
 from crosshead.training import curve
 from crosshead.training.curve import plot_curve
+
+
+@pytest.fixture(autouse=True)
+def _drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere pictures of runs are blank."""
+    monkeypatch.setattr(curve, "rendered", rendered)
 
 
 def write_log(path: Path, validations: int) -> Path:

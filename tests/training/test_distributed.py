@@ -27,6 +27,7 @@ from crosshead.training import distributed
 from crosshead.training.distributed import ALONE, World, joined, shard
 from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe
+from tests import preloaded
 from tests.training.runs import SMALL, Remembering, logged, own_text, recipe_for, tree
 
 pytestmark = pytest.mark.usefixtures("all_cores")
@@ -108,7 +109,7 @@ with joined() as world:
 
 
 class Run(NamedTuple):
-    """How some processes train, one for each of all in torchrun unless they are `alone`."""
+    """How some processes train, together unless each is `alone`."""
 
     how: str
     parts: int
@@ -125,9 +126,9 @@ def trained(out: Path, processes: int, *runs: Run) -> list[dict[str, Any]]:
     """What each of so many processes says of some runs."""
     script = out.with_suffix(".py")
     script.write_text(SAME)
-    start = [sys.executable] if processes == 1 else [*TORCHRUN, str(processes)]
-    done = run(*start, str(script), str(out), json.dumps(runs))
-    assert done.returncode == 0, done.stderr
+    arguments = [str(script), str(out), json.dumps(runs)]
+    for code, said in ended(together(arguments, out.parent, processes)):
+        assert code == 0, said
     return [json.loads(Path(f"{out}.{rank}").read_text()) for rank in range(processes)]
 
 
@@ -323,10 +324,11 @@ def test_what_torchrun_did_not_say_is_one_line(monkeypatch: pytest.MonkeyPatch) 
         pass
 
 
-def command(out: Path, text: Path, *settings: str, processes: int = 2) -> list[str]:
+def command(out: Path, text: Path, *settings: str) -> list[str]:
+    """The words behind `python` or `torchrun`."""
     files = ["--source", str(text / "en"), "--target", str(text / "de"), "--out", str(out)]
     given = [part for each in (*SMALL, *settings) for part in ("--set", each)]
-    return [*TORCHRUN, str(processes), "-m", "crosshead", "train", *files, *given]
+    return ["-m", "crosshead", "train", *files, *given]
 
 
 def test_the_command_line_trains_in_two_processes_and_goes_on_in_one(
@@ -334,7 +336,8 @@ def test_the_command_line_trains_in_two_processes_and_goes_on_in_one(
 ) -> None:
     settings = ["dropout=0", "average=0"]
     train(recipe_for(text, *settings), tmp_path / "one")
-    done = run(*command(tmp_path / "two", text, *settings, "max_updates=9", "sharded=true"))
+    first = command(tmp_path / "two", text, *settings, "max_updates=9", "sharded=true")
+    done = run(*TORCHRUN, "2", *first)
     assert done.returncode == 0, done.stderr
     assert "2 processes of 1 thread" in done.stderr
     assert done.stdout.count("Translate with") == 1
@@ -343,8 +346,9 @@ def test_the_command_line_trains_in_two_processes_and_goes_on_in_one(
     train(alone, tmp_path / "two", resume=True, display=display)
     [change] = [line for line in display.lines if "to the bit" in line]
     assert change.startswith("with 1 thread, where the run had 2 processes of 1 thread: ")
-    again = run(*command(tmp_path / "two", text, *settings, "sharded=false"), "--resume")
-    assert again.returncode == 0, again.stderr
+    again = [*command(tmp_path / "two", text, *settings, "sharded=false"), "--resume"]
+    for code, said in ended(together(again, tmp_path)):
+        assert code == 0, said
     one, two = (
         [line["loss"] for line in logged(tmp_path / name) if line["kind"] == "train"]
         for name in ("one", "two")
@@ -385,22 +389,24 @@ class Process(NamedTuple):
     said: Path
 
 
-def both(arguments: list[str], folder: Path) -> list[Process]:
-    """Two processes that run the same command, or the same script as it sees fit."""
+def together(arguments: list[str], folder: Path, count: int = 2) -> list[Process]:
+    """Processes that run the same command, or the same script as it sees fit."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     started = []
-    for rank in "01":
-        place = dict(zip(NAMES, (rank, "2", rank, "2"), strict=True))
+    for rank in map(str, range(count)):
+        place = dict(zip(NAMES, (rank, str(count), rank, str(count)), strict=True))
         environment = {
-            **os.environ, **place, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+            **os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
             "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT),
         }  # fmt: skip
+        if count > 1:
+            environment |= place
         said = folder / f"said.{rank}"
         with said.open("w") as file:
             popen = subprocess.Popen(
-                [sys.executable, *arguments], env=environment, cwd=ROOT, stderr=file,
+                [*preloaded.command(), *arguments], env=environment, cwd=ROOT, stderr=file,
                 stdout=subprocess.DEVNULL, text=True,
             )  # fmt: skip
         started.append(Process(popen, said))
@@ -424,8 +430,8 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(
     victim: int, sharded: str, text: Path, tmp_path: Path
 ) -> None:
     settings = ["max_updates=100000", "valid_every=0", f"sharded={sharded}"]
-    arguments = command(tmp_path / "run", text, *settings)[len(TORCHRUN) + 1 :]
-    processes = both(arguments, tmp_path)
+    arguments = command(tmp_path / "run", text, *settings)
+    processes = together(arguments, tmp_path)
     log = tmp_path / "run/log.jsonl"
     while not log.is_file() or '"update": 20,' not in log.read_text():
         assert processes[0].popen.poll() is None, processes[0].said.read_text()
@@ -438,8 +444,8 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(
 
 def test_of_a_run_that_diverges_the_first_process_alone_speaks(text: Path, tmp_path: Path) -> None:
     settings = ["learning_rate=1e30", "clip_norm=0", "max_updates=60", "valid_every=50"]
-    arguments = command(tmp_path / "run", text, *settings)[len(TORCHRUN) + 1 :]
-    (first, said), (second, nothing) = ended(both(arguments, tmp_path))
+    arguments = command(tmp_path / "run", text, *settings)
+    (first, said), (second, nothing) = ended(together(arguments, tmp_path))
     assert (first, second) == (2, 2)
     assert said.count("10 updates in a row") == 1
     assert "crosshead: " not in nothing and "Traceback" not in nothing
@@ -478,7 +484,7 @@ def reading(text: Path, folder: Path, **more: Any) -> list[tuple[int, str]]:
     given = {"data": data, "settings": [*SMALL, "max_updates=2"], "out": str(folder / "run")}
     given |= {"stopped": None, "other": []} | more
     (folder / "script.py").write_text(READING)
-    return ended(both([str(folder / "script.py"), json.dumps(given)], folder))
+    return ended(together([str(folder / "script.py"), json.dumps(given)], folder))
 
 
 @pytest.mark.parametrize("stopped", [pytest.param(0, marks=pytest.mark.slow), 1])
@@ -506,7 +512,7 @@ def test_a_signal_to_torchrun_saves_a_checkpoint(text: Path, tmp_path: Path) -> 
     settings = ["max_updates=100000", "valid_every=0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        command(tmp_path / "run", text, *settings),
+        [*TORCHRUN, "2", *command(tmp_path / "run", text, *settings)],
         env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT,
     ) as process:  # fmt: skip
         assert process.stderr
@@ -525,7 +531,7 @@ def test_a_process_that_dies_ends_the_run_and_is_named(text: Path, tmp_path: Pat
     settings = ["max_updates=100000", "valid_every=0", "checkpoint_every=50"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        command(tmp_path / "run", text, *settings),
+        [*TORCHRUN, "2", *command(tmp_path / "run", text, *settings)],
         env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
         cwd=ROOT,
     ) as process:  # fmt: skip
