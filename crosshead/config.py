@@ -8,10 +8,13 @@ import difflib
 import stat
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, ValidationInfo
+from pydantic_core import PydanticKnownError
+from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 
 from crosshead.errors import ConfigError, why_unreadable
 
@@ -72,6 +75,28 @@ _EXPECTED = {
     "string_pattern_mismatch": "text that matches {pattern}",
 }
 """Expected values, by pydantic's type of error."""
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """An annotation of text that has to be a key of a dictionary, which may grow.
+
+    Args:
+        names: The dictionary.
+    """
+
+    names: Mapping[str, object]
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return no_info_after_validator_function(self._check, handler(source))
+
+    def _check(self, value: str) -> str:
+        if value not in self.names:
+            *most, last = map(repr, self.names)
+            raise PydanticKnownError("literal_error", {"expected": f"{', '.join(most)} or {last}"})
+        return value
 
 
 class Config(BaseModel):

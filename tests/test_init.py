@@ -32,10 +32,11 @@ PUBLIC = {
         "RelativeOffset", "ScaledDot", "Score",
     ],
     "crosshead.models": [
-        "Convolutional", "ConvolutionalConfig", "EncoderConfig", "LanguageConfig", "Model",
-        "ModelConfig", "Recurrent", "RecurrentConfig", "SequenceModel", "TokenModel",
-        "Transformer", "TransformerConfig", "TransformerEncoder", "TransformerLanguageModel",
-        "TransformerXL", "TransformerXLConfig", "build_model", "register_architecture",
+        "AttentionParts", "Convolutional", "ConvolutionalConfig", "EncoderConfig", "LanguageConfig",
+        "Model", "ModelConfig", "PositionKind", "Recurrent", "RecurrentConfig", "SequenceModel",
+        "TokenModel", "Transformer", "TransformerConfig", "TransformerEncoder",
+        "TransformerLanguageModel", "TransformerXL", "TransformerXLConfig", "build_model",
+        "register_architecture", "register_positions", "register_score",
     ],
     "crosshead.pipelines": ["MaskFiller", "TextGenerator", "Translator"],
 }  # fmt: skip

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from crosshead.attention.dropout import Dropout
-from crosshead.attention.positions import SinusoidalPositions
 from crosshead.errors import UserError
 from crosshead.vocabulary import PAD
 
@@ -59,7 +58,7 @@ class Embeddings(nn.Module):
     def __init__(
         self,
         weight: nn.Parameter,
-        positions: SinusoidalPositions | LearnedPositions | None,
+        positions: nn.Module | None,
         dropout: float,
         scale: float | None = None,
     ) -> None:

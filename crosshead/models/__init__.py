@@ -1,5 +1,11 @@
 """Models: one architecture, one file, its configuration beside it."""
 
+from crosshead.models.attention_kinds import (
+    AttentionParts,
+    PositionKind,
+    register_positions,
+    register_score,
+)
 from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
@@ -10,12 +16,14 @@ from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 
 __all__ = [
+    "AttentionParts",
     "Convolutional",
     "ConvolutionalConfig",
     "EncoderConfig",
     "LanguageConfig",
     "Model",
     "ModelConfig",
+    "PositionKind",
     "Recurrent",
     "RecurrentConfig",
     "SequenceModel",
@@ -28,4 +36,6 @@ __all__ = [
     "TransformerXLConfig",
     "build_model",
     "register_architecture",
+    "register_positions",
+    "register_score",
 ]

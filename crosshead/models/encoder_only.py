@@ -8,8 +8,9 @@ from torch import Tensor
 
 from crosshead.attention.attend import Attention
 from crosshead.attention.masks import padding_mask
+from crosshead.models.attention_kinds import PositionsName
 from crosshead.models.base import AttentionKind
-from crosshead.models.stack import Positions, residual_init_scale, self_attention, self_mask
+from crosshead.models.stack import residual_init_scale, self_attention, self_mask
 from crosshead.models.text_stack import TextStack, TextStackConfig
 from crosshead.vocabulary import PAD
 
@@ -22,7 +23,7 @@ class EncoderConfig(TextStackConfig):
     architecture: Literal["encoder"] = "encoder"
     """The architecture of the model."""
 
-    positions: Positions = "rotary"
+    positions: PositionsName = "rotary"
     """How positions are known: as for `transformer`."""
 
 

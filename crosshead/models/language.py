@@ -10,9 +10,9 @@ from torch import Tensor
 
 from crosshead.attention.attend import Attention
 from crosshead.attention.kv_cache import DecodingCache, KVCache, NoCache
+from crosshead.models.attention_kinds import PositionsName
 from crosshead.models.base import AttentionKind, SequenceModel
 from crosshead.models.stack import (
-    Positions,
     cache_window,
     causal_mask,
     residual_init_scale,
@@ -27,7 +27,7 @@ class LanguageConfig(TextStackConfig):
     architecture: Literal["language"] = "language"
     """The architecture of the model."""
 
-    positions: Positions = "rotary"
+    positions: PositionsName = "rotary"
     """How positions are known: as for `transformer`. Rotary positions learned text fastest in short
     training, and they have no limit."""
 

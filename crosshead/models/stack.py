@@ -1,44 +1,30 @@
 """Stacks of attention layers: their configuration, and functions that build their parts."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
 from torch import nn
 
-from crosshead.attention.attend import Combine, weighted_sum
 from crosshead.attention.masks import EvaluatedMask, Mask, causal, dilated, fixed, strided, window
-from crosshead.attention.multihead import MultiHeadAttention, Rotate
-from crosshead.attention.positions import Rotary, SinusoidalPositions
-from crosshead.attention.relative import ALiBi, Biased, ShawKeys, ShawValues, T5Buckets
-from crosshead.attention.scores import (
-    Additive,
-    Concat,
-    Cosine,
-    Dot,
-    General,
-    ScaledDot,
-    Score,
-)
+from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.config import MOST_HEADS, MOST_INNER, MOST_POSITIONS, MOST_WIDTH
 from crosshead.layers.addnorm import ADD_NORM, AddNorm
-from crosshead.layers.embeddings import LearnedPositions
 from crosshead.layers.feedforward import FeedForward
+from crosshead.models.attention_kinds import (
+    DEFAULT_MAX_LENGTH,
+    POSITIONS,
+    SCORES,
+    AttentionParts,
+    PositionsName,
+    ScoreName,
+    attention_parts,
+)
 from crosshead.models.base import ModelConfig
-
-Positions = Literal[
-    "sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "learned",
-    "rotary", "shaw", "t5", "alibi", "none",
-]  # fmt: skip
-"""The kinds of position information of a stack of attention layers."""
-
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish"]
 """The activations of the feed-forward network; "gelu-tanh" is an approximation of "gelu"."""
-
-DEFAULT_MAX_LENGTH = 1024
-"""The default number of learned positions. Stored bundles rely on this value."""
 
 
 class StackConfig(ModelConfig):
@@ -76,10 +62,10 @@ class StackConfig(ModelConfig):
     activation: Activation = "relu"
     """Activation function of the feed-forward network; the paper has `relu`."""
 
-    score: Literal["scaled-dot", "dot", "additive", "concat", "general", "cosine"] = "scaled-dot"
+    score: ScoreName = "scaled-dot"
     """Score function of all attention; the paper has `scaled-dot` (Eq. 1)."""
 
-    positions: Positions = "sinusoidal"
+    positions: PositionsName = "sinusoidal"
     """How positions are known. Sinusoids (section 3.5) and learned vectors are added to embeddings.
     Sinusoids have the order of the paper, of Hugging Face's Marian (`halves`) or of Marian itself.
     The other kinds act in self-attention, with separate parameters in each layer."""
@@ -122,11 +108,12 @@ class StackConfig(ModelConfig):
     @model_validator(mode="after")
     def _check_positions(self) -> Self:
         self.refuse_idle("max_length", "positions", "learned", DEFAULT_MAX_LENGTH)
-        scores = _SCORES_OF_POSITIONS.get(self.positions, (self.score,))
-        if self.score not in scores:
+        scores = POSITIONS[self.positions].scores
+        if scores is not None and self.score not in scores:
+            known = ", ".join(name for name in SCORES if name in scores)
             raise ValueError(
                 f"positions {self.positions} do not go with score {self.score}: they act on plain "
-                f"products of queries and keys; choose another score ({', '.join(scores)}), or "
+                f"products of queries and keys; choose another score ({known}), or "
                 "positions t5 or alibi, which go with any"
             )
         if self.positions == "rotary" and self.key_width % 2:
@@ -164,7 +151,7 @@ class StackConfig(ModelConfig):
                 f"columns {self.columns} are more than a block has; give {self.stride} (stride) or "
                 "fewer"
             )
-        if self.pattern == "fixed" and self.positions in ("shaw", "t5", "alibi"):
+        if self.pattern == "fixed" and POSITIONS[self.positions].needs_distances:
             raise ValueError(
                 f"positions {self.positions} do not go with pattern 'fixed': its summary columns "
                 "stand at no regular distance; choose positions rotary, or added to embeddings"
@@ -204,7 +191,7 @@ def self_attention(config: StackConfig, gain: float, *, causal: bool) -> MultiHe
     Returns:
         The layer.
     """
-    return build_attention(config, gain, _self_attention_parts(config, causal))
+    return build_attention(config, gain, attention_parts(config, causal=causal))
 
 
 def cross_attention(config: StackConfig, gain: float) -> MultiHeadAttention:
@@ -217,7 +204,7 @@ def cross_attention(config: StackConfig, gain: float) -> MultiHeadAttention:
     Returns:
         The layer.
     """
-    return build_attention(config, gain, AttentionParts(_SCORES[config.score](config)))
+    return build_attention(config, gain, AttentionParts(SCORES[config.score](config)))
 
 
 def feedforward(config: StackConfig, gain: float) -> FeedForward:
@@ -265,7 +252,7 @@ def final_norm(config: StackConfig) -> nn.Module:
     return nn.LayerNorm(config.d_model, eps=config.norm_eps)
 
 
-def added_positions(config: StackConfig) -> SinusoidalPositions | LearnedPositions | None:
+def added_positions(config: StackConfig) -> nn.Module | None:
     """Build the positions that are added to token embeddings.
 
     Args:
@@ -274,65 +261,8 @@ def added_positions(config: StackConfig) -> SinusoidalPositions | LearnedPositio
     Returns:
         The positions; None if there are none, or if they act in attention.
     """
-    build = _ADDED.get(config.positions)
+    build = POSITIONS[config.positions].added
     return None if build is None else build(config)
-
-
-_ADDED: dict[str, Callable[[StackConfig], SinusoidalPositions | LearnedPositions]] = {
-    "sinusoidal": lambda config: SinusoidalPositions(config.d_model, "interleaved"),
-    "sinusoidal-halves": lambda config: SinusoidalPositions(config.d_model, "halves"),
-    "sinusoidal-marian": lambda config: SinusoidalPositions(
-        config.d_model, "halves", "tensor2tensor"
-    ),
-    "learned": lambda config: LearnedPositions(
-        config.d_model, config.max_length or DEFAULT_MAX_LENGTH
-    ),
-}
-
-
-class AttentionParts(NamedTuple):
-    """The parts of an attention layer besides its projections."""
-
-    score: Score
-    combine: Combine = weighted_sum
-    rotate: Rotate | None = None
-
-
-def _self_attention_parts(config: StackConfig, causal: bool) -> AttentionParts:
-    """Return the parts of self-attention; positions act in it unless embeddings contain them."""
-    score = _SCORES[config.score](config)
-    match config.positions:
-        case "rotary":
-            return AttentionParts(score, rotate=Rotary(config.key_width))
-        case "shaw":
-            keys = ShawKeys(config.key_width, scale=1.0 if config.score == "dot" else None)
-            return AttentionParts(keys, combine=ShawValues(config.value_width))
-        case "t5":
-            return AttentionParts(Biased(score, T5Buckets(config.heads, causal=causal)))
-        case "alibi":
-            return AttentionParts(Biased(score, ALiBi(config.heads)))
-    return AttentionParts(score)
-
-
-_SCORES_OF_POSITIONS = {
-    # A rotation keeps lengths and makes products depend on the distance.
-    "rotary": ("scaled-dot", "dot", "cosine"),
-    "shaw": ("scaled-dot", "dot"),
-}
-"""The scores that positions can be combined with; positions without an entry take any score."""
-
-_SCORES: dict[str, Callable[[StackConfig], Score]] = {
-    "scaled-dot": lambda config: ScaledDot(),
-    "dot": lambda config: Dot(),
-    "additive": lambda config: Additive(
-        config.heads, config.key_width, config.key_width, config.key_width
-    ),
-    "concat": lambda config: Concat(
-        config.heads, config.key_width, config.key_width, config.key_width
-    ),
-    "general": lambda config: General(config.heads, config.key_width, config.key_width),
-    "cosine": lambda config: Cosine(nn.Parameter(torch.full((config.heads, 1, 1), 10.0))),
-}
 
 
 def build_attention(config: StackConfig, gain: float, parts: AttentionParts) -> MultiHeadAttention:

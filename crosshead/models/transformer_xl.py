@@ -12,9 +12,10 @@ from crosshead.attention.kv_cache import DecodingCache, SegmentMemory
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import TransformerXLScore
 from crosshead.config import MOST_POSITIONS
+from crosshead.models.attention_kinds import AttentionParts
 from crosshead.models.base import RememberingModel
 from crosshead.models.language import LanguageModel, select
-from crosshead.models.stack import AttentionParts, build_attention, residual_init_scale
+from crosshead.models.stack import build_attention, residual_init_scale
 from crosshead.models.text_stack import TextStackConfig
 
 

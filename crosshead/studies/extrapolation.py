@@ -14,7 +14,6 @@ from torch import Generator, Tensor
 from crosshead.data.batching import Batch
 from crosshead.errors import UserError
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
-from crosshead.models.stack import Positions
 from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.fitting import FIRST, drawn_from, train
 from crosshead.studies.formats import joined
@@ -22,7 +21,7 @@ from crosshead.studies.study import Band, Result, Say, Study, Table, Value, repo
 from crosshead.vocabulary import PAD
 
 KEYS, VALUES, TIMES_AS_LONG = 8, 8, 4
-KINDS: tuple[Positions, ...] = ("sinusoidal", "learned", "rotary", "shaw", "t5", "alibi", "none")
+KINDS: tuple[str, ...] = ("sinusoidal", "learned", "rotary", "shaw", "t5", "alibi", "none")
 
 LEARNED = 0.8
 """The accuracy within the training length from which on the task counts as learned. The share kept
@@ -88,7 +87,7 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     return Result(measured, [Table(title, rows)], partial(draw, curves, length))
 
 
-def learned(kind: Positions, length: int, most: int, seed: int, rows: int) -> tuple[Tensor, int]:
+def learned(kind: str, length: int, most: int, seed: int, rows: int) -> tuple[Tensor, int]:
     """Train a model; return which labels "B T" it finds (see `right`) and how far it reads."""
     with drawn_from(seed) as generator:
         model = build(kind, length)
@@ -104,7 +103,7 @@ def by_part(correct: Tensor, length: int) -> list[float]:
     return [float(part.nanmean()) for part in parts]  # NaN for a part that is not read
 
 
-def build(kind: Positions, length: int) -> TransformerLanguageModel:
+def build(kind: str, length: int) -> TransformerLanguageModel:
     """Return two decoder-only layers."""
     shape = {"layers": 2, "d_model": 64, "d_ff": 128, "heads": 8, "dropout": 0.0, "positions": kind}
     most = {"max_length": length} if kind == "learned" else {}

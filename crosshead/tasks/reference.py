@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
-from crosshead.config import Config, shown_number
+from crosshead.config import Config, OneOf, shown_number
 from crosshead.models.registry import CONFIGS
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import toml_value
@@ -144,6 +144,9 @@ def _is_of_all(key: Key) -> bool:
 
 def _kind(field: FieldInfo) -> str:
     """The type of a field and its bounds, in words."""
+    for each in field.metadata:
+        if isinstance(each, OneOf):
+            return " | ".join(map(toml_value, each.names))
     bounds = [
         f"{symbol} {shown_number(getattr(each, name))}"
         for each in field.metadata
