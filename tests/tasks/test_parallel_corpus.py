@@ -149,7 +149,7 @@ def test_a_large_corpus_is_found_in_the_cache(
             ours, theirs = (epoch_examples(settings, each)(epoch) for each in (corpus, small))
             assert list(ours) == list(theirs)
     assert said == [
-        f"tokenizing 22 pairs into {tmp_path / 'cache'}, where later runs find them",
+        f"tokenizing 22 pairs into {tmp_path / 'cache'}, where later runs reuse them",
         "tokenized 22 of 22 pairs",
     ]
     assert len(list((tmp_path / "cache").glob("*/corpus.json"))) == 1
