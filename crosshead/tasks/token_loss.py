@@ -10,7 +10,14 @@ from crosshead.vocabulary import PAD
 def token_loss(model: TokenModel, batch: Batch, smoothing: float) -> Loss:
     """Return the cross-entropy of a batch as sums over its target tokens, without padding.
 
-    The sums are `loss`, with label smoothing, and `nll`, without, both in nats.
+    Args:
+        model: A model of tokens.
+        batch: The inputs and the tokens to predict.
+        smoothing: The share of the target distribution that is spread over all tokens.
+
+    Returns:
+        The sums `loss`, with label smoothing, and `nll`, without, both in nats, and the number of
+        tokens.
     """
     hidden = model.features(*batch.inputs)
     tokens = batch.target_output != PAD

@@ -119,7 +119,7 @@ def test_a_cache_that_cannot_be_written_can_be_moved(
     (tmp_path / "file").write_text("x")
     cache = tmp_path / "file/cache"
     monkeypatch.setenv("CROSSHEAD_CACHE", str(cache))
-    with pytest.raises(UserError, match=r"; \$CROSSHEAD_CACHE names another place") as caught:
+    with pytest.raises(UserError, match=r"; or set CROSSHEAD_CACHE to another place") as caught:
         read_parallel(recipe(folder), None, None)
     assert str(caught.value).startswith(f"{cache}: cannot be")
     monkeypatch.setenv("CROSSHEAD_CACHE", str(tmp_path / "cache"))
