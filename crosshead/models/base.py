@@ -159,7 +159,7 @@ class Model(nn.Module, ABC):
         return {}
 
     def layers(self) -> Iterable[nn.Module]:
-        """The layers that it is a stack of: each computes with its own weights alone."""
+        """Return the layers that it is a stack of: each computes with its own weights alone."""
         return ()
 
     def called_alone(self) -> Iterable[nn.Module]:
@@ -196,7 +196,7 @@ class SequenceModel(TokenModel):
 
     @abstractmethod
     def start(self, source: Int[Tensor, "B S"]) -> Any:
-        """The state before the first token: one row a sentence.
+        """Return the state before the first token: one row a sentence.
 
         The source of a model of text by itself is empty: `B 0`.
         """
@@ -209,7 +209,7 @@ class SequenceModel(TokenModel):
         """
 
     def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
-        """The logits of the token that follows each of `features`."""
+        """Return the logits of the token that follows each of `features`."""
         return self.projection(features)
 
 
@@ -225,7 +225,7 @@ class RememberingModel(SequenceModel):
 
     @abstractmethod
     def start(self, source: Int[Tensor, "B 0"], memory: int | None = None) -> Any:
-        """The state before the first token; `memory` may be another than that of training."""
+        """Return the state before the first token; `memory` may be another than that of training."""
 
     @abstractmethod
     def read(self, state: Any, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N T D"], Any]:

@@ -177,7 +177,7 @@ class StackConfig(ModelConfig):
         return (self.max_length or DEFAULT_MAX_LENGTH) if self.positions == "learned" else None
 
     def kept_of_a_pair(self) -> int:
-        """The count of numbers that attention keeps for the backward pass per query and key.
+        """Return the count of numbers that attention keeps for the backward pass per query and key.
 
         It keeps the weight, two more numbers if weights are dropped, and the hidden layer of an
         additive score.
@@ -186,7 +186,9 @@ class StackConfig(ModelConfig):
         return (3 if self.attention_dropout else 1) + hidden
 
     def inner_vectors(self) -> int:
-        """The count of `d_ff` vectors that the feed-forward network keeps for the backward pass."""
+        """Return the count of `d_ff` vectors that the feed-forward network keeps for the backward
+        pass.
+        """
         return 1 + (self.activation != "relu") + 2 * (self.activation_dropout > 0)
 
 
@@ -433,7 +435,7 @@ def cache_window(config: StackConfig) -> int | None:
 
 
 def scored_keys(config: StackConfig, length: int, *, causal: bool) -> int:
-    """The number of keys that a query of self-attention is scored against.
+    """Return the number of keys that a query of self-attention is scored against.
 
     For what a sequence of so many positions takes of memory: all of them, or those of blocks, fewer
     in attention that is `causal`.

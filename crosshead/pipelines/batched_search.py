@@ -1,4 +1,4 @@
-"""Search for many sentences at once: batches of like length, and on a CPU some side by side."""
+"""Search for many sentences: batches of similar length, several side by side on a CPU."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
 from crosshead.models.base import SequenceModel
 
 LEAST_TOKENS = 1024
-"""Source tokens that a batch may hold, at least, when the budget is shared among threads."""
+"""The smallest token budget of a batch when threads share the budget."""
 
 Rows = list[int]
 Found = list[list[Hypothesis]]
@@ -28,12 +28,24 @@ def search_all(
     most: int | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Found:
-    """The `n_best` hypotheses of each source (ids without the end), in the order of the sources.
+    """Search for the outputs of many sources.
 
-    On a CPU the batches are searched side by side, the longest first, in as many threads as PyTorch
-    has, which share the budget `decode.batch_tokens`: the steps of decoding are too small to be
-    shared themselves. `numbers` are those of `search`; `most` bounds the tokens of an output.
-    `progress` is called with the share that is done, first with 0.
+    On a CPU several batches are searched side by side, the longest first, in as many threads as
+    PyTorch uses. The threads share the budget `decode.batch_tokens`. The steps of decoding are too
+    small to use several threads themselves.
+
+    Args:
+        model: The model.
+        sources: Token ids of each source, without the end.
+        specials: The special tokens.
+        decode: The settings of the search.
+        n_best: The number of hypotheses per source.
+        numbers: A number for each source, as for `search`.
+        most: The largest number of tokens of an output, or None.
+        progress: A callback that gets the finished share, from 0 to 1.
+
+    Returns:
+        The hypotheses of each source, in the order of the sources.
     """
     examples: list[Example] = [(source, ()) for source in sources]
     lengths = example_lengths(examples)
@@ -45,7 +57,7 @@ def search_all(
 
     def searched(rows: Rows) -> Found:
         longest = [int(lengths[row, 0]) + decode.max_extra for row in rows]
-        with torch.inference_mode():  # of this thread
+        with torch.inference_mode():  # the mode is set per thread
             return search(
                 model,
                 collate(examples, rows).source.to(device),
@@ -68,7 +80,7 @@ def search_all(
 def _side_by_side(
     searched: Callable[[Rows], Found], batches: Sequence[Rows], workers: int
 ) -> Iterator[tuple[Rows, Found]]:
-    """Yield every batch with its result when it is done, computed in `workers` threads."""
+    """Yield every batch with its result when it is finished, computed in `workers` threads."""
     if workers < 2:
         for rows in batches:
             yield rows, searched(rows)
@@ -83,4 +95,4 @@ def _side_by_side(
             yield started[done], done.result()
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # PyTorch also has a number for threads that are to come
+        torch.set_num_threads(threads)  # the workers also changed the number for future threads

@@ -254,7 +254,7 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
         (["--sample", "--beam", "4"], "sampling keeps no beam"),
         (["--device", "gpu"], "'gpu'"),
         (["--threads", "-1"], "or 0 for all cores, found -1"),
-        (["--device", "meta"], "no device 'meta' here"),
+        (["--device", "meta"], "no device 'meta' on this machine"),
     ],
 )
 def test_wrong_searches(flags: list[str], words: str, tmp_path: Path, refused: Refused) -> None:

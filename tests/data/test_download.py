@@ -132,7 +132,7 @@ def test_a_directory_that_cannot_be_made(
 ) -> None:
     offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", len(TEXT), sha256(TEXT)))
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(UserError, match="cannot be made a directory"):
+    with pytest.raises(UserError, match="cannot make the directory"):
         download("small", tmp_path / "file" / "below", print)
 
 

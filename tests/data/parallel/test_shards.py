@@ -422,7 +422,7 @@ def test_a_place_that_cannot_be_written_is_an_error_of_one_line(
     config: DataConfig, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be made a directory"):
+    with pytest.raises(UserError, match="cannot make the directory"):
         store(tmp_path / "file" / "key", *split(config), config, BOTH, 1, print, never)
 
 
