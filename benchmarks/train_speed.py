@@ -303,12 +303,12 @@ def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
     def loss(batch: Batch) -> float:
         model.eval()
         with torch.inference_mode():
-            sums = token_loss(model, batch, config.label_smoothing)
+            sums = token_loss(model, batch, config)
         return float(sums.sums["loss"]) / sums.count
 
     def operations(batch: Batch) -> int:
         with FlopCounterMode(display=False) as counter:
-            token_loss(model.train(), batch, config.label_smoothing).sums["loss"].backward()
+            token_loss(model.train(), batch, config).sums["loss"].backward()
         updater.optimizer.drop_gradients()
         return int(counter.get_total_flops())
 

@@ -4,11 +4,10 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crosshead.cli.terminal import json_line, note, open_output, table, watched
+from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
@@ -20,7 +19,6 @@ from crosshead.pipelines.translator import (
     Translation,
     Translator,
 )
-from crosshead.system.pipes import count_lines, read_groups
 from crosshead.system.progress import Bar, Messages
 
 SCORED_AT_ONCE = 1024
@@ -124,33 +122,6 @@ def check_not_input(output: Path | None, file: str) -> None:
         return
     if output.is_file() and Path(file).is_file() and output.samefile(file):
         raise UserError(f"{output}: is the input, which stays as it is; name another --output")
-
-
-def answer(
-    translator: Translator,
-    file: str,
-    output: Path | None,
-    decode: DecodeConfig,
-    n_best: int | None,
-    scores: bool,
-    jsonl: bool,
-) -> None:
-    """Translate the lines of a file (`-`: standard input), a group of them after the other.
-
-    The answers go to `output`, or where it is None to standard output.
-    """
-    before = 0
-    total = count_lines(file) if watched(output) else None
-    with open_output(output) as write, answering(total) as advance:
-        for lines in read_groups(file):
-            progress = partial(advance, before, len(lines))
-            found = translator.translate(
-                lines, decode=decode, n_best=n_best or 1, first=before, progress=progress
-            )
-            first, listed = before + 1, n_best is not None  # people count lines from 1
-            write(answers(lines, found, first, listed, scores, jsonl).encode())
-            progress(1.0, line_warnings(found, first))
-            before += len(lines)
 
 
 def answers(

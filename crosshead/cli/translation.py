@@ -1,6 +1,7 @@
 """The verbs for models that translate: `translate`, `evaluate`, `compare` and `score`."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,8 +21,9 @@ from crosshead.cli.options import (
     ThreadsOption,
     TokenizeOption,
 )
-from crosshead.cli.terminal import put
+from crosshead.cli.terminal import open_output, put, watched
 from crosshead.errors import UserError
+from crosshead.system.pipes import count_lines, read_groups
 
 
 @app.command(
@@ -141,7 +143,18 @@ def translate(
         "batch_tokens": batch_tokens,
     }
     decode = answers.search_settings(translator.bundle.config.decode, sample, flags, n_best)
-    answers.answer(translator, file, output, decode, n_best, scores, jsonl)
+    before = 0
+    total = count_lines(file) if watched(output) else None
+    with open_output(output) as write, answers.answering(total) as advance:
+        for lines in read_groups(file):
+            progress = partial(advance, before, len(lines))
+            found = translator.translate(
+                lines, decode=decode, n_best=n_best or 1, first=before, progress=progress
+            )
+            first, listed = before + 1, n_best is not None  # people count lines from 1
+            write(answers.answers(lines, found, first, listed, scores, jsonl).encode())
+            progress(1.0, answers.line_warnings(found, first))
+            before += len(lines)
 
 
 @app.command(

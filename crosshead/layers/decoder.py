@@ -1,6 +1,4 @@
-"""The decoder: self-attention to the target, cross-attention to the source, feed-forward."""
-
-from collections.abc import Iterable, Sequence
+"""The layer of a decoder: self-attention, cross-attention to the source, feed-forward."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -68,54 +66,15 @@ class DecoderLayer(nn.Module):
         y = self.add_norm_feedforward.before(x)
         return self.add_norm_feedforward.after(x, self.feedforward(y))
 
-
-class Decoder(nn.Module):
-    """A stack of decoder layers and a final norm (Vaswani et al. 2017, section 3.1).
-
-    Args:
-        layers: The layers.
-        norm: Module applied to the last hidden states: a norm if the layers are pre-norm, otherwise
-            the identity.
-    """
-
-    def __init__(self, layers: Iterable[DecoderLayer], norm: nn.Module) -> None:
-        super().__init__()
-        self.layers: Sequence[DecoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
-        self.norm = norm
-
-    def project_memory(self, memory: Float[Tensor, "B S D"]) -> list[KeyValues]:
-        """Return the keys and values of each layer's cross-attention, computed once per source.
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> KeyValues:
+        """Return the keys and values of the cross-attention, computed once per source.
 
         Args:
             memory: The encoder's hidden states, "B S D".
 
         Returns:
-            Keys and values of each layer.
+            Keys and values of the source.
         """
-        projected = [layer.cross_attention.project(memory) for layer in self.layers]
+        keys, values = self.cross_attention.project(memory)
         # Contiguous, because otherwise the matrix products would copy them at every decoding step.
-        return [KeyValues(keys.contiguous(), values.contiguous()) for keys, values in projected]
-
-    def forward(
-        self,
-        x: Float[Tensor, "N T D"],
-        caches: Sequence[KVCache],
-        memories: Sequence[KeyValues],
-        mask: EvaluatedMask | None,
-        memory_mask: EvaluatedMask | None,
-    ) -> Float[Tensor, "N T D"]:
-        """Return the decoder's last hidden states, one per target position.
-
-        Args:
-            x: Embedded target tokens, "N T D".
-            caches: The cache of each layer.
-            memories: The keys and values of the source for each layer.
-            mask: Mask of the self-attention.
-            memory_mask: Padding mask of the source.
-
-        Returns:
-            Hidden states, "N T D".
-        """
-        for layer, cache, memory in zip(self.layers, caches, memories, strict=True):
-            x = layer(x, cache, memory, mask, memory_mask)
-        return self.norm(x)
+        return KeyValues(keys.contiguous(), values.contiguous())

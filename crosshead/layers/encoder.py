@@ -1,6 +1,4 @@
-"""The encoder: a stack of self-attention and feed-forward sublayers."""
-
-from collections.abc import Iterable, Sequence
+"""The layer of an encoder: self-attention and feed-forward."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -53,38 +51,3 @@ class EncoderLayer(nn.Module):
 
         y = self.add_norm_feedforward.before(x)
         return self.add_norm_feedforward.after(x, self.feedforward(y))
-
-
-class Encoder(nn.Module):
-    """A stack of encoder layers and a final norm (Vaswani et al. 2017, section 3.1).
-
-    Args:
-        layers: The layers.
-        norm: Module applied to the last hidden states: a norm if the layers are pre-norm, otherwise
-            the identity.
-    """
-
-    def __init__(self, layers: Iterable[EncoderLayer], norm: nn.Module) -> None:
-        super().__init__()
-        self.layers: Sequence[EncoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
-        self.norm = norm
-
-    def forward(
-        self,
-        x: Float[Tensor, "B S D"],
-        mask: EvaluatedMask | None,
-        caches: Sequence[KVCache] | None = None,
-    ) -> Float[Tensor, "B S D"]:
-        """Return the last hidden states, one per position.
-
-        Args:
-            x: Embedded tokens, "B S D".
-            mask: Mask of the self-attention.
-            caches: The cache of each layer, in a language model.
-
-        Returns:
-            Hidden states, "B S D".
-        """
-        for layer, cache in zip(self.layers, caches or [NO_CACHE] * len(self.layers), strict=True):
-            x = layer(x, mask, cache)
-        return self.norm(x)

@@ -56,7 +56,10 @@ class TransformerEncoder(TextStack):
         batch, length = tokens.shape
         mask = self_mask(self.config, padding_mask(tokens != PAD))
         seen = mask.evaluate(length, length, batch=batch, device=tokens.device)
-        return self.stack(self.embeddings(tokens), seen)
+        x = self.embeddings(tokens)
+        for layer in self.stack.layers:
+            x = layer(x, seen)
+        return self.stack.norm(x)
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
         """Return the self-attention modules, the first layer first."""

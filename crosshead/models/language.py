@@ -50,7 +50,10 @@ class LanguageModel(TextStack, SequenceModel):
             Hidden states, "N T D".
         """
         mask = causal_mask(self.config, tokens.shape[1], caches[0].visible, tokens.device)
-        return self.stack(self.embeddings(tokens, start=caches[0].length), mask, caches)
+        x = self.embeddings(tokens, start=caches[0].length)
+        for layer, cache in zip(self.stack.layers, caches, strict=True):
+            x = layer(x, mask, cache)
+        return self.stack.norm(x)
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
         """Return the self-attention modules, the first layer first."""

@@ -9,7 +9,8 @@ from torch import nn
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.config import MOST_LAYERS
 from crosshead.layers.embeddings import Embeddings, embedding_weight
-from crosshead.layers.encoder import Encoder, EncoderLayer
+from crosshead.layers.encoder import EncoderLayer
+from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.base import Numbers, Shape, TokenModel
 from crosshead.models.stack import (
     Activation,
@@ -93,7 +94,7 @@ class TextStack(TokenModel):
         self.config = config
         weight = embedding_weight(vocabulary, config.d_model)
         self.embeddings = Embeddings(weight, added_positions(config), config.dropout)
-        self.stack = Encoder(
+        self.stack = LayerStack(
             [_layer(config, attention()) for _ in range(config.layers)], final_norm(config)
         )
         self.projection = nn.Linear(config.d_model, vocabulary, bias=config.output_bias)

@@ -14,9 +14,10 @@ from crosshead.attention.attend import Attention
 from crosshead.attention.kv_cache import DecodingCache, NoCache
 from crosshead.attention.masks import padding_mask
 from crosshead.config import MOST_LAYERS
-from crosshead.layers.decoder import Decoder, DecoderLayer
+from crosshead.layers.decoder import DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and_target_weights
-from crosshead.layers.encoder import Encoder, EncoderLayer
+from crosshead.layers.encoder import EncoderLayer
+from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.base import AttentionKind, Numbers, SequenceModel, Shape
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.models.stack import (
@@ -154,11 +155,11 @@ class Transformer(SequenceModel):
         )
         self.source_embeddings = Embeddings(source_weight, added_positions(config), config.dropout)
         self.target_embeddings = Embeddings(target_weight, added_positions(config), config.dropout)
-        self.encoder = Encoder(
+        self.encoder = LayerStack(
             [_encoder_layer(config) for _ in range(config.encoder_layers)],
             final_norm(config),
         )
-        self.decoder = Decoder(
+        self.decoder = LayerStack(
             [_decoder_layer(config) for _ in range(config.decoder_layers)],
             final_norm(config),
         )
@@ -183,7 +184,10 @@ class Transformer(SequenceModel):
         memory_mask = valid.dense(1, length, batch=batch, device=source.device)
         mask = self_mask(self.config, valid)
         seen = mask.evaluate(length, length, batch=batch, device=source.device)
-        return self.encoder(self.source_embeddings(source), seen), memory_mask
+        x = self.source_embeddings(source)
+        for layer in self.encoder.layers:
+            x = layer(x, seen)
+        return self.encoder.norm(x), memory_mask
 
     def features(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
@@ -200,20 +204,19 @@ class Transformer(SequenceModel):
             Hidden states, "B T D".
         """
         memory, memory_mask = self.encode(source)
-        return self.decoder(
-            self.target_embeddings(target),
-            [NoCache()] * self.config.decoder_layers,
-            self.decoder.project_memory(memory),
-            causal_mask(self.config, target.shape[1], 0, target.device),
-            memory_mask,
-        )
+        mask = causal_mask(self.config, target.shape[1], 0, target.device)
+        x = self.target_embeddings(target)
+        for layer in self.decoder.layers:
+            x = layer(x, NoCache(), layer.project_memory(memory), mask, memory_mask)
+        return self.decoder.norm(x)
 
     def start(self, source: Int[Tensor, "B S"]) -> TransformerState:
         """Return the state before the first token, one row per sentence."""
         memory, mask = self.encode(source)
         window = cache_window(self.config)
         caches = [DecodingCache(window) for _ in range(self.config.decoder_layers)]
-        return TransformerState(SentenceMemory(self.decoder.project_memory(memory), mask), caches)
+        memories = [layer.project_memory(memory) for layer in self.decoder.layers]
+        return TransformerState(SentenceMemory(memories, mask), caches)
 
     @torch.no_grad()
     def step(
@@ -229,14 +232,12 @@ class Transformer(SequenceModel):
             The last hidden state of each row, "N D", and the new state. No gradient passes.
         """
         cache, new = state.caches[0], tokens.shape[1]
-        hidden = self.decoder(
-            self.target_embeddings(tokens, start=cache.length),
-            state.caches,
-            state.memory.layers,
-            causal_mask(self.config, new, cache.visible, tokens.device),
-            state.memory.mask,
-        )
-        return hidden[:, -1], state
+        mask = causal_mask(self.config, new, cache.visible, tokens.device)
+        x = self.target_embeddings(tokens, start=cache.length)
+        stack = zip(self.decoder.layers, state.caches, state.memory.layers, strict=True)
+        for layer, cache, memory in stack:
+            x = layer(x, cache, memory, mask, state.memory.mask)
+        return self.decoder.norm(x)[:, -1], state
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
         """Return the attention modules of all three kinds, the first layer first."""

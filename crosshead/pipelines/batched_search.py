@@ -1,8 +1,9 @@
 """Search for many sentences: batches of similar length, several side by side on a CPU."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
 
 import torch
 
@@ -28,24 +29,24 @@ def search_all(
     most: int | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Found:
-    """Search for the outputs of many sources.
+    """Return the `n_best` hypotheses of each source, in the order of the sources.
 
-    On a CPU several batches are searched side by side, the longest first, in as many threads as
-    PyTorch uses. The threads share the budget `decode.batch_tokens`. The steps of decoding are too
-    small to use several threads themselves.
+    On a CPU, batches are searched side by side, the longest first, because one step of decoding is
+    too small to be shared among threads. There are as many threads as PyTorch has, and they share
+    the budget `decode.batch_tokens`.
 
     Args:
         model: The model.
-        sources: Token ids of each source, without the end.
+        sources: Token ids of each source, without eos.
         specials: The special tokens.
         decode: The settings of the search.
-        n_best: The number of hypotheses per source.
+        n_best: Number of hypotheses per source.
         numbers: A number for each source, as for `search`.
-        most: The largest number of tokens of an output, or None.
-        progress: A callback that gets the finished share, from 0 to 1.
+        most: The largest number of tokens in an output, or None.
+        progress: Called with the share of the sources that is done, first with 0.
 
     Returns:
-        The hypotheses of each source, in the order of the sources.
+        A list of hypotheses for each source.
     """
     examples: list[Example] = [(source, ()) for source in sources]
     lengths = example_lengths(examples)
@@ -54,43 +55,38 @@ def search_all(
     threads = torch.get_num_threads() if device.type == "cpu" else 1
     workers = max(1, min(threads, decode.batch_tokens // LEAST_TOKENS))
     plan = plan_in_order(lengths, max(1, decode.batch_tokens // workers))[::-1]
+    batches = [rows.tolist() for rows in plan]
 
-    def searched(rows: Rows) -> Found:
+    def arguments(rows: Rows) -> tuple[Any, ...]:
+        source = collate(examples, rows).source.to(device)
         longest = [int(lengths[row, 0]) + decode.max_extra for row in rows]
-        with torch.inference_mode():  # the mode is set per thread
-            return search(
-                model,
-                collate(examples, rows).source.to(device),
-                torch.tensor([min(length, most or sys.maxsize) for length in longest]),
-                specials,
-                decode,
-                n_best,
-                [numbers[row] for row in rows],
-            )
+        limits = torch.tensor([min(length, most or sys.maxsize) for length in longest])
+        return model, source, limits, specials, decode, n_best, [numbers[row] for row in rows]
 
+    searched = torch.inference_mode()(search)  # in each thread
     found: dict[int, list[Hypothesis]] = {}
     progress(0.0)
-    batches = [rows.tolist() for rows in plan]
-    for rows, hypotheses in _side_by_side(searched, batches, min(workers, len(batches))):
+    results: Iterable[tuple[Rows, Found]] = (
+        ((rows, searched(*arguments(rows))) for rows in batches)
+        if min(workers, len(batches)) < 2
+        else _side_by_side(searched, [(rows, arguments(rows)) for rows in batches], workers)
+    )
+    for rows, hypotheses in results:
         found.update(zip(rows, hypotheses, strict=True))
         progress(len(found) / len(sources))
     return [found[row] for row in range(len(sources))]
 
 
 def _side_by_side(
-    searched: Callable[[Rows], Found], batches: Sequence[Rows], workers: int
+    searched: Callable[..., Found], calls: Sequence[tuple[Rows, tuple[Any, ...]]], workers: int
 ) -> Iterator[tuple[Rows, Found]]:
-    """Yield every batch with its result when it is finished, computed in `workers` threads."""
-    if workers < 2:
-        for rows in batches:
-            yield rows, searched(rows)
-        return
-    threads = torch.get_num_threads()
+    """Yield the rows and the result of each call when it is done, in `workers` threads."""
+    workers, threads = min(workers, len(calls)), torch.get_num_threads()
     pool = ThreadPoolExecutor(
         workers, initializer=torch.set_num_threads, initargs=(threads // workers,)
     )
     try:
-        started = {pool.submit(searched, rows): rows for rows in batches}
+        started = {pool.submit(searched, *arguments): rows for rows, arguments in calls}
         for done in as_completed(started):
             yield started[done], done.result()
     finally:

@@ -168,7 +168,17 @@ class Translator(TextPipeline):
             for line, line_parts in enumerate(parts, first)
             for index in range(len(line_parts))
         ]
-        found = iter(self._search(texts, numbers, decode, n_best, progress))
+        hypotheses = search_all(
+            self.model,
+            token_ids(self.bundle.source_tokenizer, texts),
+            self.bundle.specials,
+            decode,
+            n_best,
+            numbers=numbers,
+            most=self.bundle.config.model.most_positions,
+            progress=progress,
+        )
+        found = iter(hypotheses)
         return [
             self._joined(line_parts, [next(found) for _ in line_parts], decode, n_best)
             if line_parts or not line.strip()
@@ -296,26 +306,6 @@ class Translator(TextPipeline):
 
     def _source_length(self, text: str) -> int:
         return len(self.bundle.source_tokenizer.encode(text))
-
-    def _search(
-        self,
-        texts: list[str],
-        numbers: list[int],
-        decode: DecodeConfig,
-        n_best: int,
-        progress: Callable[[float], None],
-    ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each text, in order."""
-        return search_all(
-            self.model,
-            token_ids(self.bundle.source_tokenizer, texts),
-            self.bundle.specials,
-            decode,
-            n_best,
-            numbers=numbers,
-            most=self.bundle.config.model.most_positions,
-            progress=progress,
-        )
 
     def attention_inputs(
         self, text: str, target: str | None, kind: AttentionKind

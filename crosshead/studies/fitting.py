@@ -15,8 +15,9 @@ from crosshead.attention.scores import ScaledDot, Score
 from crosshead.data.batching import Batch
 from crosshead.layers.addnorm import PreNorm
 from crosshead.layers.embeddings import Embeddings, embedding_weight
-from crosshead.layers.encoder import Encoder, EncoderLayer
+from crosshead.layers.encoder import EncoderLayer
 from crosshead.layers.feedforward import FeedForward
+from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.base import TokenModel
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.token_loss import token_loss
@@ -77,14 +78,17 @@ class Stack(nn.Module):
             norms = PreNorm(d_model, 0.0, EPS), PreNorm(d_model, 0.0, EPS)
             return EncoderLayer(attention, FeedForward(d_model, d_ff), norms)
 
-        self.encoder = Encoder([layer() for _ in range(layers)], nn.LayerNorm(d_model, eps=EPS))
+        norm = nn.LayerNorm(d_model, eps=EPS)
+        self.encoder = LayerStack([layer() for _ in range(layers)], norm)
         self.mask = mask
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the hidden states of the last layer: "B T D" to "B T D"."""
         length = x.shape[1]
         mask = None if self.mask is None else self.mask.dense(length, length, device=x.device)
-        states: Tensor = self.encoder(x, mask)
+        for each in self.encoder.layers:
+            x = each(x, mask)
+        states: Tensor = self.encoder.norm(x)
         return states
 
 
@@ -121,7 +125,7 @@ def updates(
     optimizer, reader = Optimizer(model, config), cast(TokenModel, model)
     width = cast(int, model.get_submodule("projection").in_features)
     for update in range(1, most + 1):
-        found = token_loss(reader, draw(generator), config.label_smoothing)
+        found = token_loss(reader, draw(generator), config)
         optimizer.backward(found.sums["loss"] / found.count)
         norm = optimizer.step(learning_rate(config, width, update))
         yield math.inf if norm is None else norm

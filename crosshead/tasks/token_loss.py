@@ -1,23 +1,32 @@
 """The loss of models that predict tokens."""
 
+from typing import NamedTuple
+
 from crosshead.data.batching import Batch
 from crosshead.layers.loss import fused_cross_entropy
 from crosshead.models.base import TokenModel
+from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.validation import Loss
 from crosshead.vocabulary import PAD
 
 
-def token_loss(model: TokenModel, batch: Batch, smoothing: float) -> Loss:
-    """Return the cross-entropy of a batch as sums over its target tokens, without padding.
+class Smoothing(NamedTuple):
+    """The one training setting that the loss depends on, for a loss without a recipe."""
+
+    label_smoothing: float
+    """The share of probability that goes to all tokens (Vaswani et al. 2017, section 5.4)."""
+
+
+def token_loss(model: TokenModel, batch: Batch, settings: TrainConfig | Smoothing) -> Loss:
+    """Return the cross-entropy of the target tokens, without padding.
 
     Args:
-        model: A model of tokens.
-        batch: The inputs and the tokens to predict.
-        smoothing: The share of the target distribution that is spread over all tokens.
+        model: The model.
+        batch: The batch.
+        settings: The settings; the loss depends on their label smoothing.
 
     Returns:
-        The sums `loss`, with label smoothing, and `nll`, without, both in nats, and the number of
-        tokens.
+        The sums `loss`, with label smoothing, and `nll`, without, both in nats.
     """
     hidden = model.features(*batch.inputs)
     tokens = batch.target_output != PAD
@@ -26,6 +35,6 @@ def token_loss(model: TokenModel, batch: Batch, smoothing: float) -> Loss:
         model.projection.weight,
         model.projection.bias,
         batch.target_output[tokens],
-        smoothing,
+        settings.label_smoothing,
     )
     return Loss({"loss": found.loss, "nll": found.nll}, found.count)

@@ -4,12 +4,8 @@ from typing import Any, ClassVar
 
 from crosshead.bundle.io import Bundle
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.data.batching import Batch
-from crosshead.models.base import TokenModel
-from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task
 from crosshead.tasks.token_loss import token_loss
-from crosshead.tasks.validation import Loss
 
 
 class TokenTask(Task):
@@ -17,9 +13,7 @@ class TokenTask(Task):
 
     bundle: ClassVar[type[Bundle]] = TextBundle
 
-    def loss(self, model: TokenModel, batch: Batch, settings: TrainConfig) -> Loss:
-        """Return the cross-entropy of the target tokens: see `token_loss`."""
-        return token_loss(model, batch, settings.label_smoothing)
+    loss = staticmethod(token_loss)
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
         """Return the model, the (source) tokenizer and the languages of a bundle."""

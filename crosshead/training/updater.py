@@ -10,11 +10,11 @@ steps of a model for sentences are too small to be shared among cores themselves
 
 import contextlib
 import copy
-import dataclasses
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,18 +51,24 @@ class RowTooLarge(MemoryError):
 
 
 class Microbatch(NamedTuple):
-    """A part of a batch: which of all it is, and how much it counts (not at all where empty)."""
+    """A part of a batch."""
 
-    number: int
+    seed: int
+    """The seed of its dropout."""
     batch: Any
     weight: int
+    """1, or 0 for the stand-in of a process that has no part of its own."""
+    share: float
+    """The factor that makes the sum of its losses its share of the mean over the whole batch."""
+    is_last: bool
+    """True for the last part that this process computes for the batch."""
 
 
 class Updater:
     """Makes the updates of a run, one after the other.
 
-    Of several processes (`world`) each computes its share of the parts of a batch. A process of its
-    own computes `parallel` parts at a time, in threads that share those of PyTorch.
+    Each of several processes (`world`) computes its share of the parts of a batch. A single process
+    computes `parallel` parts at a time, in threads that share PyTorch's threads.
     """
 
     def __init__(
@@ -76,107 +82,121 @@ class Updater:
         world: World,
         parallel: int = 1,
     ) -> None:
+        assert parallel == 1 or world.size == 1, "processes compute one part after the other"
         self.model, self.optimizer, self.config = model.train(), optimizer, config
         self.progress, self.say, self.world = progress, say, world
-        others = parallel - 1 if progress.side_by_side else 0
-        self._replicas = [replica_of(model) for _ in range(others)]
-        self._models: list[nn.Module] = [
-            _BatchLoss(task, m, config) for m in (model, *self._replicas)
+        further = parallel - 1 if progress.side_by_side else 0
+        self._replicas = [replica_of(model) for _ in range(further)]
+        self._losses: list[Callable[[Any], Loss]] = [
+            partial(task.loss, each, settings=config) for each in (model, *self._replicas)
         ]
         self._pool = ThreadPoolExecutor(parallel, "part")
         self._threads = torch.get_num_threads()
         self._all_but_last: Callable[[], contextlib.AbstractContextManager[object]] = (
             contextlib.nullcontext
         )
-        assert parallel == 1 or world.size == 1, "processes compute one part after the other"
         if world.size > 1 and not config.sharded:
-            replica = _replicated(self._models[0])
-            self._models, self._all_but_last = [replica], replica.no_sync
+            replicated = _replicated(_BatchLoss(model, self._losses[0]))
+            self._losses, self._all_but_last = [replicated], replicated.no_sync
 
     def take(self, epoch: Epoch, rows: np.ndarray, rate: float) -> Outcome:
-        """Make the next update out of some rows of an epoch, at the learning rate `rate`.
+        """Make the next update from rows of an epoch.
 
-        Where memory does not suffice, the parts of this batch and of all that follow are computed
-        one after the other, and where it still does not, in twice as many parts. Raises
-        `RowTooLarge` where every part is a single row, and in one of several processes what
-        PyTorch raises.
+        If memory runs out, the parts of this batch and of all later ones are computed one after the
+        other. If it still runs out, each batch is split into twice as many parts.
+
+        Args:
+            epoch: The epoch.
+            rows: The rows of the batch.
+            rate: The learning rate.
+
+        Returns:
+            The losses and the norm of the gradients.
+
+        Raises:
+            RowTooLarge: If memory does not suffice for a single row.
+            RuntimeError: If memory runs out in one of several processes.
         """
         try:
-            found = self._differentiate(epoch, rows)
+            parts, count = self._parts(epoch, rows)
+            if self._replicas:
+                losses = self._side_by_side(parts)
+            else:
+                loss = self._losses[0]
+                losses = [self._backward(loss(x.batch), x) for x in self._one_by_one(parts)]
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error) or self.world.size > 1:
                 raise
             if not self._may_take_less(len(rows)):
                 raise RowTooLarge from None
         else:
-            return dataclasses.replace(found, norm=self.optimizer.step(rate, self._replicas))
+            sums = self._total(losses)
+            return Outcome(sums, count, self.optimizer.step(rate, self._replicas))
         self._take_less()  # here, where what the failed attempt held is free again
         return self.take(epoch, rows, rate)
 
-    def _differentiate(self, epoch: Epoch, rows: np.ndarray) -> Outcome:
-        """Add up the gradients of a batch; its sums, for the norm is not yet known."""
-        parts = self._parts(epoch, rows)
-        own = sum(part.weight * part.batch.count for part in parts)
-        count = int(self.world.total(torch.tensor(float(own), dtype=torch.float64)))
-        found = self._side_by_side(parts, count)
-        names = sorted(found[0])
-        sums = torch.stack([torch.stack([each[name] for each in found]).sum() for name in names])
-        values = self.world.total(sums).tolist()
-        return Outcome(dict(zip(names, values, strict=True)), count, None)
+    def _parts(self, epoch: Epoch, rows: np.ndarray) -> tuple[list[Microbatch], int]:
+        """Return this process's parts of the batch, and the number of predictions in the batch.
 
-    def _side_by_side(self, parts: Sequence[Microbatch], count: int) -> list[dict[str, Tensor]]:
-        """The sums of the loss of each model's share of the parts."""
-        parallel = len(self._models)
-        if parallel == 1:
-            return [self._add_up(self._models[0], parts, count)]
+        Every process gets the same number of parts, because sharding needs that. A process without
+        a part of its own gets a stand-in that counts nothing.
+        """
+        config, update, world = self.config, self.progress.update, self.world
+        split = np.array_split(rows, min(len(rows), self._number_of_parts()))
+        numbers = range(world.rank, world.rank + len(split), world.size)
+        weights = [int(number < len(split)) for number in numbers]
+        own = [split[number] if number < len(split) else rows[:1] for number in numbers]
+        device = self.optimizer.device
+        batches = [epoch.collate(each.tolist()).to(device) for each in own]
+        counted = sum(w * batch.count for w, batch in zip(weights, batches, strict=True))
+        count = int(world.total(torch.tensor(float(counted), dtype=torch.float64)))
+        parts = [
+            # The mean over the processes is taken of their gradients.
+            Microbatch(
+                draw_seed(config.seed, update, number), batch, weight, weight * world.size / count,
+                is_last=number == numbers[-1],
+            )
+            for number, batch, weight in zip(numbers, batches, weights, strict=True)
+        ]  # fmt: skip
+        return parts, count
 
-        def share(number: int) -> dict[str, Tensor]:
+    def _one_by_one(self, parts: Iterable[Microbatch]) -> Iterator[Microbatch]:
+        """Yield parts; while a part is computed, dropout is drawn by its seed."""
+        for part in parts:
+            synchronised = contextlib.nullcontext() if part.is_last else self._all_but_last()
+            with seeded(part.seed, self.optimizer.device), synchronised:
+                yield part
+
+    def _backward(self, loss: Loss, part: Microbatch) -> dict[str, Tensor]:
+        """Add the gradients of a part's loss; return the loss's sums."""
+        self.optimizer.backward(loss.sums["loss"] * part.share)
+        return {
+            name: part.weight * value.detach().to(torch.float64)
+            for name, value in loss.sums.items()
+        }
+
+    def _side_by_side(self, parts: Sequence[Microbatch]) -> list[dict[str, Tensor]]:
+        """Compute the parts in threads, one for each replica; return the sums of each loss."""
+        parallel = len(self._losses)
+
+        def share(number: int) -> list[dict[str, Tensor]]:
             torch.set_num_threads(max(1, self._threads // parallel))  # of this thread
-            return self._add_up(self._models[number], parts[number::parallel], count)
+            own, loss = parts[number::parallel], self._losses[number]
+            return [self._backward(loss(x.batch), x) for x in self._one_by_one(own)]
 
         started = [self._pool.submit(share, number) for number in range(parallel)]
         wait(started)  # for all, if one fails too: nobody computes on behind the caller's back
         torch.set_num_threads(self._threads)  # PyTorch has also numbers for the whole process
-        sums = []
+        found = []
         while started:  # what is raised here must not hold itself, and so all tensors of its frames
-            sums.append(started.pop(0).result())
-        return [each for each in sums if each]
+            found += started.pop(0).result()
+        return found
 
-    def _add_up(
-        self, model: nn.Module, parts: Sequence[Microbatch], count: int
-    ) -> dict[str, Tensor]:
-        """Add the gradients of some parts to those of `model`; return the sums of their loss."""
-        sums: dict[str, Tensor] = {}
-        for part in parts:
-            seed = draw_seed(self.config.seed, self.progress.update, part.number)
-            last = part is parts[-1]
-            with (
-                seeded(seed, self.optimizer.device),
-                contextlib.nullcontext() if last else self._all_but_last(),
-            ):
-                found = model(part.batch)
-                # The mean over the processes is taken of their gradients.
-                share = part.weight * self.world.size / count
-                self.optimizer.backward(found.sums["loss"] * share)
-            for name, value in found.sums.items():
-                value = part.weight * value.detach().to(torch.float64)
-                sums[name] = sums[name] + value if name in sums else value
-        return sums
-
-    def _parts(self, epoch: Epoch, rows: np.ndarray) -> list[Microbatch]:
-        """The parts of the batch for this process: as many as any other has, which sharding needs.
-
-        One counts nothing where there is none for it.
-        """
-        split = np.array_split(rows, min(len(rows), self._number_of_parts()))
-        parts = []
-        for before in range(0, len(split), self.world.size):
-            number = before + self.world.rank
-            weight = int(number < len(split))
-            some = split[number] if weight else rows[:1]
-            batch = epoch.collate(some.tolist()).to(self.optimizer.device)
-            parts.append(Microbatch(number, batch, weight))
-        return parts
+    def _total(self, losses: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
+        """Add up the losses of all parts, in all processes."""
+        names = sorted(losses[0])
+        sums = torch.stack([torch.stack([each[name] for each in losses]).sum() for name in names])
+        return dict(zip(names, self.world.total(sums).tolist(), strict=True))
 
     def _may_take_less(self, rows: int) -> bool:
         """Return whether a batch of this many rows can be computed in less memory."""
@@ -189,7 +209,7 @@ class Updater:
             torch.cuda.empty_cache()
         if self._replicas:  # the parts stay what they are, and so what is drawn for them
             self.progress.parts, self.progress.side_by_side = self._number_of_parts(), False
-            self._models, self._replicas = self._models[:1], []
+            self._losses, self._replicas = self._losses[:1], []
             how = "one part after the other"
         else:
             self.progress.parts *= 2
@@ -201,7 +221,7 @@ class Updater:
 
     def _number_of_parts(self) -> int:
         """Return the number of parts of a batch, over all threads and processes."""
-        return self.progress.parts * len(self._models) * self.world.size
+        return self.progress.parts * len(self._losses) * self.world.size
 
 
 def replica_of(model: Model) -> Model:
@@ -220,14 +240,19 @@ def _replicated(model: nn.Module) -> DistributedDataParallel:
 
 
 class _BatchLoss(nn.Module):
-    """The loss of a task as a module, which is what PyTorch replicates."""
+    """A loss as a module, which is what `DistributedDataParallel` needs.
 
-    def __init__(self, task: Task, model: Model, config: TrainConfig) -> None:
+    Args:
+        model: The model, whose gradients are averaged.
+        loss: The loss of a batch under that model.
+    """
+
+    def __init__(self, model: Model, loss: Callable[[Any], Loss]) -> None:
         super().__init__()
-        self.task, self.model, self.config = task, model, config
+        self.model, self.loss = model, loss
 
     def forward(self, batch: Any) -> Loss:
-        return self.task.loss(self.model, batch, self.config)
+        return self.loss(batch)
 
 
 @contextlib.contextmanager

@@ -92,7 +92,10 @@ def test_what_a_mask_shows_is_learned(draw: Callable[[int], Case], seed: int) ->
 
     def logits(case: Case) -> Tensor:
         mask = case.mask.evaluate(LENGTH, LENGTH, batch=len(case.tokens))
-        return model.projection(model.stack(model.embeddings(case.tokens), mask))
+        x = model.embeddings(case.tokens)
+        for layer in model.stack.layers:
+            x = layer(x, mask)
+        return model.projection(model.stack.norm(x))
 
     def update(number: int) -> float:
         case = draw(64)

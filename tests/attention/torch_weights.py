@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.layers.decoder import Decoder, DecoderLayer
-from crosshead.layers.encoder import Encoder, EncoderLayer
+from crosshead.layers.decoder import DecoderLayer
+from crosshead.layers.encoder import EncoderLayer
+from crosshead.layers.layer_stack import LayerStack
 
 
 @torch.no_grad()
@@ -51,14 +52,14 @@ def copy_decoder_layer(theirs: nn.TransformerDecoderLayer, ours: DecoderLayer) -
     copy_same(theirs.norm3, ours.add_norm_feedforward.norm)
 
 
-def copy_encoder(theirs: nn.TransformerEncoder, ours: Encoder) -> None:
+def copy_encoder(theirs: nn.TransformerEncoder, ours: LayerStack[EncoderLayer]) -> None:
     for their_layer, our_layer in zip(theirs.layers, ours.layers, strict=True):
         copy_encoder_layer(their_layer, our_layer)
     if theirs.norm is not None:
         copy_same(theirs.norm, ours.norm)
 
 
-def copy_decoder(theirs: nn.TransformerDecoder, ours: Decoder) -> None:
+def copy_decoder(theirs: nn.TransformerDecoder, ours: LayerStack[DecoderLayer]) -> None:
     for their_layer, our_layer in zip(theirs.layers, ours.layers, strict=True):
         copy_decoder_layer(their_layer, our_layer)
     if theirs.norm is not None:

@@ -1,20 +1,23 @@
+from collections.abc import Sequence
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from crosshead.attention.kv_cache import DecodingCache, NoCache
+from crosshead.attention.kv_cache import DecodingCache, KeyValues, KVCache, NoCache
 from crosshead.attention.masks import causal, padding_mask
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.layers.addnorm import ADD_NORM
-from crosshead.layers.decoder import Decoder, DecoderLayer
+from crosshead.layers.decoder import DecoderLayer
 from crosshead.layers.feedforward import FeedForward
+from crosshead.layers.layer_stack import LayerStack
 from tests.attention.torch_weights import check_gradients, copy_decoder, randomise
 
 D_MODEL, HEADS, D_FF, LAYERS = 8, 2, 12, 3
 VALID = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
 
 
-def decoder(kind: str) -> Decoder:
+def decoder(kind: str) -> LayerStack[DecoderLayer]:
     def attention() -> MultiHeadAttention:
         return MultiHeadAttention(D_MODEL, HEADS, d_key=D_MODEL // HEADS, d_value=D_MODEL // HEADS)
 
@@ -25,7 +28,7 @@ def decoder(kind: str) -> Decoder:
         )
 
     norm = nn.Identity() if kind == "post" else nn.LayerNorm(D_MODEL)
-    return Decoder([layer() for _ in range(LAYERS)], norm).double()
+    return LayerStack([layer() for _ in range(LAYERS)], norm).double()
 
 
 def torch_decoder(kind: str) -> nn.TransformerDecoder:
@@ -41,12 +44,22 @@ def torch_decoder(kind: str) -> nn.TransformerDecoder:
     return theirs
 
 
-def run(ours: Decoder, x: Tensor, memory: Tensor) -> Tensor:
-    length = x.shape[1]
-    return ours(
-        x, [NoCache()] * LAYERS, ours.project_memory(memory),
-        causal.dense(length, length), padding_mask(VALID).dense(1, 5, batch=2),
-    )  # fmt: skip
+def project(ours: LayerStack[DecoderLayer], memory: Tensor) -> list[KeyValues]:
+    return [layer.project_memory(memory) for layer in ours.layers]
+
+
+def run(
+    ours: LayerStack[DecoderLayer],
+    x: Tensor,
+    memories: Sequence[KeyValues],
+    mask: Tensor | None,
+    memory_mask: Tensor,
+    caches: Sequence[KVCache] = (NoCache(),) * LAYERS,
+) -> Tensor:
+    for layer, cache, memory in zip(ours.layers, caches, memories, strict=True):
+        x = layer(x, cache, memory, mask, memory_mask)
+    output: Tensor = ours.norm(x)
+    return output
 
 
 @pytest.mark.parametrize("kind", ["post", "pre"])
@@ -60,7 +73,8 @@ def test_it_is_the_decoder_of_torch(kind: str) -> None:
     expected = theirs(x, memory, tgt_mask=~causal.dense(4, 4)[0, 0], memory_key_padding_mask=~VALID)
     (expected * weighting).sum().backward()
     expected_gradient, memory.grad = memory.grad, None
-    output = run(ours, x, memory)
+    valid = padding_mask(VALID).dense(1, 5, batch=2)
+    output = run(ours, x, project(ours, memory), causal.dense(4, 4), valid)
     (output * weighting).sum().backward()
     torch.testing.assert_close(output, expected)
     torch.testing.assert_close(memory.grad, expected_gradient)
@@ -73,22 +87,14 @@ def test_rows_of_a_sentence_query_one_memory_together() -> None:
     ours = decoder("post").requires_grad_(False)
     memory = torch.randn(2, 5, D_MODEL, dtype=torch.float64)
     x = torch.randn(6, 4, D_MODEL, dtype=torch.float64)
-    copies = ours(
-        x, [NoCache()] * LAYERS, ours.project_memory(memory.repeat_interleave(3, 0)),
+    copies = run(
+        ours, x, project(ours, memory.repeat_interleave(3, 0)),
         causal.dense(4, 4), padding_mask(VALID.repeat_interleave(3, 0)).dense(1, 5, batch=6),
     )  # fmt: skip
-    memories, mask = ours.project_memory(memory), padding_mask(VALID).dense(1, 5, batch=2)
-    together = ours(x, [NoCache()] * LAYERS, memories, causal.dense(4, 4), mask)
+    memories, mask = project(ours, memory), padding_mask(VALID).dense(1, 5, batch=2)
+    together = run(ours, x, memories, causal.dense(4, 4), mask)
     torch.testing.assert_close(together, copies)
     caches = [DecodingCache() for _ in range(LAYERS)]
     for t in range(4):
-        step = ours(x[:, t : t + 1], caches, memories, None, mask)
+        step = run(ours, x[:, t : t + 1], memories, None, mask, caches)
         torch.testing.assert_close(step[:, 0], copies[:, t])
-
-
-def test_every_layer_needs_its_past_and_its_memory() -> None:
-    ours = decoder("post")
-    memories = ours.project_memory(torch.randn(2, 5, D_MODEL, dtype=torch.float64))
-    assert len(memories) == LAYERS
-    with pytest.raises(ValueError, match="shorter"):
-        ours(torch.randn(2, 1, D_MODEL).double(), [NoCache()] * LAYERS, memories[:-1], None, None)

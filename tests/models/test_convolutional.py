@@ -19,7 +19,7 @@ from crosshead.models.base import Shape
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.registry import build_model
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.token_loss import token_loss
+from crosshead.tasks.token_loss import Smoothing, token_loss
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.updater import replica_of, seeded
@@ -255,7 +255,7 @@ def gradients(model: Convolutional) -> dict[str, Tensor]:
     """Those of a batch, dropout included; dropped afterwards."""
     batch = collate(examples(), range(8))
     with seeded(3, torch.device("cpu")):
-        token_loss(model, batch, 0.1).sums["loss"].backward()
+        token_loss(model, batch, Smoothing(0.1)).sums["loss"].backward()
     found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     return found
@@ -300,7 +300,7 @@ def test_what_is_counted_is_what_autograd_keeps(changes: dict[str, object]) -> N
 
     batch = collate([([5] * (shape.source - 1), [6] * (shape.target - 1))] * 2, [0, 1])
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
-        token_loss(model, batch, 0.1)
+        token_loss(model, batch, Smoothing(0.1))
     held = config.numbers_held(shape, weights=True, recompute=False)
     # Two more of attention's weights are there on the way back.
     counted = held.vectors + held.weights - 2 * held.block
@@ -315,7 +315,7 @@ def test_it_trains_in_bfloat16() -> None:
     )
     batch, losses = collate(examples(), range(40)), []
     for _ in range(20):
-        loss = token_loss(model, batch, 0.0)
+        loss = token_loss(model, batch, Smoothing(0.0))
         losses.append(loss.sums["nll"].item() / loss.count)
         optimizer.backward(loss.sums["loss"] / loss.count)
         assert optimizer.step(0.01) is not None
@@ -361,7 +361,7 @@ def test_it_learns(
 
     def update(number: int) -> float:
         batch = collate(shown, torch.randint(len(shown), (64,)).tolist())
-        sums = token_loss(model, batch, 0.0)
+        sums = token_loss(model, batch, Smoothing(0.0))
         optimizer.backward(sums.sums["loss"] / sums.count)
         optimizer.step(0.004 / (1 + number / 100))
         return sums.sums["loss"].item() / sums.count

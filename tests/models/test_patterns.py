@@ -143,7 +143,8 @@ def test_gradients_reach_what_the_pattern_allows_and_no_more(name: str) -> None:
 
     def through_encoder(x: Tensor) -> Tensor:
         mask = self_mask(config, masks.Mask(lambda b, h, q, k: k >= 0)).evaluate(40, 40)
-        return model.encoder(x[None], mask)[0].sum(-1)
+        (layer,) = model.encoder.layers
+        return model.encoder.norm(layer(x[None], mask))[0].sum(-1)
 
     reached = torch.autograd.functional.jacobian(through_encoder, vectors).abs().sum(-1) > 1e-12
     expected = self_mask(config, masks.Mask(lambda b, h, q, k: k >= 0)).dense(40, 40)[0, 0]

@@ -30,7 +30,10 @@ def log_likelihood(logits: Tensor, text: Tensor) -> Tensor:
 def one_pass(model: TransformerXL, text: Tensor) -> Tensor:
     """Full causal attention over the whole text, with the same scores."""
     length = text.shape[1]
-    return model.projection(model.stack(model.embeddings(text), causal.dense(length, length)))
+    x = model.embeddings(text)
+    for layer in model.stack.layers:
+        x = layer(x, causal.dense(length, length))
+    return model.projection(model.stack.norm(x))
 
 
 # Configuration

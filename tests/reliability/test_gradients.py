@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from crosshead.cli import run
-from crosshead.models.transformer import Transformer
-from crosshead.tasks import token_task
 from crosshead.tasks.token_loss import token_loss
+from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss
 from crosshead.training import updater
 from crosshead.training.updater import draw_seed
@@ -31,14 +30,14 @@ def spoil(monkeypatch: pytest.MonkeyPatch, bad: set[int], value: str) -> None:
         now = update
         return draw_seed(seed, update, part)
 
-    def spoiled(model: Transformer, *arguments: Any) -> Any:
-        sums = token_loss(model, *arguments)
+    def spoiled(*arguments: Any, **named: Any) -> Any:
+        sums = token_loss(*arguments, **named)
         if now not in bad:
             return sums
         return Loss({**sums.sums, "loss": sums.sums["loss"] * float(value)}, sums.count)
 
     monkeypatch.setattr(updater, "draw_seed", noted)
-    monkeypatch.setattr(token_task, "token_loss", spoiled)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(spoiled))
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])

@@ -16,7 +16,7 @@ from crosshead.tasks.language import LanguageValidator
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.tasks.text_corpus import read_text
-from crosshead.tasks.token_loss import token_loss
+from crosshead.tasks.token_loss import Smoothing, token_loss
 from crosshead.tasks.translation import GREEDY, TranslationValidator
 from crosshead.vocabulary import EOS, UNK
 from tests.tasks.reading import read_corpus
@@ -60,7 +60,7 @@ def test_the_loss_is_the_mean_over_the_tokens_of_all_batches(
     assert len(examples) > 1  # and a batch holds 8 tokens, so there are several batches
     whole = collate(examples, list(range(len(examples))), validator.bundle.model.config.start_token)
     with torch.inference_mode():
-        sums = token_loss(validator.bundle.model, whole, 0.2)
+        sums = token_loss(validator.bundle.model, whole, Smoothing(0.2))
     assert found.values["loss"] == pytest.approx(float(sums.sums["loss"]) / sums.count, rel=1e-5)
     assert found.values["nll"] == pytest.approx(float(sums.sums["nll"]) / sums.count, rel=1e-5)
     assert 0 < found.values["nll"] < 3 * math.log(validator.bundle.config.target_vocabulary)

@@ -17,10 +17,10 @@ from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import Silent
-from crosshead.tasks import token_task
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.token_loss import token_loss
+from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss, Validation
 from crosshead.training import log as log_module
 from crosshead.training import loop
@@ -206,10 +206,10 @@ def test_memory_that_ends_in_validation_costs_no_update(tmp_path: Path) -> None:
 def test_a_pair_that_memory_does_not_hold_is_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(*arguments: object) -> Any:
+    def failing(*arguments: Any, **named: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(token_task, "token_loss", failing)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(failing))
     kept: list[Example] = []
 
     def keep(epoch: Pairs, rows: list[int]) -> str:
@@ -303,10 +303,10 @@ def test_the_budget_of_minutes_counts_all_parts_of_a_run(
 ) -> None:
     now = 0.0
 
-    def forward(*arguments: Any) -> Any:
+    def forward(*arguments: Any, **named: Any) -> Any:
         nonlocal now
         now += 10  # seconds an update
-        return token_loss(*arguments)
+        return token_loss(*arguments, **named)
 
     def validate(weights: dict[str, Tensor]) -> Validation:
         nonlocal now
@@ -314,7 +314,7 @@ def test_the_budget_of_minutes_counts_all_parts_of_a_run(
         return by_sum(weights)
 
     monkeypatch.setattr(loop.time, "perf_counter", lambda: now)
-    monkeypatch.setattr(token_task, "token_loss", forward)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(forward))
     # Every second update is followed by a validation: 25 seconds a pair of updates.
     config = settings(max_minutes=1.5, max_updates=500)
     stopped_run(tmp_path, config, 2, validate=validate)
@@ -337,10 +337,10 @@ def timed(
     """A clock that goes on with updates and validations alone, by so many seconds each."""
     now = 0.0
 
-    def forward(*arguments: Any) -> Any:
+    def forward(*arguments: Any, **named: Any) -> Any:
         nonlocal now
         now += update
-        return token_loss(*arguments)
+        return token_loss(*arguments, **named)
 
     def validate(weights: dict[str, Tensor]) -> Validation:
         nonlocal now
@@ -348,7 +348,7 @@ def timed(
         return by_sum(weights)
 
     monkeypatch.setattr(loop.time, "perf_counter", lambda: now)
-    monkeypatch.setattr(token_task, "token_loss", forward)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(forward))
     return validate
 
 
@@ -519,7 +519,7 @@ def test_gradients_are_of_the_mean_over_target_tokens(
     training.model.apply(without_dropout)
     expected = copy.deepcopy(training.model)
     batch = collate(PAIRS, range(len(PAIRS)))
-    sums = token_loss(expected, batch, training.config.label_smoothing)
+    sums = token_loss(expected, batch, training.config)
     (sums.sums["loss"] / sum(len(target) + 1 for _, target in PAIRS)).backward()
     found: dict[str, Tensor] = {}
 
@@ -542,13 +542,13 @@ def without_dropout(module: torch.nn.Module) -> None:
 def break_gradients(training: Training, updates: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a gradient infinite in those updates, counted from 1."""
 
-    def broken(model: Transformer, *arguments: Any) -> Any:
-        sums = token_loss(model, *arguments)
+    def broken(*arguments: Any, **named: Any) -> Any:
+        sums = token_loss(*arguments, **named)
         if training.progress.update + 1 not in updates:
             return sums
         return Loss({**sums.sums, "loss": sums.sums["loss"] * float("inf")}, sums.count)
 
-    monkeypatch.setattr(token_task, "token_loss", broken)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(broken))
 
 
 @pytest.mark.parametrize(("every", "skipped"), [(100, 1), (10, 10)])

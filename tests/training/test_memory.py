@@ -16,7 +16,7 @@ from crosshead.models.transformer import TransformerConfig
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.token_loss import token_loss
+from crosshead.tasks.token_loss import Smoothing, token_loss
 from crosshead.training import memory
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
@@ -105,7 +105,7 @@ def kept_bytes(config: TransformerConfig, shape: Shape) -> int:
     pair = ([5] * (shape.source - 1), [6] * (shape.target - 1))
     batch = collate([pair] * shape.rows, range(shape.rows))
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
-        token_loss(model, batch, 0.1)
+        token_loss(model, batch, Smoothing(0.1))
     return sum(kept.values())
 
 

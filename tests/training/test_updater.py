@@ -13,9 +13,9 @@ from crosshead.data.batching import Batch, Pairs, collate
 from crosshead.data.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks import token_task
 from crosshead.tasks.registry import TASKS
-from crosshead.tasks.token_loss import token_loss
+from crosshead.tasks.token_loss import Smoothing, token_loss
+from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
@@ -59,8 +59,8 @@ def gradients(made: Updater, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, 
     found: dict[str, Tensor] = {}
 
     def step(rate: float, replicas: object) -> float:
-        for model in made._models:
-            for name, p in model.model.named_parameters():
+        for model in (made.model, *made._replicas):
+            for name, p in model.named_parameters():
                 if p.grad is not None:
                     found[name] = found.get(name, 0) + p.grad
         return 1.0
@@ -129,7 +129,7 @@ def test_one_thread_of_several_that_fails_is_heard_and_its_part_split(
     assert sorted(little_memory[:2]) == [15, 15]  # side by side
     assert little_memory[2:] == [15, 8, 8, 7, 7]
     assert made.progress.parts == 4 and not made.progress.side_by_side
-    monkeypatch.setattr(token_task, "token_loss", token_loss)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(token_loss))
     whole, expected = gradients(updater(parallel=2), monkeypatch)
     assert found.sums["loss"] == pytest.approx(whole.sums["loss"])
     assert_alike(split, expected, 1e-12)
@@ -139,21 +139,21 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With what they would have drawn side by side; a batch of two pairs has no more parts."""
-    made = updater(parallel=2, dropout=True)
 
-    def limited(model: Transformer, batch: Batch, smoothing: float) -> Loss:
+    def limited(model: Transformer, batch: Batch, settings: TrainConfig) -> Loss:
         if model is not made.model:
             raise MemoryError
-        return token_loss(model, batch, smoothing)
+        return token_loss(model, batch, settings)
 
-    monkeypatch.setattr(token_task, "token_loss", limited)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(limited))
+    made = updater(parallel=2, dropout=True)
     found = made.take(Pairs(PAIRS), ROWS[:2], 0.01)
     assert (made.progress.parts, made.progress.side_by_side) == (2, False)
     assert capsys.readouterr().out == (
         "not enough memory for update 1: batches are computed one part after the other from here "
         "on\n"
     )
-    monkeypatch.setattr(token_task, "token_loss", token_loss)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(token_loss))
     plenty = updater(parallel=2, dropout=True)
     expected = plenty.take(Pairs(PAIRS), ROWS[:2], 0.01)
     assert found.sums["loss"] == pytest.approx(expected.sums["loss"], rel=1e-12)
@@ -162,7 +162,7 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
     again = Updater(
         TASKS["translation"], made.model, made.optimizer, config, progress, print, ALONE, parallel=2
     )
-    assert len(again._models) == 1  # a run that goes on does not try again
+    assert not again._replicas  # a run that goes on does not try again
 
 
 def test_memory_that_ends_in_the_step_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_a_replica_shares_weights_and_has_gradients_of_its_own() -> None:
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY)
     replica = replica_of(model)
     batch = collate(PAIRS, [0, 1])
-    token_loss(replica, batch, 0.1).sums["loss"].backward()
+    token_loss(replica, batch, Smoothing(0.1)).sums["loss"].backward()
     assert all(each.grad is not None for each in replica.parameters())
     assert all(each.grad is None for each in model.parameters())
     for own, other in zip(replica.parameters(), model.parameters(), strict=True):
@@ -203,15 +203,15 @@ def test_what_a_failed_attempt_held_is_free_before_the_next(
     held: list[weakref.ref[Tensor]] = []
     alive_at_retry: list[bool] = []
 
-    def failing(model: Transformer, batch: Batch, smoothing: float) -> Loss:
+    def failing(model: Transformer, batch: Batch, settings: TrainConfig) -> Loss:
         if len(held) < parallel:
             activations = torch.ones(1000)
             held.append(weakref.ref(activations))
             raise MemoryError
         alive_at_retry.extend(reference() is not None for reference in held)
-        return token_loss(model, batch, smoothing)
+        return token_loss(model, batch, settings)
 
-    monkeypatch.setattr(token_task, "token_loss", failing)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(failing))
     made = updater(parallel=parallel)
     gc.collect()
     gc.disable()
@@ -255,13 +255,13 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Memory for batches of 8 pairs, and the sizes of those that were asked for."""
     asked: list[int] = []
 
-    def limited(model: Transformer, batch: Batch, smoothing: float) -> Loss:
+    def limited(model: Transformer, batch: Batch, settings: TrainConfig) -> Loss:
         asked.append(len(batch.source))
         if len(batch.source) > 8:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
-        return token_loss(model, batch, smoothing)
+        return token_loss(model, batch, settings)
 
-    monkeypatch.setattr(token_task, "token_loss", limited)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(limited))
     return asked
 
 
@@ -276,7 +276,7 @@ def test_a_batch_that_memory_does_not_hold_is_split_and_the_run_goes_on(
     assert said[-1] == (
         "not enough memory for update 1: batches are computed in 4 parts from here on"
     )
-    monkeypatch.setattr(token_task, "token_loss", token_loss)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(token_loss))
     whole, expected = gradients(updater(), monkeypatch)
     assert found.sums["loss"] == pytest.approx(whole.sums["loss"])
     assert_alike(split, expected, 1e-12)
@@ -306,10 +306,10 @@ def test_other_errors_and_single_pairs_are_not_tried_again(
 ) -> None:
     for error in (RuntimeError("something else"), MemoryError()):
 
-        def broken(*arguments: object, error: Exception = error) -> Loss:
+        def broken(*arguments: object, error: Exception = error, **named: object) -> Loss:
             raise error
 
-        monkeypatch.setattr(token_task, "token_loss", broken)
+        monkeypatch.setattr(TokenTask, "loss", staticmethod(broken))
         made = updater()
         with pytest.raises(RowTooLarge if isinstance(error, MemoryError) else RuntimeError):
             made.take(Pairs(PAIRS), ROWS[:4], 0.01)
@@ -321,7 +321,7 @@ def test_a_batch_counts_its_target_tokens_and_leaves_padding_out() -> None:
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY).eval()
     batch = collate(PAIRS, [0, 1, 2, 3])
     assert (batch.target_output == PAD).any()
-    sums = token_loss(model, batch, 0.1)
+    sums = token_loss(model, batch, Smoothing(0.1))
     logits = model(batch.source, batch.target_input)
     expected = F.cross_entropy(
         logits.flatten(0, 1), batch.target_output.flatten(), ignore_index=PAD, label_smoothing=0.1,
