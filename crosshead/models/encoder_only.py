@@ -23,7 +23,7 @@ class EncoderConfig(TextStackConfig):
     """The architecture of the model."""
 
     positions: Positions = "rotary"
-    """How positions are known: as for `transformer`."""
+    """The kind of positions, as for `transformer`."""
 
 
 class TransformerEncoder(TextStack):

@@ -251,7 +251,7 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
         (["--n-best", "9"], "--n-best 9 needs a beam of as many, found 4: give --beam 9"),
         (["--top-k", "5"], "--top-k acts on samples only: give --sample"),
         (["--sample", "--top-p", "2"], "--top-p: expected 1 or less"),
-        (["--sample", "--beam", "4"], "sampling keeps no beam"),
+        (["--sample", "--beam", "4"], "sampling needs beam = 1"),
         (["--device", "gpu"], "'gpu'"),
         (["--threads", "-1"], "or 0 for all cores, found -1"),
         (["--device", "meta"], "no device 'meta' on this machine"),
