@@ -49,13 +49,13 @@ class DamagedBundle(BundleError):
     Args:
         path: The file.
         found: The fault.
-        mend: The remedy, if it is more than getting a new copy.
+        remedy: The remedy, if it is more than getting a new copy.
     """
 
-    def __init__(self, path: Path | str, found: str, mend: str | None = None) -> None:
-        mend = mend or "the bundle is damaged: take a fresh copy of it, or train it again"
+    def __init__(self, path: Path | str, found: str, remedy: str | None = None) -> None:
+        remedy = remedy or "the bundle is damaged: take a fresh copy of it, or train it again"
         self.found = found if len(found) <= _LONGEST else f"{found[:_LONGEST]} ..."
-        super().__init__(f"{path}: {self.found}; {mend}")
+        super().__init__(f"{path}: {self.found}; {remedy}")
 
 
 def why_unreadable(error: OSError) -> str:

@@ -114,6 +114,11 @@ def front_matter(name: str, words: Words, scores: Sequence[BundleScore] = ()) ->
 
     It contains languages, task and scores under the keys that model hubs index (`language`,
     `library_name`, `pipeline_tag`, `tags`, `model-index`). Unknown values are left out.
+
+    Args:
+        name: The name of the model.
+        words: The words of its task.
+        scores: The scores of the model.
     """
     lines = []
     known = [code for code in words.languages if code]

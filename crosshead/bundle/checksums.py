@@ -43,7 +43,7 @@ class Seal:
     files: Mapping[str, FileSum]
     of_config: bool
     """True if `config.json` states a checksum of itself."""
-    mend: str | None = None
+    remedy: str | None = None
     """Advice for a changed file that training can write again."""
 
     def check_sizes(self, names: Iterable[str]) -> None:
@@ -79,12 +79,12 @@ class Seal:
         if self.files and sha256 != self.files[name].sha256:
             raise self.differs(name)
 
-    def differs(self, name: str, what: str = "SHA-256") -> DamagedBundle:
+    def differs(self, name: str, attribute: str = "SHA-256") -> DamagedBundle:
         """Return the error for a file that differs from the entry in `config.json`."""
-        found = f"its {what} is not the one in {CONFIG}: damaged, or of another bundle"
-        mend = self.mend if name == WEIGHTS else None
-        mend = mend or "take a fresh copy of the bundle, or train it again"
-        return DamagedBundle(self.directory / name, found, mend)
+        found = f"its {attribute} is not the one in {CONFIG}: damaged, or of another bundle"
+        remedy = self.remedy if name == WEIGHTS else None
+        remedy = remedy or "take a fresh copy of the bundle, or train it again"
+        return DamagedBundle(self.directory / name, found, remedy)
 
     def _expected(self, name: str) -> None:
         if self.files and name not in self.files:
@@ -104,7 +104,7 @@ def sealed(settings: Mapping[str, Any], files: Mapping[str, FileSum]) -> bytes:
 
 
 def unsealed(
-    directory: Path, values: dict[str, Any], data: bytes, mend: str | None
+    directory: Path, values: dict[str, Any], data: bytes, remedy: str | None
 ) -> tuple[dict[str, Any], Seal]:
     """Separate the settings in `config.json` from the checksums.
 
@@ -112,7 +112,7 @@ def unsealed(
         directory: The bundle.
         values: The values in the file.
         data: The bytes of the file.
-        mend: Advice for a changed bundle that can be written again, or None.
+        remedy: Advice for a changed bundle that can be written again, or None.
 
     Returns:
         The settings, and the checksums.
@@ -127,17 +127,17 @@ def unsealed(
         # The file is unchanged if writing its values again gives the same bytes.
         if data != _with_own(values):
             found = "its checksum differs: it was changed after it was written"
-            way = mend or "otherwise take a fresh copy of the bundle"
+            advice = remedy or "otherwise take a fresh copy of the bundle"
             raise DamagedBundle(
-                path, found, f"if you changed it yourself, remove the key {OWN!r}; {way}"
+                path, found, f"if you changed it yourself, remove the key {OWN!r}; {advice}"
             )
     if FILES not in values:
-        return values, Seal(directory, {}, of_config, mend)
+        return values, Seal(directory, {}, of_config, remedy)
     try:
         sums = validate(_Sums, {FILES: values.pop(FILES)})
     except ConfigError as error:
         raise DamagedBundle(path, str(error)) from None
-    return values, Seal(directory, sums.files, of_config, mend)
+    return values, Seal(directory, sums.files, of_config, remedy)
 
 
 def _with_own(values: Mapping[str, Any]) -> bytes:

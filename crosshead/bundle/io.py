@@ -262,9 +262,9 @@ def _values(directory: Path) -> tuple[dict[str, Any], Seal]:
     strange = [name for name in names if not _PLAIN.fullmatch(name)]
     if strange or (names and CONFIG not in names):
         raise _no_bundle(directory, [*strange, *names][0])
-    mend = None
+    remedy = None
     if is_run(directory):
-        mend = f"to write the bundle of this run again: {how_to_resume(directory)}"
+        remedy = f"to write the bundle of this run again: {how_to_resume(directory)}"
     path = directory / CONFIG
     data = read_stored(path, LARGEST_CONFIG)
     values = parse_metadata(data, path)
@@ -277,7 +277,7 @@ def _values(directory: Path) -> tuple[dict[str, Any], Seal]:
             f"{path}: format {newest} is newer than this crosshead reads ({FORMAT}): "
             "upgrade crosshead"
         )
-    values, seal = unsealed(directory, values, data, mend)
+    values, seal = unsealed(directory, values, data, remedy)
     if seal.files and WEIGHTS not in seal.files:
         raise DamagedBundle(path, f"files: {WEIGHTS} is missing")
     return values, seal
@@ -366,14 +366,16 @@ def _unfinished_bundle(
     return opened.bundle(model.to(device))
 
 
-def _matched(opened: _Opened, tensors: Mapping[str, Described], path: Path, of: Path) -> Model:
+def _matched(
+    opened: _Opened, tensors: Mapping[str, Described], path: Path, config_path: Path
+) -> Model:
     """Build the model of a configuration, without memory, after comparing it with a file's tensors.
 
     Args:
         opened: The bundle without its model.
         tensors: The tensors in the file.
         path: The file of the weights.
-        of: The file of the configuration.
+        config_path: The file of the configuration.
 
     Raises:
         DamagedBundle: If the model cannot be built, or the tensors belong to another model.
@@ -381,12 +383,13 @@ def _matched(opened: _Opened, tensors: Mapping[str, Described], path: Path, of: 
     layers = opened.config.model.depth
     if layers > len(tensors):  # building so many layers could take very long
         raise DamagedBundle(
-            path, f"has {len(tensors)} tensors, too few for the {layers} layers of {of.name}"
+            path,
+            f"has {len(tensors)} tensors, too few for the {layers} layers of {config_path.name}",
         )
     try:
         model = build_without_memory(partial(opened.kind.build, opened.config))
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
-        raise DamagedBundle(of, f"such a model cannot be built: {reason}") from None
+        raise DamagedBundle(config_path, f"such a model cannot be built: {reason}") from None
     check_described(described(model.named_parameters()), tensors, path)
     return model

@@ -36,10 +36,10 @@ def best_file(weights: dict[str, Tensor], settings: str, update: int) -> bytes:
         settings: The configuration of a bundle of the weights, as JSON; empty if unknown.
         update: The number of their update.
     """
-    said: dict[str, Any] = {"update": update, "sha256": tensors_sha256(weights)}
+    description: dict[str, Any] = {"update": update, "sha256": tensors_sha256(weights)}
     if settings:
-        said["bundle"] = json.loads(settings)
-    return serialized(weights, (_SAID, json.dumps(said)))
+        description["bundle"] = json.loads(settings)
+    return serialized(weights, (_SAID, json.dumps(description)))
 
 
 def read_best(path: Path) -> BestSoFar:
@@ -52,14 +52,14 @@ def read_best(path: Path) -> BestSoFar:
     with open_stored(path) as (stored, size):
         file = TensorFile(stored, size, path)
         weights, _ = file.read()
-    said: dict[str, Any] = dict(file.metadata)  # old runs wrote only the checksum
-    if _SAID in said:
-        said = parse_metadata(said[_SAID].encode(errors="replace"), path)
-    if said.get("sha256") != tensors_sha256(weights):
+    description: dict[str, Any] = dict(file.metadata)  # old runs wrote only the checksum
+    if _SAID in description:
+        description = parse_metadata(description[_SAID].encode(errors="replace"), path)
+    if description.get("sha256") != tensors_sha256(weights):
         raise DamagedBundle(path, "its checksum differs")
-    settings = said.get("bundle")
+    settings = description.get("bundle")
     settings = settings if isinstance(settings, dict) else {}
-    return BestSoFar(path, weights, settings, str(said.get("update")))
+    return BestSoFar(path, weights, settings, str(description.get("update")))
 
 
 def best_so_far(directory: Path) -> BestSoFar | None:

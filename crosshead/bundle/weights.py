@@ -83,9 +83,15 @@ def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
 
 
 def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str) -> None:
-    """Raise `DamagedBundle` unless `weights` match the model's parameters in name, shape and type.
+    """Check that weights match the parameters of a model in name, shape and type.
 
-    `where` is the origin of the weights and begins the message.
+    Args:
+        model: The model.
+        weights: The weights by name.
+        where: The origin of the weights, which begins the message.
+
+    Raises:
+        DamagedBundle: If they do not match.
     """
     check_described(described(model.named_parameters()), described(weights.items()), where)
 
@@ -93,7 +99,16 @@ def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: Pat
 def check_described(
     expected: Mapping[str, Described], found: Mapping[str, Described], where: Path | str
 ) -> None:
-    """Raise `DamagedBundle` unless tensors have the expected names and shapes, in float32."""
+    """Check that tensors have the expected names and shapes, and are float32.
+
+    Args:
+        expected: The expected tensors by name.
+        found: The found tensors by name.
+        where: The origin of the found tensors, which begins the message.
+
+    Raises:
+        DamagedBundle: If they differ.
+    """
     for name in sorted(expected.keys() | found.keys()):
         shown = f"tensor {name[:200]!a}"
         if name not in found:
@@ -111,10 +126,15 @@ def check_described(
 def set_weights(
     model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str = "weights"
 ) -> None:
-    """Copy named weights into the model's parameters.
+    """Copy named weights into the parameters of a model.
+
+    Args:
+        model: The model.
+        weights: The weights by name.
+        where: The origin of the weights, which begins the message.
 
     Raises:
-        DamagedBundle: As `check_weights` does.
+        DamagedBundle: If the weights do not match the parameters.
     """
     check_weights(model, weights, where)
     with torch.no_grad():
@@ -197,20 +217,20 @@ def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def serialized(tensors: dict[str, Tensor], said: tuple[str, str] = ("format", "pt")) -> bytes:
+def serialized(tensors: dict[str, Tensor], metadata: tuple[str, str] = ("format", "pt")) -> bytes:
     """Return a safetensors file. Equal tensors give equal bytes.
 
     Args:
         tensors: Tensors on the CPU.
-        said: The name and the text of the only entry in the header. The library would write several
-            entries in random order.
+        metadata: The name and the text of the only entry in the header. The library would write
+            several entries in random order.
 
     Raises:
         MemoryError: If there is not enough memory. Without this check the library aborts the
             process.
     """
     bytearray(3 * sum(tensor.nbytes for tensor in tensors.values()))  # the library holds 3 copies
-    return safetensors.torch.save(tensors, dict([said]))
+    return safetensors.torch.save(tensors, dict([metadata]))
 
 
 def fill(model: Model, weights: Mapping[str, Tensor]) -> None:

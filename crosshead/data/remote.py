@@ -65,7 +65,7 @@ def fetch(file: RemoteFile) -> bytes:
         DataError: If the server cannot be reached, does not have the file, takes too long, or sends
             anything but the file.
     """
-    # A thread of its own, so that the time limit also holds for name lookup and headers.
+    # A separate thread, so that the time limit also holds for name lookup and headers.
     download = _Download(file)
     download.start()
     download.join(LONGEST)

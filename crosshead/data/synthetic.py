@@ -163,16 +163,29 @@ def write_date(day: date, pattern: DatePattern) -> Pair:
 
 
 def copy_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple[Ids, Ids]]:
-    """Make `n` pairs of equal sequences of ids, without special pieces.
+    """Make pairs of equal sequences of ids, without special pieces.
 
     Lengths are uniform in 1..`max_length` and ids in 4..`vocabulary` - 1, because ids 0 to 3 are
     the special pieces.
+
+    Args:
+        n: The number of pairs.
+        vocabulary: The number of ids.
+        max_length: The largest length of a sequence.
+        seed: The random seed.
     """
     return [(ids, list(ids)) for ids in _sequences(n, vocabulary, max_length, seed)]
 
 
 def reverse_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple[Ids, Ids]]:
-    """Make `n` pairs of a sequence of ids and its reverse, drawn as in `copy_task`."""
+    """Make pairs of a sequence of ids and its reverse, drawn as in `copy_task`.
+
+    Args:
+        n: The number of pairs.
+        vocabulary: The number of ids.
+        max_length: The largest length of a sequence.
+        seed: The random seed.
+    """
     return [(ids, ids[::-1]) for ids in _sequences(n, vocabulary, max_length, seed)]
 
 

@@ -198,7 +198,7 @@ def sample(
     longest = int(max_lengths.max()) if len(source) else 0
     uniforms = np.array(
         [
-            [_uniforms(config.seed, number, which, longest) for which in range(count)]
+            [_uniforms(config.seed, number, index, longest) for index in range(count)]
             for number in numbers
         ],
         dtype=np.float32,
@@ -342,9 +342,9 @@ def _extend(
         ended = ended[kept]
 
 
-def _uniforms(seed: int, number: int, which: int, length: int) -> np.ndarray:
+def _uniforms(seed: int, number: int, index: int, length: int) -> np.ndarray:
     """Return numbers in [0, 1) that depend on (seed, sentence number, sample)."""
-    return np.random.default_rng([seed, number, which]).random(length, dtype=np.float32)
+    return np.random.default_rng([seed, number, index]).random(length, dtype=np.float32)
 
 
 def _sampled_from(

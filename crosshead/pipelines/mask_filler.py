@@ -207,7 +207,13 @@ class MaskFiller(TextPipeline):
 
 
 def hidden_windows(text: Stream, context: int, vocabulary: int) -> MaskedWindows:
-    """Return the validation windows with their hidden tokens, which never change."""
+    """Return the validation windows with their hidden tokens, which never change.
+
+    Args:
+        text: The validation text.
+        context: The number of ids in a window.
+        vocabulary: The number of ids of the tokenizer.
+    """
     return MaskedWindows(Windows(text.ids, context), vocabulary, (0,), all_hidden=True)
 
 

@@ -88,8 +88,8 @@ def _preset(architecture: Any, name: str, typed: Mapping[str, str]) -> Sections:
     presets = PRESETS[architecture]
     if name not in presets:
         every = {each for sizes in PRESETS.values() for each in sizes}
-        of = f" of {architecture}" if name in every else ""
-        raise ConfigError(f"there is no preset {name!r}{of}; {nearest(name, list(presets))}")
+        suffix = f" of {architecture}" if name in every else ""
+        raise ConfigError(f"there is no preset {name!r}{suffix}; {nearest(name, list(presets))}")
     sections = presets[name]
     return {**sections, "model": {"architecture": architecture, **sections["model"]}}
 

@@ -27,7 +27,14 @@ def new_archive(write: Callable[[bytes], None]) -> zipfile.ZipFile:
 
 
 def add(archive: zipfile.ZipFile, name: str, file: io.BufferedIOBase, size: int) -> None:
-    """Copy the `size` bytes of a file into a new archive. Equal files give equal bytes."""
+    """Copy a file into a new archive. Equal files give equal bytes.
+
+    Args:
+        archive: The archive.
+        name: The name of the member.
+        file: The open file.
+        size: The size of the file in bytes.
+    """
     member = zipfile.ZipInfo(name)  # dated 1980-01-01, the earliest date of zip
     member.create_system, member.external_attr = 3, 0o100644 << 16
     member.file_size = size  # 4 GiB or more need larger fields

@@ -98,5 +98,5 @@ def _why_missing(error: Exception) -> str:
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     if name and name.partition(".")[0] == "matplotlib":
         return "matplotlib is not installed (pip install 'crosshead[plot]')"
-    said = " ".join(str(error).split()) or type(error).__name__
-    return f"matplotlib fails ({said})"
+    message = " ".join(str(error).split()) or type(error).__name__
+    return f"matplotlib fails ({message})"

@@ -1,4 +1,4 @@
-"""All tasks by name, and bundles by task."""
+"""The registry of tasks, and bundles by task."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -24,7 +24,7 @@ TASKS: dict[str, Task] = {
     "language": LanguageTask(),
     "masked": MaskedTask(),
 }
-"""All tasks by the `task` of a model's configuration."""
+"""The tasks by the `task` of a model's configuration."""
 
 
 def register_task(
@@ -47,9 +47,9 @@ def register_task(
         PRESETS[name] = dict(presets or {"tiny": {"model": {}, "train": {}}})
 
 
-def task_of(thing: Any) -> Task:
+def task_of(config: Any) -> Task:
     """Return the task of a recipe, or of the configuration of a bundle."""
-    return TASKS[thing.model.task]
+    return TASKS[config.model.task]
 
 
 def kinds() -> Kinds:

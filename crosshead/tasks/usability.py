@@ -46,7 +46,14 @@ class Findings:
 def translation_samples(
     sources: Sequence[str], outputs: Sequence[str], references: Sequence[str], most: int = 3
 ) -> list[Sample]:
-    """Return samples from the beginning, the middle and the end of a validation set."""
+    """Return samples from the beginning, the middle and the end of a validation set.
+
+    Args:
+        sources: The source sentences.
+        outputs: The translations.
+        references: The reference translations.
+        most: The largest number of samples.
+    """
     count = min(most, len(sources))
     rows = [round(each) for each in np.linspace(0, len(sources) - 1, count)]
     return [Sample(sources[row], outputs[row], references[row]) for row in dict.fromkeys(rows)]

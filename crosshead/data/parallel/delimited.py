@@ -209,7 +209,7 @@ def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
     Raises:
         DataError: If the quotes do not follow these rules, at the latest after the last record.
     """
-    other = DataError(f"{path}: quotes that belong to the text")
+    mismatch = DataError(f"{path}: quotes that belong to the text")
     raw: list[str] = []
     tabs, widths, broken = set(), set(), False
     quoted = plain = needed = 0
@@ -226,7 +226,7 @@ def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
         raw.clear()
         inner = [cell.replace('"', '""') for cell in cells if '"' in cell]
         if any(f'"{cell}"' not in text for cell in inner):
-            raise other  # a quote inside a cell that is not quoted
+            raise mismatch  # a quote inside a cell that is not quoted
         filled = sum(map(bool, cells))
         marks = text.count('"') - sum(cell.count('"') for cell in inner)
         here = marks // 2 - min(text.split("\t").count('""'), len(cells) - filled)
@@ -239,9 +239,9 @@ def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
         broken = broken or more > 0
         yield number, cells, more
     if not quoted or len(widths) > 1 or not (needed or not plain or as_excel):
-        raise other
+        raise mismatch
     if broken and len(tabs) == 1:  # every line is a record, so no cell can span two lines
-        raise other
+        raise mismatch
 
 
 def _csv_delimiter(lines: Lines) -> tuple[str, int]:

@@ -180,7 +180,14 @@ def tasks(text: Text, held: HeldOut) -> Iterator[FilterJob]:
 
 
 def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Tokenizer) -> Encoded:
-    """Tokenize and filter a chunk of pairs. The result depends only on the arguments."""
+    """Tokenize and filter a chunk of pairs. The result depends only on the arguments.
+
+    Args:
+        task: The chunk.
+        config: The limits of the filters.
+        source: The source tokenizer.
+        target: The target tokenizer.
+    """
     held, repeats = set(task.held), set(task.repeats)
     kept: list[tuple[int, Sequence[int], Sequence[int]]] = []
     left: list[tuple[int, int]] = []

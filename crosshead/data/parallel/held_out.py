@@ -84,7 +84,13 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
 
 
 def held_out(valid: list[tuple[_Pair, Origin]], rows: list[int], repeats: list[int]) -> HeldOut:
-    """Return the held-out set made of pairs with their origins."""
+    """Return the held-out set of the given pairs.
+
+    Args:
+        valid: The pairs with their origins.
+        rows: The rows of the pairs, sorted.
+        repeats: The rows of other pairs that repeat them, sorted.
+    """
     return HeldOut(
         ParallelText(
             [pair[0] for pair, _ in valid],

@@ -52,7 +52,13 @@ def decode_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
 
 
 def fill_line(tokenizer: Tokenizer, parts: Sequence[str], found: Sequence[int]) -> str:
-    """Fill the gaps of a line with ids, as `Tokenizer.fill_gaps` does. An EOS starts a new line."""
+    """Fill the gaps of a line with ids, as `Tokenizer.fill_gaps` does. An EOS starts a new line.
+
+    Args:
+        tokenizer: The tokenizer.
+        parts: The parts of the line between the gaps.
+        found: One id for each gap.
+    """
     lines, first = [], 0
     for place in [*(place for place, index in enumerate(found) if index == EOS), len(found)]:
         lines.append(tokenizer.fill_gaps(parts[first : place + 1], found[first:place]))
@@ -83,7 +89,7 @@ def _split(ids: Sequence[int]) -> Iterator[list[int]]:
 
 
 class RunningText:
-    """The text of ids that arrive one after the other, in time proportional to their number.
+    """The text of ids that arrive one at a time, in time proportional to their number.
 
     Together the parts are the result of `decode_text` for all ids. Text that ends with a whole
     character is settled and not decoded again. Later ids are decoded behind the last settled id,

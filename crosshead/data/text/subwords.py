@@ -226,9 +226,9 @@ class BpeTokenizer(SubwordTokenizer):
 
     def with_sampling(self, sampling: float) -> Self:
         """Return this tokenizer with another strength of sampling."""
-        other = copy.copy(self)
-        other.sampling = sampling
-        return other
+        copied = copy.copy(self)
+        copied.sampling = sampling
+        return copied
 
     def _encode_line(self, text: str) -> list[int]:
         ids: list[int] = []

@@ -110,7 +110,13 @@ class WordTokenizer(ListedTokenizer):
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> Self:
-        """Learn the vocabulary: special pieces, the empty word, then the most frequent words."""
+        """Learn the vocabulary: special pieces, the empty word, then the most frequent words.
+
+        Args:
+            lines: The text.
+            vocab_size: The largest number of ids.
+            special: Pieces that always have an id.
+        """
         counts = Counter(word for line in lines for word in line.split(" "))
         return cls(_most_frequent(counts, [*special, ""], vocab_size), special)
 
@@ -151,7 +157,13 @@ class CharacterTokenizer(ListedTokenizer):
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> Self:
-        """Learn the vocabulary: the special pieces, then the most frequent characters."""
+        """Learn the vocabulary: the special pieces, then the most frequent characters.
+
+        Args:
+            lines: The text.
+            vocab_size: The largest number of ids.
+            special: Pieces that are never split.
+        """
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(line)
@@ -309,6 +321,11 @@ def fill(parts: Sequence[str], found: Sequence[int], decode: Callable[[Sequence[
 
     Adjacent ids with nothing between them are decoded together, because they may spell one
     character.
+
+    Args:
+        parts: The parts of a line between its gaps.
+        found: One id for each gap.
+        decode: Returns the text of ids.
     """
     texts, run = [parts[0]], []
     for index, part in zip(found, parts[1:], strict=True):

@@ -211,14 +211,25 @@ def token_ids(
 ) -> list[list[int]]:
     """Return the ids of lines without the white space around each line.
 
-    Training, validation, translation and scoring of pairs all tokenize with this function. `rng` is
-    passed to `Tokenizer.encode_lines`.
+    Training, validation, translation and scoring of pairs all tokenize with this function.
+
+    Args:
+        tokenizer: The tokenizer.
+        lines: The lines.
+        rng: A random generator for a sampled segmentation, as in `Tokenizer.encode`.
     """
     return tokenizer.encode_lines([line.strip() for line in lines], rng)
 
 
 def save_tokenizers(directory: Path, source: Tokenizer, target: Tokenizer, *, joint: bool) -> None:
-    """Write the tokenizers of both sides for `load_tokenizers`, or one joint tokenizer."""
+    """Write the tokenizers of both sides for `load_tokenizers`.
+
+    Args:
+        directory: The directory of the files.
+        source: The source tokenizer.
+        target: The target tokenizer.
+        joint: True if both are the same tokenizer, which is then written once.
+    """
     if joint:
         source.save(directory, JOINT)
     else:
