@@ -18,6 +18,7 @@ from crosshead.training.checkpoint import (
     save_best,
     save_state,
 )
+from crosshead.training.context import Context
 from crosshead.training.loop import MainProcess
 
 
@@ -37,6 +38,7 @@ def choose_weights(
     progress: Progress,
     main: MainProcess,
     validator: Validator[Any, Any, Any],
+    context: Context,
 ) -> Choice:
     """Return the best weights so far or the average of the last checkpoints, by validation.
 
@@ -58,7 +60,7 @@ def choose_weights(
     )
     is_new = score > progress.best_score
     is_best = is_new or updates == progress.best_average
-    main.log.write(
+    context.write(
         "average",
         progress.update,
         epoch=progress.epoch,
@@ -67,7 +69,7 @@ def choose_weights(
         **found.values,
         best=is_best,
     )
-    main.display.say(
+    context.say(
         f"{_name(updates)}: {found.clause(task.metrics)}{'  (best so far)' if is_best else ''}"
     )
     if not is_new:

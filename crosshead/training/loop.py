@@ -13,14 +13,12 @@ from crosshead.data.batching import Epoch
 from crosshead.errors import UserError, is_out_of_memory
 from crosshead.models.base import Model
 from crosshead.recipe.train import TrainConfig
-from crosshead.system.progress import Display, Silent
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.validation import Validation
 from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
-from crosshead.training.distributed import ALONE, World
-from crosshead.training.log import RunLog
+from crosshead.training.context import Context
 from crosshead.training.memory import peak_memory
 from crosshead.training.meter import MAX_SKIPPED, Meter
 from crosshead.training.optimizer import Optimizer
@@ -45,16 +43,12 @@ class Diverged(UserError):
 
 @dataclass
 class MainProcess:
-    """The tools with which the main process decides, validates and writes."""
+    """The tools with which the main process validates and writes."""
 
     validate: Callable[[dict[str, Tensor]], Validation]
     """Judges float32 weights; raises `Stopped` where somebody asks for the end meanwhile."""
     directory: Path
     """Where checkpoints are written."""
-    log: RunLog
-    display: Display
-    should_stop: Callable[[], bool] = lambda: False
-    """Returns whether somebody asked the run to end (a signal)."""
     keep_batch: Callable[[Epoch, Sequence[int]], str] = lambda epoch, rows: ""
     """Writes rows of an epoch down for replay, and says where, in a clause."""
     settings: str = ""
@@ -73,9 +67,8 @@ class Training:
     """Returns the rows of an epoch; they differ between epochs where subwords are sampled."""
     progress: Progress
     main: MainProcess | None
-    """None in a process that does as the first one says."""
-    world: World = ALONE
-    """The processes that train together. All come here; the first one decides and writes."""
+    """None in every process but the main one, which decides for all."""
+    context: Context = field(default_factory=Context)
     parallel: int = 1
     """Parts of a batch that are computed at a time."""
     around: Around = field(default_factory=Around)
@@ -89,7 +82,7 @@ def fit(training: Training) -> str:
     `Diverged` where gradients stay infinite, and `UserError` where memory does not suffice for a
     single row or for validation.
     """
-    config, progress, main = training.config, training.progress, training.main
+    config, progress, context = training.config, training.progress, training.context
     meter = Meter(progress, training.task.counter)
     updater = Updater(
         training.task,
@@ -97,8 +90,8 @@ def fit(training: Training) -> str:
         training.optimizer,
         config,
         progress,
-        (main.display if main else Silent()).say,
-        training.world,
+        context.say,
+        context.world,
         training.parallel,
     )
     reason = _decide(training, 0.0).reason
@@ -109,8 +102,7 @@ def fit(training: Training) -> str:
         reason = reason or _decide(training, 0.0).reason
     if reason:
         return reason
-    if main:
-        main.display.advance(_done(training, meter), "the first update is under way")
+    context.display.advance(_done(training, meter), "the first update is under way")
     for epoch, rows in _batches(training):
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
         try:
@@ -120,11 +112,12 @@ def fit(training: Training) -> str:
         if not meter.add(outcome, rate):
             raise _diverged(training, epoch, rows)
         progress.update += 1
+        context.on_update({"update": progress.update, "epoch": progress.epoch, **outcome.row(rate)})
         reason, measures = _decide(training, meter.elapsed())
         if progress.update % config.log_every == 0 or reason:
             _report(training, meter)
-        if main and (main.display.due() or reason):
-            _show(training, main, meter)
+        if context.display.due() or reason:
+            _show(training, meter)
         validates = measures or _is_due(progress.update, config.valid_every)
         # Not while updates are skipped: what was saved before must not give way to the same again.
         checkpoints = not progress.skipped_in_a_row and _is_due(
@@ -137,9 +130,8 @@ def fit(training: Training) -> str:
             _checkpoint(training, meter, due=checkpoints)
         if reason:
             break
-    if main:
-        main.display.close()
-    training.world.any(False)  # none leaves while another still waits for its share of the weights
+    context.display.close()
+    context.world.any(False)  # none leaves while another still waits for its share of the weights
     return reason
 
 
@@ -177,10 +169,8 @@ def _decide(training: Training, since: float) -> Decision:
         training: The run.
         since: Seconds since the time of its progress was last taken.
     """
-    decision = (
-        _own_decision(training, training.main, since) if training.main else Decision("", False)
-    )
-    word = training.world.broadcast(f"{int(decision.measures)}{decision.reason}")
+    decision = _own_decision(training, since) if training.main else Decision("", False)
+    word = training.context.world.broadcast(f"{int(decision.measures)}{decision.reason}")
     if word[1:].startswith("max_minutes"):
         # The time that is kept for the end of the run must not look unused when it is resumed.
         minutes = training.config.max_minutes or 0.0
@@ -188,9 +178,9 @@ def _decide(training: Training, since: float) -> Decision:
     return Decision(word[1:], word[0] == "1")
 
 
-def _own_decision(training: Training, main: MainProcess, since: float) -> Decision:
+def _own_decision(training: Training, since: float) -> Decision:
     config, progress, around = training.config, training.progress, training.around
-    if main.should_stop():
+    if training.context.should_stop():
         return Decision(STOPPED, False)
     spent = budget_spent(config, progress, around, since)
     return Decision(spent, not spent and needs_measure(config, progress, around, since))
@@ -222,13 +212,11 @@ def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
 
 
 def _report(training: Training, meter: Meter) -> None:
-    progress, main = training.progress, training.main
-    if main is None:
-        return
+    progress = training.progress
     values = meter.logged.values()
     meter.logged.clear()
     device = next(training.model.parameters()).device
-    main.log.write(
+    training.context.write(
         "train",
         progress.update,
         epoch=progress.epoch,
@@ -240,11 +228,11 @@ def _report(training: Training, meter: Meter) -> None:
     )
 
 
-def _show(training: Training, main: MainProcess, meter: Meter) -> None:
+def _show(training: Training, meter: Meter) -> None:
     """Show the figures since they were last shown."""
     progress, loss, speed = training.progress, meter.shown.loss, meter.shown.speed
     meter.shown.clear()
-    main.display.advance(
+    training.context.display.advance(
         _done(training, meter),
         f"update {progress.update}  epoch {progress.epoch}  "
         + ("no finite update" if loss is None else f"loss {loss:.3f}")
@@ -277,7 +265,7 @@ def _validate(training: Training, meter: Meter) -> None:
     except Stopped:
         return
     except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error) or training.world.size > 1:
+        if not is_out_of_memory(error) or training.context.world.size > 1:
             raise
         found = None
     if found is None:  # here, where what the failed attempt held is free again
@@ -303,15 +291,15 @@ def _validate(training: Training, meter: Meter) -> None:
     took = time.perf_counter() - began
     progress.validation_seconds = max(progress.validation_seconds, took)
     meter.leave_out(took)
-    main.log.write(
-        "valid",
-        progress.update,
-        epoch=progress.epoch,
-        seconds=round(progress.seconds, 2),
+    row = {
+        "epoch": progress.epoch,
+        "seconds": round(progress.seconds, 2),
         **found.values,
-        best=is_best,
-    )
-    main.display.say(
+        "best": is_best,
+    }
+    training.context.write("valid", progress.update, **row)
+    training.context.on_validation({"update": progress.update, **row})
+    training.context.say(
         f"update {progress.update}  epoch {progress.epoch}  validation: {found.clause(metrics)}"
         f"{'  (best so far)' if is_best else ''}"
     )
@@ -328,7 +316,8 @@ def _checkpoint(training: Training, meter: Meter, *, due: bool) -> None:
         return
     began = time.perf_counter()
     progress.seconds += meter.restart()
-    progress.log_bytes = main.log.tell()
+    log = training.context.log
+    progress.log_bytes = log.tell() if log else 0
     replaced, progress.interim = progress.interim, 0 if due else progress.update
     save_checkpoint(
         main.directory, training.optimizer, progress, training.config.keep_last, replaced

@@ -40,7 +40,7 @@ def save_displaced(setup: Setup, held: Held, log: RunLog) -> UserError:
     """
     progress, train = setup.progress, setup.recipe.train
     moved = held.found()
-    if train.sharded and setup.world.size > 1:
+    if train.sharded and setup.context.world.size > 1:
         where = f"now {moved}" if moved else "gone"
         return UserError(
             f"{held.path}: the run's directory was renamed or removed (it is {where}), and the run "

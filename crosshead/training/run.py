@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -29,6 +29,7 @@ from crosshead.training.again import has_ended, has_whole_bundle, nothing_to_tra
 from crosshead.training.budget import Around
 from crosshead.training.checkpoint import Progress, list_checkpoints, save_state
 from crosshead.training.choice import choose_weights, update_of
+from crosshead.training.context import Callback, Context, ignore
 from crosshead.training.curve import plot_curve
 from crosshead.training.directory import (
     PICTURE,
@@ -39,7 +40,7 @@ from crosshead.training.directory import (
     remove_unfinished,
     run_directory,
 )
-from crosshead.training.distributed import World, joined
+from crosshead.training.distributed import joined
 from crosshead.training.held import Held, held_directory
 from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.log import LOG, RunLog
@@ -97,43 +98,72 @@ def train(
     command: str = "",
     display: Display | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    on_update: Callback = ignore,
+    on_validation: Callback = ignore,
 ) -> Summary:
-    """Train the model of `recipe` and leave a bundle in `out`.
+    """Train the model of a recipe, and write its bundle.
 
-    A run that ends without a checkpoint leaves nothing.
+    A new run that ends without a checkpoint leaves nothing.
 
     Args:
-        recipe: The whole run.
+        recipe: The recipe.
         out: The run directory.
-        start: A bundle to fine-tune; the recipe has to be of its model and its tokenizer.
-        resume: Go on from the newest checkpoint in `out`, whatever `start` is.
-        force: Replace an earlier run in `out`, which is kept beside it until there is a bundle.
-        command: What the model card says was typed.
-        display: Where the run says how it goes; by default nowhere.
-        should_stop: Asked after each update whether to stop; a checkpoint is saved then.
+        start: A bundle to fine-tune; the recipe must have its model and its tokenizer.
+        resume: Continue from the newest checkpoint in `out`, whatever `start` is.
+        force: Replace an earlier run in `out`. It is kept beside `out` until there is a bundle.
+        command: The typed command, for the model card.
+        display: Shows messages and progress; by default nothing is shown.
+        should_stop: Asked after each update whether to stop. A checkpoint is saved then.
+        on_update: Receives a row after each update: see `Context`.
+        on_validation: Receives a row after each validation: see `Context`.
 
     Returns:
-        How the run ended.
+        The end of the run.
 
     Raises:
-        UserError: Before anything is written, if the recipe, the text or the directory will not do;
-            later, if the run cannot go on.
-        KeyboardInterrupt: After Ctrl-C. The update under way is finished and a checkpoint saved, so
-            that `resume=True` goes on; a second Ctrl-C ends at once.
+        UserError: If the recipe, the data or the directory cannot be used, before anything is
+            written; or later, if the run cannot go on.
+        KeyboardInterrupt: After Ctrl-C. The run finishes the current update and saves a checkpoint,
+            so that `resume=True` continues it. A second Ctrl-C ends at once.
     """
-    command_began = time.perf_counter()
-    with stop_on_interrupt(should_stop) as interrupt:
-        summary = _train(
-            recipe, Path(out), Path(start) if start is not None else None, resume, force, command,
-            display or Silent(), interrupt, command_began,
-        )  # fmt: skip
+    began, out = time.perf_counter(), Path(out)
+    start = None if start is None else Path(start)
+    check_utf8("--out", real_path(out).name)
+    check_utf8("the command", command)
+    inputs = [Path(name) for name in recipe.data.files()] + ([start] if start else [])
+    with stop_on_interrupt(should_stop) as interrupt, joined() as world:
+        context = Context(
+            world,
+            display or Silent(),
+            interrupt,
+            on_update=on_update,
+            on_validation=on_validation,
+            began=began,
+        )
+        if not world.is_first:
+            summary = _follow(out, start, resume, context)
+        else:
+            with held_directory(out) as held:
+                check_directory(out, resume=resume, force=force, inputs=inputs)
+                remove_unfinished(held)
+                run = _prepared(recipe, out, start, resume, command, context)
+                if isinstance(run, Summary):
+                    summary = run
+                else:
+                    with run_directory(held, resume=resume), _under_way(run, held) as training:
+                        before = training.progress.update
+                        stopped = world.any(context.should_stop())
+                        reason = STOPPED if stopped else fit(training)
+                        if reason != STOPPED and training.progress.update == before:
+                            reason += ": no update was made"  # of a run that was resumed
+                        summary = _finish(run, held, training, reason)
     if interrupt.was_pressed:
         raise KeyboardInterrupt(_how_it_was_left(summary))
     return summary
 
 
 def _how_it_was_left(summary: Summary) -> str:
-    """Return what there is to say to somebody who has pressed Ctrl-C."""
+    """Return the message for somebody who has pressed Ctrl-C."""
     if not summary.interrupted:
         return f"the run in {summary.out} has ended, and its bundle is saved"
     if summary.progress.update == 0:
@@ -146,105 +176,59 @@ def _how_it_was_left(summary: Summary) -> str:
     )
 
 
-def _train(
-    recipe: Recipe,
-    out: Path,
-    start: Path | None,
-    resume: bool,
-    force: bool,
-    command: str,
-    display: Display,
-    should_stop: Callable[[], bool],
-    command_began: float,
-) -> Summary:
-    """Do what `train` does, until somebody asks to stop."""
-    check_utf8("--out", real_path(out).name)
-    check_utf8("the command", command)
-    inputs = [Path(name) for name in recipe.data.files()] + ([start] if start else [])
-    with joined() as world:
-        if not world.is_first:
-            return _follow(world, out, start, resume, display, should_stop)
-        with held_directory(out) as held:
-            check_directory(out, resume=resume, force=force, inputs=inputs)
-            remove_unfinished(held)
-            try:
-                if resume:
-                    setup = prepare_resumed(recipe, out, display, world, should_stop)
-                else:
-                    setup = prepare_new(recipe, start, display, world, should_stop)
-            except Stopped:
-                world.broadcast(STOPPED)
-                world.any(True)
-                kept = list_checkpoints(out / CHECKPOINTS) if resume else []
-                progress = Progress(update=update_of(kept[-1]) if kept else 0)
-                return Summary(out, STOPPED, True, progress, 0, "", [])
-            validator = _validator(setup, should_stop)
-            around = _around(setup, validator, command_began)
-            ended = has_ended(setup, out, around) if resume else ""
-            if ended:
-                is_whole = has_whole_bundle(setup, out)
-                update = setup.progress.update
-                display.say(nothing_to_train(update, out, ended, is_whole=is_whole))
-                if is_whole:
-                    world.broadcast(ENDED)
-                    return _left_alone(setup, out, ended)
-                validator = _validator(setup, should_stop)  # by the recipe that the run keeps
-            else:
-                setup.progress.commands.append(command)
-            with (
-                run_directory(held, resume=resume),
-                _under_way(setup, held, validator, display, should_stop) as main,
-            ):
-                around = _around(setup, validator, command_began)
-                try:
-                    summary = _fit_and_finish(setup, held, validator, main, around)
-                except UserError as error:
-                    if held.is_in_place() or isinstance(error, Diverged):
-                        raise
-                    raise save_displaced(setup, held, main.log) from None
-                if not summary.interrupted:
-                    _say_if_late(setup, display, command_began)
-                return summary
+class _Run(NamedTuple):
+    """A run of the main process, ready to train."""
+
+    setup: Setup
+    validator: Validator[Any, Any, Any]
 
 
-def _fit_and_finish(
-    setup: Setup, held: Held, validator: Validator[Any, Any, Any], main: MainProcess, around: Around
-) -> Summary:
-    """Train to the end and leave a bundle, unless somebody asks for the end before."""
-    out, progress = held.path, setup.progress
-    before, progress.bundled = progress.update, False
-    stopped = setup.world.any(main.should_stop())
-    reason = STOPPED if stopped else fit(_training(setup, main, around))
-    if reason != STOPPED:
-        if progress.update == before:  # of a run that was resumed
-            reason += ": no update was made"
-        held.check()
-        with contextlib.suppress(Stopped):
-            return _finish(setup, held, validator, main, reason)
-    return Summary(out, reason, True, progress, setup.optimizer.size(), "", [])
-
-
-def _follow(
-    world: World,
-    out: Path,
-    start: Path | None,
-    resume: bool,
-    display: Display,
-    should_stop: Callable[[], bool],
-) -> Summary:
-    """Train beside the first process, which has written all that there is to know.
-
-    Exits with the code of a mistake where the run diverges: the first one says why.
-    """
-    setup = None
+def _prepared(
+    recipe: Recipe, out: Path, start: Path | None, resume: bool, command: str, context: Context
+) -> _Run | Summary:
+    """Return a run that is ready to train, or the summary of one that has nothing to train."""
+    world = context.world
     try:
-        setup = prepare_worker(out, start, resume, display, world, should_stop)
+        if resume:
+            setup = prepare_resumed(recipe, out, context)
+        else:
+            setup = prepare_new(recipe, start, context)
+    except Stopped:
+        world.broadcast(STOPPED)
+        world.any(True)
+        kept = list_checkpoints(out / CHECKPOINTS) if resume else []
+        progress = Progress(update=update_of(kept[-1]) if kept else 0)
+        return Summary(out, STOPPED, True, progress, 0, "", [])
+    validator = _validator(setup)
+    ended = has_ended(setup, out, _around(setup, validator)) if resume else ""
+    if not ended:
+        setup.progress.commands.append(command)
+        return _Run(setup, validator)
+    is_whole = has_whole_bundle(setup, out)
+    context.say(nothing_to_train(setup.progress.update, out, ended, is_whole=is_whole))
+    if is_whole:
+        world.broadcast(ENDED)
+        return _left_alone(setup, out, ended)
+    return _Run(setup, _validator(setup))  # by the recipe that the run keeps
+
+
+def _follow(out: Path, start: Path | None, resume: bool, context: Context) -> Summary:
+    """Train beside the main process, which decides and writes.
+
+    Raises:
+        SystemExit: With the code of a mistake, if the run diverges. The main process says why.
+    """
+    setup, world = None, context.world
+    try:
+        setup = prepare_worker(out, start, resume, context)
     except Ended:
         return Summary(out, ENDED, False, Progress(), 0, "", [], bundle_kept=True, rank=world.rank)
     except Stopped:
         pass
     if world.any(setup is None) or setup is None:
         return Summary(out, STOPPED, True, Progress(), 0, "", [], rank=world.rank)
+    context.display = Silent()
+    context.on_update = context.on_validation = ignore
     try:
         reason = fit(_training(setup, None, Around()))
     except Diverged:
@@ -253,13 +237,13 @@ def _follow(
     return Summary(out, reason, stopped, setup.progress, size, "", [], rank=world.rank)
 
 
-def _validator(setup: Setup, should_stop: Callable[[], bool]) -> Validator[Any, Any, Any]:
+def _validator(setup: Setup) -> Validator[Any, Any, Any]:
     return setup.task.validates(
         setup.recipe,
         setup.corpus,
         setup.progress.longest_source,
         setup.machine.device,
-        should_stop,
+        setup.context.should_stop,
     )
 
 
@@ -278,18 +262,19 @@ def _left_alone(setup: Setup, out: Path, reason: str) -> Summary:
     )
 
 
-def _around(setup: Setup, validator: Validator[Any, Any, Any], command_began: float) -> Around:
-    """Return the time that the command needs beside updates: reading the text, and the end."""
+def _around(setup: Setup, validator: Validator[Any, Any, Any]) -> Around:
+    """Return the time that the command needs beside updates: reading the data, and the end."""
     averaging = 1.0 if setup.recipe.train.average > 1 else 0.0
     after = 1.0 + averaging + validator.validations_to_score
-    return Around(time.perf_counter() - command_began, after)
+    return Around(time.perf_counter() - setup.context.began, after)
 
 
-def _say_if_late(setup: Setup, display: Display, command_began: float) -> None:
-    """Say where scoring took the command beyond its minutes: it was longer than was foreseen."""
-    limit, took = setup.recipe.train.max_minutes, (time.perf_counter() - command_began) / 60
+def _say_if_late(setup: Setup) -> None:
+    """Say so if the command took longer than `max_minutes`."""
+    took = (time.perf_counter() - setup.context.began) / 60
+    limit = setup.recipe.train.max_minutes
     if limit is not None and took > 1.02 * limit:
-        display.say(
+        setup.context.say(
             f"the command took {took:.1f} minutes where max_minutes is {limit:g}: reading the "
             "text, or validation and scoring at the end, took longer than was foreseen"
         )
@@ -305,45 +290,48 @@ def _training(setup: Setup, main: MainProcess | None, around: Around) -> Trainin
         epochs=setup.corpus.epochs(setup.recipe),
         progress=setup.progress,
         main=main,
-        world=setup.world,
-        parallel=setup.machine.parallel_microbatches(config, setup.world.size),
+        context=setup.context,
+        parallel=setup.machine.parallel_microbatches(config, setup.context.world.size),
         around=around,
     )
 
 
 @contextlib.contextmanager
-def _under_way(
-    setup: Setup,
-    held: Held,
-    validator: Validator[Any, Any, Any],
-    display: Display,
-    should_stop: Callable[[], bool],
-) -> Iterator[MainProcess]:
-    """A block in which the run trains: its files are begun, and its log is open."""
-    out = held.path
-    recipe, corpus, machine, progress = setup.recipe, setup.corpus, setup.machine, setup.progress
+def _under_way(run: _Run, held: Held) -> Iterator[Training]:
+    """A block in which the run trains: its files are begun, and its log is open.
+
+    A run whose directory is moved or removed in the block is saved where it can be.
+    """
+    out, (setup, validator) = held.path, run
+    recipe, corpus, progress, context = setup.recipe, setup.corpus, setup.progress, setup.context
     if kept_beside(out).is_dir():
-        display.say(f"the earlier run is in {kept_beside(out)} until this has a bundle")
+        context.say(f"the earlier run is in {kept_beside(out)} until this has a bundle")
     write_beginning(out, setup)
-    log = RunLog(out, keep=progress.log_bytes, check=held.check)
+    progress.bundled = False
+    context.log = log = RunLog(out, keep=progress.log_bytes, check=held.check)
+
+    def validate(weights: dict[str, Tensor]) -> Validation:
+        held.check()
+        found = validator.validate(weights)
+        held.check()  # before anything is written of it
+        return found
+
     try:
-        # From here on the others can read what they need.
-        setup.world.broadcast(progress.text_sha256)
+        # From here on the other processes can read what they need.
+        context.world.broadcast(progress.text_sha256)
         size = setup.optimizer.size()
-        for line in opening_lines(setup.task, recipe, corpus, machine, size, setup.world):
-            display.say(line)
-
-        def validate(weights: dict[str, Tensor]) -> Validation:
-            held.check()
-            found = validator.validate(weights)
-            held.check()  # before anything is written of it
-            return found
-
+        for line in opening_lines(setup.task, recipe, corpus, setup.machine, size, context.world):
+            context.say(line)
         keep = partial(_keep_batch, failed_batch(out), corpus)
         settings = validator.bundle.config.model_dump_json()
-        yield MainProcess(validate, out / CHECKPOINTS, log, display, should_stop, keep, settings)
+        main = MainProcess(validate, out / CHECKPOINTS, keep, settings)
+        yield _training(setup, main, _around(setup, validator))
+    except UserError as error:
+        if held.is_in_place() or isinstance(error, Diverged):
+            raise
+        raise save_displaced(setup, held, log) from None
     finally:
-        display.close()
+        context.display.close()
         log.close()
 
 
@@ -354,18 +342,25 @@ def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -
     return f"; the last batch is in {path} ({how})"
 
 
-def _finish(
-    setup: Setup, held: Held, validator: Validator[Any, Any, Any], main: MainProcess, reason: str
-) -> Summary:
+def _finish(run: _Run, held: Held, training: Training, reason: str) -> Summary:
     """Choose the weights, score them, and write the bundle and the picture of the run.
 
-    Raises `Stopped` where somebody asks for the end before the bundle is written.
+    A run that is asked to stop, now or before, gets no bundle.
     """
-    recipe, progress, log, display = setup.recipe, setup.progress, main.log, main.display
-    out = held.path
+    (setup, validator), out, main = run, held.path, training.main
+    recipe, progress, context = setup.recipe, setup.progress, setup.context
     size, how = setup.optimizer.size(), validator.how()
-    weights, clause, validated = choose_weights(setup.task, recipe.train, progress, main, validator)
-    findings = validator.findings(weights)
+    assert main is not None
+    try:
+        if reason == STOPPED:
+            raise Stopped
+        held.check()
+        weights, clause, validated = choose_weights(
+            setup.task, recipe.train, progress, main, validator, context
+        )
+        findings = validator.findings(weights)
+    except Stopped:
+        return Summary(out, reason, True, progress, size, "", [])
     scores = findings.scores
     bundle = validator.bundle_of(weights)
     bundle = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"scores": scores}))
@@ -375,7 +370,7 @@ def _finish(
     held.check()
     save_bundle(out, bundle, model_card(facts))
     drop_replaced(out)
-    log.write(
+    context.write(
         "end",
         progress.update,
         epoch=progress.epoch,
@@ -387,13 +382,14 @@ def _finish(
         **{score.metric.lower().replace(" ", "_"): score.value for score in scores},
     )
     if progress.skipped:
-        display.say(f"{progress.skipped} updates were left out: their gradients were not finite")
-    _draw(out, setup.task.metrics, display)
+        context.say(f"{progress.skipped} updates were left out: their gradients were not finite")
+    _draw(out, setup.task.metrics, context)
     progress.bundled = True
     save_state(main.directory, progress)
     within, note = warmup_signs(recipe.train, progress, findings)
     if note:
-        display.say(note)
+        context.say(note)
+    _say_if_late(setup)
     faults = [*within, *findings.faults]
     return Summary(
         out,
@@ -411,18 +407,18 @@ def _finish(
     )
 
 
-def _draw(out: Path, metrics: Sequence[Metric], display: Display) -> None:
+def _draw(out: Path, metrics: Sequence[Metric], context: Context) -> None:
     """Draw the picture of the run. What fails is said in a line: the bundle is saved already."""
     try:
         damaged = plot_curve(out / LOG, out / PICTURE, metrics)
     except UserError as error:
-        display.say(str(error))
+        context.say(str(error))
         return
     except Exception as error:  # matplotlib's own mistakes must not decide how a run ends
-        display.say(f"no {PICTURE}: {type(error).__name__} ({' '.join(str(error).split())})")
+        context.say(f"no {PICTURE}: {type(error).__name__} ({' '.join(str(error).split())})")
         return
     if damaged:
         shown = ", ".join(map(str, damaged[:5])) + (", ..." if len(damaged) > 5 else "")
-        display.say(
+        context.say(
             f"{out / LOG}: {counted(len(damaged), 'damaged line')} left out of {PICTURE}: {shown}"
         )

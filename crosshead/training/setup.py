@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.lines import file_sha256
-from crosshead.system.progress import Display, Silent, counted
+from crosshead.system.progress import Silent, counted
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
@@ -32,7 +31,8 @@ from crosshead.training.checkpoint import (
     newest_state,
     save_best,
 )
-from crosshead.training.distributed import World, shard
+from crosshead.training.context import Context
+from crosshead.training.distributed import shard
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.loop import STOPPED
 from crosshead.training.memory import recompute_activations, refuse_what_cannot_fit
@@ -67,32 +67,28 @@ class Setup:
     model: Model
     optimizer: Optimizer
     progress: Progress
-    world: World
+    context: Context
 
 
-def prepare_new(
-    recipe: Recipe,
-    start: Path | None,
-    display: Display,
-    world: World,
-    should_stop: Callable[[], bool],
-) -> Setup:
+def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     """A new run, of a new model or of that of the bundle `start`.
 
-    Raises `Stopped` soon after `should_stop` says so, and `UserError` as `train` does.
+    Raises `Stopped` soon after `context.should_stop` says so, and `UserError` as `train` does.
     """
     base = load_bundle(start) if start else None
     if base is not None and start is not None:
         check_fine_tuned(task_of(base.config).sections(base), recipe, start)
-    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
+    machine = choose_machine(
+        recipe.train, context.world.device(recipe.train.device), context.world.local_size
+    )
     task = task_of(recipe)
     recipe, lines = task.prepare(recipe)
     for line in lines:
-        display.say(line)
-    corpus = task.read(recipe, base, None, display.say, should_stop)
+        context.say(line)
+    corpus = task.read(recipe, base, None, context.say, context.should_stop)
     first = corpus.epochs(recipe)(0)
     recipe = with_sizes(corpus.completed(_on_machine(recipe, machine)), first)
-    setup = _set_up(recipe, machine, corpus, world)
+    setup = _set_up(recipe, machine, corpus, context)
     if base is not None:
         setup.optimizer.set_weights(weights_of(base.model))
         setup.progress.validated, setup.progress.tuned = -1, True
@@ -103,65 +99,61 @@ def prepare_new(
     return setup
 
 
-def prepare_resumed(
-    recipe: Recipe, out: Path, display: Display, world: World, should_stop: Callable[[], bool]
-) -> Setup:
+def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     """The run in `out`, where its newest checkpoint stands; raises what `prepare_new` raises."""
     (began, edits), given = saved_recipe(out), recipe
     recipe = check_resumed(began, absolute(given), out)
     for line in edits:
-        display.say(line)
+        context.say(line)
     elsewhere = _elsewhere(recipe, out)
     began, recipe = (
         renamed(each, [elsewhere.get(name, name) for name in each.data.files()])
         for each in (began, recipe)
     )
     _check_tokenizers(out)
-    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
-    corpus = task_of(recipe).read(recipe, None, out, display.say, should_stop)
-    setup = _set_up(_on_machine(recipe, machine), machine, corpus, world)
+    machine = choose_machine(
+        recipe.train, context.world.device(recipe.train.device), context.world.local_size
+    )
+    corpus = task_of(recipe).read(recipe, None, out, context.say, context.should_stop)
+    setup = _set_up(_on_machine(recipe, machine), machine, corpus, context)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_text(progress, corpus, out)
     for line in [*passed_over, *_keep_best(setup, progress, out / CHECKPOINTS)]:
-        display.say(line)
-    display.say(f"going on from update {progress.update} in {out}")
+        context.say(line)
+    context.say(f"going on from update {progress.update} in {out}")
     progress.names = _names(progress.names, began, recipe, given)
     other_rate = _other_rate(began.train, recipe, progress.update + 1)
     for change in [*other_rate, *_go_on(setup, progress)]:
-        display.say(f"{change}: the result is not, to the bit, that of a run without a break")
+        context.say(f"{change}: the result is not, to the bit, that of a run without a break")
     return setup
 
 
-def prepare_worker(
-    out: Path,
-    start: Path | None,
-    resume: bool,
-    display: Display,
-    world: World,
-    should_stop: Callable[[], bool],
-) -> Setup:
+def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context) -> Setup:
     """The run that the first of several processes has made ready, and written down in `out`.
 
     Waits until that is done. Raises `Stopped` where this or the first one was asked to stop,
     `Ended` where there is nothing to train, and `UserError` where this one reads another text.
     """
+    world = context.world
     text_sha256 = world.broadcast("")
     if text_sha256 == STOPPED:
         raise Stopped
     if text_sha256 == ENDED:
         raise Ended
     recipe = stored_recipe(out)
-    machine = choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
+    machine = choose_machine(
+        recipe.train, context.world.device(recipe.train.device), context.world.local_size
+    )
     # One for all of a machine says that it tokenizes what others have tokenized elsewhere.
-    say = (display if world.local_rank == 0 else Silent()).say
-    corpus = task_of(recipe).read(recipe, None, out, say, should_stop)
+    say = (context.display if world.local_rank == 0 else Silent()).say
+    corpus = task_of(recipe).read(recipe, None, out, say, context.should_stop)
     if corpus.sha256() != text_sha256:
         names = ", ".join([*recipe.data.files(), str(out)])
         raise UserError(
             f"process {world.rank} of the run reads another text than the first one; these have to "
             f"be the same on all machines: {names}"
         )
-    setup = _set_up(recipe, machine, corpus, world)
+    setup = _set_up(recipe, machine, corpus, context)
     if resume:
         newest = list_checkpoints(out / CHECKPOINTS)[-1]
         _go_on(setup, load_checkpoint(newest, setup.optimizer))
@@ -171,7 +163,13 @@ def prepare_worker(
     return setup
 
 
-def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> Setup:
+def _machine(recipe: Recipe, context: Context) -> Machine:
+    world = context.world
+    return choose_machine(recipe.train, world.device(recipe.train.device), world.local_size)
+
+
+def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) -> Setup:
+    world = context.world
     refuse_what_cannot_fit(recipe, corpus, machine, world)
     train = recipe.train
     torch.manual_seed(train.seed)
@@ -188,7 +186,7 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, world: World) -> S
         processes=world.size,
     )
     return Setup(
-        task_of(recipe), recipe, machine, corpus, model, Optimizer(model, train), progress, world
+        task_of(recipe), recipe, machine, corpus, model, Optimizer(model, train), progress, context
     )
 
 

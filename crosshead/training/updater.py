@@ -45,6 +45,11 @@ class Outcome:
     norm: float | None
     """Norm of the gradients; None if they were not finite and not applied."""
 
+    def row(self, rate: float) -> dict[str, float | None]:
+        """Return the means of its losses, the learning rate and the norm, as the log names them."""
+        means = {name: value / self.count for name, value in self.sums.items()}
+        return {**means, "learning_rate": rate, "gradient_norm": self.norm}
+
 
 class RowTooLarge(MemoryError):
     """Memory does not suffice for a batch whose rows are computed one at a time."""

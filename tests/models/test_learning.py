@@ -9,14 +9,12 @@ from crosshead.data.synthetic import copy_task, reverse_task
 from crosshead.decoding.search import Specials, greedy_search
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
-from crosshead.system.progress import Silent
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.validation import Validation
 from crosshead.training import log as log_module
 from crosshead.training.checkpoint import (
     Progress,
 )
-from crosshead.training.log import RunLog
 from crosshead.training.loop import MainProcess, Training, fit
 from crosshead.training.optimizer import Optimizer
 from crosshead.vocabulary import BOS, EOS, PAD
@@ -62,21 +60,15 @@ def learned(
     torch.manual_seed(seed)
     model = Transformer(shape, VOCABULARY, VOCABULARY)
     optimizer = Optimizer(model, config)
-    log = RunLog(directory)
     checkpoints = directory / "checkpoints"
     main = MainProcess(
         lambda weights: Validation({"loss": 0.0, "nll": 0.0, "bleu": 0.0}),
         checkpoints,
-        log,
-        Silent(),
     )
     training = Training(
         TASKS["translation"], model, optimizer, config, lambda epoch: Pairs(train), Progress(), main
     )
-    try:
-        fit(training)
-    finally:
-        log.close()
+    fit(training)
     return exact_match(model, test)
 
 

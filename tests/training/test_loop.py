@@ -32,6 +32,7 @@ from crosshead.training.checkpoint import (
     load_checkpoint,
     load_weights,
 )
+from crosshead.training.context import Context
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import MainProcess, Training, fit
 from crosshead.training.optimizer import Optimizer
@@ -85,10 +86,12 @@ def begin(
     if resume:
         progress = load_checkpoint(list_checkpoints(checkpoints)[-1], optimizer)
     log = RunLog(directory, keep=progress.log_bytes)
-    main = MainProcess(validate, checkpoints, log, Silent(), should_stop)
+    main = MainProcess(validate, checkpoints)
+    context = Context(should_stop=should_stop, log=log)
     return Training(
-        TASKS["translation"], model, optimizer, config, lambda epoch: Pairs(PAIRS), progress, main
-    )
+        TASKS["translation"], model, optimizer, config, lambda epoch: Pairs(PAIRS), progress, main,
+        context,
+    )  # fmt: skip
 
 
 def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Training, str]:
@@ -96,7 +99,7 @@ def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Training, st
     try:
         return training, fit(training)
     finally:
-        training.main.log.close()
+        training.context.log.close()
 
 
 def logged(directory: Path) -> list[dict[str, Any]]:
@@ -115,9 +118,9 @@ def digest(training: Training) -> str:
 def stopped_run(directory: Path, config: TrainConfig, update: int, **more: Any) -> Training:
     """A run that is asked to stop after an update."""
     training = begin(directory, config, **more)
-    training.main.should_stop = lambda: training.progress.update >= update
+    training.context.should_stop = lambda: training.progress.update >= update
     assert fit(training) == "it was asked to stop"
-    training.main.log.close()
+    training.context.log.close()
     return training
 
 
@@ -180,9 +183,9 @@ def test_a_run_that_is_stopped_while_it_validates_owes_that_validation(
             raise Stopped
         return by_sum(weights)
 
-    stopped.main.validate, stopped.main.should_stop = validate, lambda: asked
+    stopped.main.validate, stopped.context.should_stop = validate, lambda: asked
     fit(stopped)
-    stopped.main.log.close()
+    stopped.context.log.close()
     assert stopped.progress.update == update and stopped.progress.validated == update - 2
     resumed, _ = run(tmp_path / "parts", config, resume=True)
     assert digest(resumed) == digest(whole)
@@ -220,7 +223,7 @@ def test_a_pair_that_memory_does_not_hold_is_written_down(
     training.main.keep_batch = keep
     with pytest.raises(UserError, match="one pair at a time: its longest has") as caught:
         fit(training)
-    training.main.log.close()
+    training.context.log.close()
     [(source, target)] = kept
     assert f"has {len(source)} and {len(target)} tokens; it is there; go on with more" in str(
         caught.value
@@ -235,7 +238,7 @@ def test_no_checkpoint_gives_way_while_updates_are_skipped(
     break_gradients(training, set(range(6, 30)), monkeypatch)
     with pytest.raises(UserError, match="10 updates in a row, up to update 15"):
         fit(training)
-    training.main.log.close()
+    training.context.log.close()
     names = [place.name for place in list_checkpoints(tmp_path / "checkpoints")]
     assert names == ["update-00000004", "update-00000005"]
 
@@ -252,10 +255,10 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         return False
 
-    killed.main.should_stop = explode
+    killed.context.should_stop = explode
     with pytest.raises(KeyboardInterrupt):
         fit(killed)
-    killed.main.log.close()
+    killed.context.log.close()
     resumed, _ = run(tmp_path / "parts", config, resume=True)
     assert digest(resumed) == expected
     found, wanted = comparable(logged(tmp_path / "parts")), comparable(logged(tmp_path / "whole"))
@@ -359,7 +362,7 @@ def test_the_budget_of_minutes_leaves_time_for_the_end(
     training = begin(tmp_path, settings(max_minutes=4.0), validate=validate)
     training.around = Around(before=30, validations_after=6)
     reason = fit(training)
-    training.main.log.close()
+    training.context.log.close()
     # 240 seconds, but for 30 before and 30 after: seven times two updates and a validation are 175.
     assert "max_minutes 4 is reached: validation" in reason and "about 30 seconds" in reason
     assert training.progress.minutes_spent == 4.0
@@ -375,7 +378,7 @@ def test_half_of_the_minutes_show_how_long_a_validation_takes(
     training = begin(tmp_path, config, validate=validate)
     training.around = Around(before=0, validations_after=3)
     fit(training)
-    training.main.log.close()
+    training.context.log.close()
     valid = [line["update"] for line in logged(tmp_path) if line["kind"] == "valid"]
     assert valid == [12, 16]
     assert training.progress.seconds + 2 * 20 <= 240
@@ -390,7 +393,7 @@ def test_a_budget_that_reading_has_used_up_still_trains_and_validates(
     training = begin(tmp_path, settings(max_minutes=4.0, valid_every=100), validate=validate)
     training.around = Around(before=before, validations_after=1)
     reason = fit(training)
-    training.main.log.close()
+    training.context.log.close()
     assert reason.startswith("max_minutes 4 is reached")
     valid = [line["update"] for line in logged(tmp_path) if line["kind"] == "valid"]
     assert valid[0] == 1 and valid[-1] == training.progress.update
@@ -406,7 +409,7 @@ def test_a_resumed_run_without_a_measure_goes_on(
     training = begin(tmp_path, config, resume=True, validate=timed(monkeypatch, 10, 20))
     training.around = Around(before=125, validations_after=1)
     fit(training)
-    training.main.log.close()
+    training.context.log.close()
     assert training.progress.update > 3
 
 
@@ -415,7 +418,7 @@ def test_weights_that_are_given_are_validated_before_the_first_update(tmp_path: 
     training.progress.validated = -1
     given = {name: weight.clone() for name, weight in training.optimizer.weights().items()}
     fit(training)
-    training.main.log.close()
+    training.context.log.close()
     valid = [line for line in logged(tmp_path) if line["kind"] == "valid"]
     assert [(line["update"], line["best"]) for line in valid] == [(0, True), (2, False), (4, False)]
     assert training.progress.best_update == 0
@@ -529,7 +532,7 @@ def test_gradients_are_of_the_mean_over_target_tokens(
 
     monkeypatch.setattr(training.optimizer, "step", step)
     fit(training)
-    training.main.log.close()
+    training.context.log.close()
     for name, parameter in expected.named_parameters():
         torch.testing.assert_close(found[name], parameter.grad)
 
@@ -559,7 +562,7 @@ def test_a_share_of_updates_without_finite_gradients_is_left_out(
     training = begin(tmp_path, settings(max_updates=100, valid_every=0, log_every=100))
     break_gradients(training, set(range(every, 101, every)), monkeypatch)
     assert fit(training) == "max_updates 100 is reached"
-    training.main.log.close()
+    training.context.log.close()
     assert training.progress.skipped == skipped
     assert logged(tmp_path)[0]["skipped"] == skipped
     steps = {int(v) for k, v in training.optimizer.state().items() if k.endswith(".step")}
@@ -574,7 +577,7 @@ def test_gradients_that_stay_infinite_end_the_run(
     break_gradients(training, set(range(4, 50)), monkeypatch)
     with pytest.raises(UserError) as caught:
         fit(training)
-    training.main.log.close()
+    training.context.log.close()
     message = str(caught.value)
     assert "10 updates in a row, up to update 13" in message and "learning_rate" in message
     assert "\n" not in message
@@ -586,7 +589,7 @@ def test_single_infinite_gradients_are_skipped_and_counted(
     training = begin(tmp_path, settings(max_updates=30))
     break_gradients(training, set(range(1, 31)) - {9, 18, 27}, monkeypatch)
     fit(training)
-    training.main.log.close()
+    training.context.log.close()
     assert training.progress.skipped == 27
     steps = {float(v) for k, v in training.optimizer.state().items() if k.endswith(".step")}
     assert steps == {3.0}
@@ -607,7 +610,7 @@ def test_every_epoch_shows_every_pair_once_in_another_order(tmp_path: Path) -> N
 
     training.epochs = pairs
     fit(training)
-    training.main.log.close()
+    training.context.log.close()
     assert list(orders) == [0, 1, 2]
     assert all(sorted(order) == list(range(len(PAIRS))) for order in orders.values())
     assert orders[0] != orders[1] != orders[2] != orders[0]
@@ -623,7 +626,7 @@ def test_the_examples_of_an_epoch_are_asked_for_by_its_number(tmp_path: Path) ->
 
     training.epochs = pairs
     fit(training)
-    training.main.log.close()
+    training.context.log.close()
     assert asked == [0, 1, 2]
 
 
@@ -646,9 +649,9 @@ class Watching(Silent):
 
 def test_the_bar_moves_within_an_epoch(tmp_path: Path) -> None:
     training = begin(tmp_path, settings(max_epochs=2, log_every=1, valid_every=0))
-    training.main.display = watching = Watching()
+    training.context.display = watching = Watching()
     fit(training)
-    training.main.log.close()
+    training.context.log.close()
     first = len(Pairs(PAIRS).plan(80, 1, 0))
     second = len(Pairs(PAIRS).plan(80, 1, 1))
     expected = [0.0, *(batch / first / 2 for batch in range(1, first + 1))]
@@ -658,13 +661,13 @@ def test_the_bar_moves_within_an_epoch(tmp_path: Path) -> None:
 
 def test_skipped_updates_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = begin(tmp_path, settings(max_updates=6))
-    training.main.display = watching = Watching(every=2)
+    training.context.display = watching = Watching(every=2)
     applied, step = iter([True, False, True, True, False, True]), training.optimizer.step
     monkeypatch.setattr(
         training.optimizer, "step", lambda *given: step(*given) if next(applied) else None
     )
     fit(training)
-    training.main.log.close()
+    training.context.log.close()
     lines = [line for line in logged(tmp_path) if line["kind"] == "train"]
     assert [line["skipped"] for line in lines] == [1, 1, 2]
     assert [line[-9:] for line in watching.lines[1:]] == ["1 skipped", "1 skipped", "2 skipped"]
@@ -674,10 +677,10 @@ def test_where_no_update_was_finite_there_is_no_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = begin(tmp_path, settings(max_updates=4, valid_every=0))
-    training.main.display = watching = Watching(every=2)
+    training.context.display = watching = Watching(every=2)
     break_gradients(training, {1, 2}, monkeypatch)
     fit(training)
-    training.main.log.close()
+    training.context.log.close()
     first, second = (line for line in logged(tmp_path) if line["kind"] == "train")
     assert [first[key] for key in ("loss", "nll", "gradient_norm")] == [None] * 3
     assert all(second[key] > 0 for key in ("loss", "nll", "gradient_norm"))
@@ -687,9 +690,9 @@ def test_where_no_update_was_finite_there_is_no_loss(
 
 def test_figures_are_shown_when_they_are_due_and_logged_by_updates(tmp_path: Path) -> None:
     training = begin(tmp_path, settings(max_updates=9, valid_every=0, log_every=4))
-    training.main.display = watching = Watching(every=3)
+    training.context.display = watching = Watching(every=3)
     fit(training)
-    training.main.log.close()
+    training.context.log.close()
     shown = [line.split()[1] for line in watching.lines[1:]]
     assert shown == ["3", "6", "9"]
     assert [line["update"] for line in logged(tmp_path) if line["kind"] == "train"] == [4, 8, 9]
@@ -701,11 +704,11 @@ def test_a_run_whose_gradients_stay_infinite_ends_no_later_for_a_break(
     config = settings(max_updates=50, valid_every=0)
     broken = begin(tmp_path, config)
     break_gradients(broken, set(range(4, 50)), monkeypatch)
-    broken.main.should_stop = lambda: broken.progress.update == 8
+    broken.context.should_stop = lambda: broken.progress.update == 8
     assert fit(broken) == "it was asked to stop"
-    broken.main.log.close()
+    broken.context.log.close()
     resumed = begin(tmp_path, config, resume=True)
     break_gradients(resumed, set(range(4, 50)), monkeypatch)
     with pytest.raises(UserError, match="10 updates in a row, up to update 13,"):
         fit(resumed)
-    resumed.main.log.close()
+    resumed.context.log.close()

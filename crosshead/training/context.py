@@ -1,0 +1,48 @@
+"""The context of a run: its processes, its display, its log, and whether to stop."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crosshead.system.progress import Display, Silent
+from crosshead.training.distributed import ALONE, World
+from crosshead.training.log import RunLog
+
+Callback = Callable[[Mapping[str, Any]], object]
+"""A function that receives a row: names to numbers, as in a line of `log.jsonl`."""
+
+
+def ignore(row: Mapping[str, Any]) -> None:
+    """Do nothing with a row."""
+
+
+@dataclass
+class Context:
+    """All that a run tells, asks and shares while it goes on."""
+
+    world: World = ALONE
+    """The processes that train together."""
+    display: Display = field(default_factory=Silent)
+    """Shows messages and progress; silent in every process but the main one."""
+    should_stop: Callable[[], bool] = lambda: False
+    """Returns whether somebody asked the run to end."""
+    log: RunLog | None = None
+    """The log. None before it is opened, and in every process but the main one."""
+    on_update: Callback = ignore
+    """Receives a row after each update: `update`, `epoch`, means of the losses, `learning_rate` and
+    `gradient_norm`. The last is None if the gradients were not finite."""
+    on_validation: Callback = ignore
+    """Receives a row after each validation, as the log has it."""
+
+    began: float = field(default_factory=time.perf_counter)
+    """The time when the command began."""
+
+    def say(self, line: str) -> None:
+        """Show a message."""
+        self.display.say(line)
+
+    def write(self, kind: str, update: int, **values: Any) -> None:
+        """Write a line of the log, if there is one."""
+        if self.log is not None:
+            self.log.write(kind, update, **values)

@@ -1,0 +1,77 @@
+"""The calls from the command line to the kernel are the ones that ARCHITECTURE.md shows."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from torch import Tensor
+
+from crosshead.attention import attend
+from crosshead.cli import run
+from tests.conftest import ROOT
+
+MOST = 10
+PACKAGE = str(ROOT / "crosshead")
+
+
+@pytest.fixture
+def chains(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, ...]]:
+    """The functions of the package that were active in each call of the kernel, outermost first."""
+    found: set[tuple[str, ...]] = set()
+    kernel = attend.explicit
+
+    def noted(*arguments: Tensor, **named: object) -> Tensor:
+        found.add((*reversed(list(functions(inspect.currentframe()))), "attention.attend.explicit"))
+        return kernel(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(attend, "explicit", noted)
+    return found
+
+
+def functions(frame: FrameType | None) -> Iterator[str]:
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(PACKAGE) and not code.co_name.startswith("<"):
+            module = Path(code.co_filename).relative_to(PACKAGE).with_suffix("")
+            yield ".".join((*module.parts, code.co_qualname))
+        frame = frame.f_back
+
+
+def documented(verb: str) -> list[str]:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    shown = re.search(rf"^## From `crosshead {verb}`.*?```text\n(.*?)```", text, re.M | re.S)
+    assert shown, f"ARCHITECTURE.md shows no chain of calls from crosshead {verb}"
+    return shown[1].split()
+
+
+def from_verb(chains: set[tuple[str, ...]], verb: str) -> list[list[str]]:
+    return [list(chain[chain.index(verb) :]) for chain in chains]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> list[str]:
+    for name in ("en", "de"):
+        (tmp_path / name).write_text("".join(f"{name} {i % 7} words\n" for i in range(40)))
+    return ["--source", str(tmp_path / "en"), "--target", str(tmp_path / "de")]
+
+
+def test_from_train_and_translate_to_the_kernel(
+    corpus: list[str], chains: set[tuple[str, ...]], tmp_path: Path
+) -> None:
+    out = str(tmp_path / "run")
+    sizes = ["--set", "tokenizer.kind=characters", "--max-updates", "2", "--threads", "1"]
+    assert run(["train", *corpus, "--out", out, *sizes]) == 0
+    expected = documented("train")
+    assert expected in from_verb(chains, expected[0])
+    assert len(expected) <= MOST
+
+    chains.clear()
+    assert run(["translate", out, corpus[1], "--threads", "1"]) == 0
+    expected = documented("translate")
+    assert expected in from_verb(chains, expected[0])
+    assert len(expected) <= MOST
+    # The encoder's layers are one call further: `encode` serves training and decoding.
+    assert max(map(len, from_verb(chains, expected[0]))) == MOST + 1
