@@ -60,7 +60,7 @@ class MaskFiller(TextPipeline):
     A call takes a text and returns it filled. `fill` also returns the candidates of each mark.
     """
 
-    does, verb = "finds what is hidden in a text", "fill"
+    does, verb = "predicts masked tokens of a text", "fill"
     usage = "Fill with: {command} {bundle} TEXT"
 
     def __call__(self, text: str) -> str:
@@ -180,7 +180,7 @@ class MaskFiller(TextPipeline):
     def words(cls, config: TextBundleConfig) -> Words:
         """Return the words of a model card."""
         return Words(
-            does="finds what is hidden in a text",
+            does="predicts masked tokens of a text",
             hub_task="fill-mask",
             command="crosshead fill DIR 'Once [MASK] a time'",
             variable="fill",

@@ -102,8 +102,9 @@ class TrainConfig(Config):
     the end of the warm-up. 0 turns it off."""
 
     metric: str | None = None
-    """The metric that chooses checkpoints: for translation `bleu` (of greedy translations, the
-    default) or `loss`; for other tasks `loss`."""
+    """The metric that chooses checkpoints. Translation has `bleu` (of greedy translations, the
+    default) and `loss`; language models have `loss` (the default) and `bits_per_character`; masked
+    models have `loss`."""
 
     log_every: int = Field(100, ge=1, le=MOST)
     """The number of updates between lines of the log."""
