@@ -2,29 +2,92 @@
 
     import crosshead
 
+    crosshead.train(source="train.en", target="train.de", out="runs/en-de")
     translate = crosshead.load("runs/en-de")
     translate("A dog runs.")
 
-Importing the package is cheap: PyTorch is imported when a model is.
+`__all__` is the public interface, with the `__all__` of the packages below. Importing crosshead is
+cheap: PyTorch is imported with the first name that needs it.
 """
 
 TYPE_CHECKING = False  # that of typing, which takes longer to import than a Ctrl-C waits
 if TYPE_CHECKING:
+    from crosshead import bundle as bundle
+    from crosshead import inspection as inspection
+    from crosshead import models as models
+    from crosshead import pipelines as pipelines
+    from crosshead.attention import masks as masks
+    from crosshead.attention import scores as scores
+    from crosshead.attention.attend import attend
+    from crosshead.decoding.search import DecodeConfig
+    from crosshead.evaluation import compare, evaluate
+    from crosshead.inspection.record import record_attention
+    from crosshead.models.registry import register_architecture
+    from crosshead.recipe.recipe import Recipe
+    from crosshead.tasks.base import Task
     from crosshead.tasks.loading import load
+    from crosshead.tasks.registry import register_task
+    from crosshead.training.api import train
 
-__all__ = ["__version__", "load"]
+_HOMES = {
+    "DecodeConfig": "crosshead.decoding.search",
+    "Recipe": "crosshead.recipe.recipe",
+    "Task": "crosshead.tasks.base",
+    "attend": "crosshead.attention.attend",
+    "compare": "crosshead.evaluation",
+    "evaluate": "crosshead.evaluation",
+    "load": "crosshead.tasks.loading",
+    "record_attention": "crosshead.inspection.record",
+    "register_architecture": "crosshead.models.registry",
+    "register_task": "crosshead.tasks.registry",
+    "train": "crosshead.training.api",
+}
+"""The module of each public function and class."""
+
+_MODULES = {
+    "bundle": "crosshead.bundle",
+    "inspection": "crosshead.inspection",
+    "masks": "crosshead.attention.masks",
+    "models": "crosshead.models",
+    "pipelines": "crosshead.pipelines",
+    "scores": "crosshead.attention.scores",
+}
+"""The public modules."""
+
+__all__ = [
+    "DecodeConfig",
+    "Recipe",
+    "Task",
+    "__version__",
+    "attend",
+    "bundle",
+    "compare",
+    "evaluate",
+    "inspection",
+    "load",
+    "masks",
+    "models",
+    "pipelines",
+    "record_attention",
+    "register_architecture",
+    "register_task",
+    "scores",
+    "train",
+]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """Import `load` at its first use (PEP 562): `import crosshead` then needs no PyTorch."""
-    if name == "load":
-        from crosshead.tasks.loading import load
+    """Import a public name at its first use (PEP 562): `import crosshead` needs no PyTorch."""
+    import importlib
 
-        return load
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """List `load` before it is imported, for completion."""
+    """List the public names before they are imported, for completion."""
     return sorted({*globals(), *__all__})

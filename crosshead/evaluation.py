@@ -17,7 +17,7 @@ from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.pipelines.mask_filler import ScoredMasks
 from crosshead.pipelines.text_generator import ScoredText
-from crosshead.pipelines.translator import ScoredTranslation
+from crosshead.pipelines.translator import ScoredTranslation, Translator
 
 METRICS = ("bleu", "chrf", "ter")
 """The metrics that compare translations with a reference, computed by sacreBLEU (Post 2018)."""
@@ -88,6 +88,45 @@ def corpus_scores(
             CorpusScore(result.name, result.score, low, high, str(metric.get_signature()))
         )
     return scores
+
+
+def evaluate(
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    tokenize: str | None = None,
+    *,
+    translate: Callable[[Sequence[str]], list[str]] | None = None,
+) -> list[CorpusScore]:
+    """Translate a test set and score the translations.
+
+    Args:
+        translator: The model.
+        sources: Source sentences.
+        references: Their translations, one each.
+        metrics: Names out of `METRICS`, and `perplexity`.
+        tokenize: sacreBLEU's tokenisation for BLEU; by default 13a.
+        translate: Function from sources to translations; by default the translator itself, with
+            the search settings of its bundle.
+
+    Returns:
+        A score for each metric, in order.
+
+    Raises:
+        ConfigError: If a metric or the tokenisation is unknown.
+        DataError: If the sets are empty or differ in length, or if a pair is too long for
+            perplexity.
+    """
+    texts = [name for name in metrics if name != "perplexity"]
+    found: dict[str, CorpusScore] = {}
+    if "perplexity" in metrics:  # first, because it refuses long pairs before the long work
+        scored = translator.score(sources, references)
+        found["perplexity"] = perplexity(scored, translator.bundle.target_tokenizer)
+    if texts:
+        translations = (translate or translator)(sources)
+        found |= zip(texts, corpus_scores(translations, references, texts, tokenize), strict=True)
+    return [found[name] for name in metrics]
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:

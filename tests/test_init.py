@@ -1,8 +1,63 @@
+"""The public interface: a name is added or removed here on purpose, never by accident."""
+
+import importlib
 import subprocess
 import sys
 
+import pytest
 
-def test_load_is_listed_before_anything_imports_pytorch() -> None:
-    code = "import crosshead, sys; print('load' in dir(crosshead), 'torch' in sys.modules)"
+import crosshead
+
+PUBLIC = {
+    "crosshead": [
+        "DecodeConfig", "Recipe", "Task", "__version__", "attend", "bundle", "compare", "evaluate",
+        "inspection", "load", "masks", "models", "pipelines", "record_attention",
+        "register_architecture", "register_task", "scores", "train",
+    ],
+    "crosshead.bundle": [
+        "Bundle", "BundleConfig", "BundleScore", "TextBundle", "TextBundleConfig", "save_bundle",
+        "verify_bundle",
+    ],
+    "crosshead.inspection": [
+        "AttentionWeights", "attention_weights", "draw_attention", "draw_mask", "record_attention",
+        "without_heads",
+    ],
+    "crosshead.attention.masks": [
+        "EvaluatedMask", "Mask", "allowed", "causal", "dilated", "documents", "fixed",
+        "global_tokens", "padding_mask", "prefix", "same_block", "same_column", "strided",
+        "summaries", "window",
+    ],
+    "crosshead.attention.scores": [
+        "Additive", "Concat", "Cosine", "Dot", "General", "Location", "ProjectedAdditive",
+        "RelativeOffset", "ScaledDot", "Score",
+    ],
+    "crosshead.models": [
+        "Convolutional", "ConvolutionalConfig", "EncoderConfig", "LanguageConfig", "Model",
+        "ModelConfig", "Recurrent", "RecurrentConfig", "SequenceModel", "TokenModel",
+        "Transformer", "TransformerConfig", "TransformerEncoder", "TransformerLanguageModel",
+        "TransformerXL", "TransformerXLConfig", "build_model", "register_architecture",
+    ],
+    "crosshead.pipelines": ["MaskFiller", "TextGenerator", "Translator"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_public_interface_is_sealed(name: str) -> None:
+    module = importlib.import_module(name)
+    assert sorted(module.__all__) == sorted(PUBLIC[name])
+    for each in module.__all__:
+        assert getattr(module, each) is not None
+
+
+def test_public_names_are_listed_before_anything_imports_pytorch() -> None:
+    code = (
+        "import crosshead, sys; print(set(crosshead.__all__) <= set(dir(crosshead)), "
+        "'torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False"]
+
+
+def test_another_name_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="'translate'"):
+        _ = crosshead.translate

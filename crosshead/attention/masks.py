@@ -20,6 +20,24 @@ from crosshead.attention.block_sparse import (
     evaluate_in_blocks,
 )
 
+__all__ = [
+    "EvaluatedMask",
+    "Mask",
+    "allowed",
+    "causal",
+    "dilated",
+    "documents",
+    "fixed",
+    "global_tokens",
+    "padding_mask",
+    "prefix",
+    "same_block",
+    "same_column",
+    "strided",
+    "summaries",
+    "window",
+]
+
 Predicate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """A function of batch, head, query and key indices that is True where the query may attend."""
 

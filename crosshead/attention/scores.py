@@ -20,6 +20,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+__all__ = [
+    "Additive",
+    "Concat",
+    "Cosine",
+    "Dot",
+    "General",
+    "Location",
+    "ProjectedAdditive",
+    "RelativeOffset",
+    "ScaledDot",
+    "Score",
+]
+
 
 @dataclass(frozen=True)
 class RelativeOffset:

@@ -24,7 +24,6 @@ from crosshead.evaluation import (
     CorpusScore,
     corpus_scores,
     masked_scores,
-    perplexity,
     text_scores,
 )
 from crosshead.models.registry import build_model
@@ -63,26 +62,6 @@ def check_distinct(bundles: Sequence[Path]) -> None:
     for bundle in bundles:
         if bundles.count(bundle) > 1:
             raise UserError(f"{bundle} is given twice; name each bundle once")
-
-
-def evaluation(
-    translator: Translator,
-    sources: Sequence[str],
-    references: Sequence[str],
-    metrics: Sequence[str],
-    tokenize: str | None,
-    flags: Mapping[str, Any],
-) -> list[CorpusScore]:
-    """The scores of a model's translations by each metric, in the order asked for."""
-    texts = [name for name in metrics if name != "perplexity"]
-    found: dict[str, CorpusScore] = {}
-    if "perplexity" in metrics:  # first: it refuses pairs that are too long, before long work
-        scored = translator.score(sources, references)
-        found["perplexity"] = perplexity(scored, translator.bundle.target_tokenizer)
-    if texts:
-        scores = corpus_scores(translated(translator, sources, flags), references, texts, tokenize)
-        found |= zip(texts, scores, strict=True)
-    return [found[name] for name in metrics]
 
 
 def text_evaluation(

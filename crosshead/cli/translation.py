@@ -224,6 +224,7 @@ def evaluate(
     """
     from crosshead.cli import reports
     from crosshead.data.parallel.corpora import read_aligned
+    from crosshead.evaluation import evaluate as score_test_set
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
@@ -250,7 +251,10 @@ def evaluate(
     instead = "give --text, not --source and --reference"
     translator = load_as(Translator, bundle, device, threads, instead=instead)
     flags = {"beam": beam, "length_penalty": length_penalty}
-    scores = reports.evaluation(translator, sources, references, names, tokenize, flags)
+    scores = score_test_set(
+        translator, sources, references, names, tokenize,
+        translate=lambda lines: reports.translated(translator, lines, flags),
+    )  # fmt: skip
     put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
 
 

@@ -1,0 +1,211 @@
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas
+import pytest
+
+import crosshead
+from crosshead.errors import ConfigError, DataError, UserError
+from crosshead.system.progress import Silent
+from crosshead.training import api
+
+SOURCES = [f"{a} {b}" for a in "abcdef" for b in "ghijkl"]
+TARGETS = [text.upper() for text in SOURCES]
+SECTIONS: dict[str, Any] = {
+    "tokenizer": {"kind": "characters"},
+    "model": {"encoder_layers": 1, "decoder_layers": 1, "d_model": 16, "d_ff": 16, "heads": 2},
+    "train": {"max_updates": 3, "valid_every": 2, "checkpoint_every": 2, "threads": 1},
+}
+
+
+def train(out: Path, **data: Any) -> Any:
+    return crosshead.train(out=out, display=Silent(), **{**SECTIONS, **data})
+
+
+def stored(name: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in name.read_text().splitlines()]
+
+
+def test_lists_train_a_bundle_that_translates(tmp_path: Path) -> None:
+    summary = train(tmp_path / "run", source=SOURCES, target=TARGETS)
+    assert summary.progress.update == 3 and not summary.interrupted
+    assert isinstance(crosshead.load(tmp_path / "run")("a b"), str)
+    assert stored(tmp_path / "run.data/train.jsonl") == [
+        {"source": a, "target": b} for a, b in zip(SOURCES, TARGETS, strict=True)
+    ]
+
+
+def test_lists_train_the_same_model_as_files(tmp_path: Path) -> None:
+    for name, lines in (("en", SOURCES), ("de", TARGETS)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    train(tmp_path / "files", source=tmp_path / "en", target=str(tmp_path / "de"))
+    train(tmp_path / "lists", source=SOURCES, target=iter(TARGETS))
+    weights = "model.safetensors"
+    assert (tmp_path / "files" / weights).read_bytes() == (
+        tmp_path / "lists" / weights
+    ).read_bytes()
+    assert not (tmp_path / "files.data").exists()
+
+
+class Rows:
+    """A map-style data set, as those of PyTorch: it has a length and items, and no iterator."""
+
+    def __len__(self) -> int:
+        return len(SOURCES)
+
+    def __getitem__(self, row: int) -> Mapping[str, str]:
+        return {"en": SOURCES[row], "de": TARGETS[row]}  # an IndexError ends it
+
+
+FORMS: dict[str, tuple[Any, list[str] | None]] = {
+    "tuples": (list(zip(SOURCES, TARGETS, strict=True)), None),
+    "a generator": (((a, b) for a, b in zip(SOURCES, TARGETS, strict=True)), None),
+    "a data set": (Rows(), ["en", "de"]),
+    "columns": ({"en": SOURCES, "de": TARGETS, "other": [1]}, ["en", "de"]),
+    "a table": (pandas.DataFrame({"en": SOURCES, "de": TARGETS}), ["en", "de"]),
+}
+
+
+class Given(NamedTuple):
+    """The recipe that a run was given, and its files in memory's place by their names."""
+
+    recipe: Any
+    files: dict[str, str]
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
+    """What runs are given, without training."""
+    found: list[Given] = []
+
+    def noted(recipe: Any, out: Path, **more: Any) -> None:
+        folder = out.with_name(f"{out.name}.data")
+        files = {path.name: path.read_text() for path in folder.glob("*")}
+        found.append(Given(recipe, files))
+
+    monkeypatch.setattr(api.run, "train", noted)
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pairs_come_in_many_forms(form: str, given: list[Given], tmp_path: Path) -> None:
+    pairs, fields = FORMS[form]
+    train(tmp_path / "run", pairs=pairs, fields=fields)
+    source, target = fields or ("source", "target")
+    rows = [json.loads(line) for line in given[0].files["train.jsonl"].splitlines()]
+    assert rows == [{source: a, target: b} for a, b in zip(SOURCES, TARGETS, strict=True)]
+    assert given[0].recipe.data.fields == [source, target]
+
+
+def test_text_in_memory_is_a_file_of_lines(given: list[Given], tmp_path: Path) -> None:
+    text = ["to be or not", "to be\nthat is"]
+    train(tmp_path / "run", text=text, valid_text=text[:1], model={"layers": 1})
+    assert given[0].files == {
+        "train.txt": "to be or not\nto be\nthat is\n", "valid.txt": "to be or not\n",
+    }  # fmt: skip
+    assert given[0].recipe.model.architecture == "language"
+
+
+def test_a_preset_a_recipe_and_a_file_are_named_by_the_first_argument(
+    given: list[Given], tmp_path: Path
+) -> None:
+    data = {"source": SOURCES, "target": TARGETS, "out": tmp_path / "run", "display": Silent()}
+    crosshead.train("small", **data)
+    (tmp_path / "recipe.toml").write_text("[train]\nlabel_smoothing = 0.2\n")
+    crosshead.train(tmp_path / "recipe.toml", **data)
+    preset, file = (each.recipe for each in given)
+    assert (preset.train.learning_rate, preset.model.d_model) == (0.001, 256)
+    assert (file.train.label_smoothing, file.model.d_model) == (0.2, 128)
+    crosshead.train(preset, out=tmp_path / "object", display=Silent(), train={"seed": 7})
+    recipe = given[-1].recipe
+    assert (recipe.train.seed, recipe.model) == (7, preset.model)
+    with pytest.raises(ConfigError, match="there is no recipe 'smal'"):
+        crosshead.train("smal", **data)
+    assert not (tmp_path / "run.data").exists()
+
+
+def test_callbacks_receive_rows_of_updates_and_validations(tmp_path: Path) -> None:
+    updates: list[Mapping[str, Any]] = []
+    validations: list[Mapping[str, Any]] = []
+    train(
+        tmp_path / "run", source=SOURCES, target=TARGETS, on_update=updates.append,
+        on_validation=validations.append,
+    )  # fmt: skip
+    assert [row["update"] for row in updates] == [1, 2, 3]
+    assert {"epoch", "loss", "nll", "learning_rate", "gradient_norm"} <= set(updates[0])
+    assert [row["update"] for row in validations] == [2, 3]
+    log = pandas.read_json(tmp_path / "run/log.jsonl", lines=True)
+    logged = log[log["kind"] == "valid"]
+    assert list(logged["bleu"]) == [row["bleu"] for row in validations]
+    train_rows = log[log["kind"] == "train"]  # means since the row before, by predictions
+    assert updates[-1]["learning_rate"] == pytest.approx(train_rows["learning_rate"].iloc[-1])
+
+
+def test_a_stopped_run_is_resumed_with_or_without_its_data(tmp_path: Path) -> None:
+    seen: list[Mapping[str, Any]] = []
+    stopped = train(
+        tmp_path / "run", source=SOURCES, target=TARGETS, on_update=seen.append,
+        should_stop=lambda: len(seen) == 2,
+    )  # fmt: skip
+    assert stopped.interrupted and stopped.progress.update == 2
+    ended = crosshead.train(out=tmp_path / "run", resume=True, display=Silent())
+    assert ended.progress.update == 3
+    longer = {"train": {"max_updates": 5}, "display": Silent()}
+    again = crosshead.train(
+        out=tmp_path / "run", resume=True, source=SOURCES, target=TARGETS, **longer
+    )
+    assert again.progress.update == 5
+    whole = train(
+        tmp_path / "whole", source=SOURCES, target=TARGETS,
+        train=SECTIONS["train"] | {"max_updates": 5},
+    )  # fmt: skip
+    assert whole.progress.update == 5
+    weights = "model.safetensors"
+    assert (tmp_path / "run" / weights).read_bytes() == (tmp_path / "whole" / weights).read_bytes()
+
+
+def test_the_data_of_a_run_is_not_replaced_without_force(tmp_path: Path) -> None:
+    train(tmp_path / "run", source=SOURCES, target=TARGETS)
+    kept = (tmp_path / "run.data/train.jsonl").read_bytes()
+    for more in ({}, {"resume": True}):
+        with pytest.raises(UserError, match="was trained on other data"):
+            train(tmp_path / "run", source=TARGETS, target=SOURCES, **more)
+    assert (tmp_path / "run.data/train.jsonl").read_bytes() == kept
+    with pytest.raises(UserError, match="holds a run already"):
+        train(tmp_path / "run", source=SOURCES, target=TARGETS)
+    train(tmp_path / "run", source=TARGETS, target=SOURCES, force=True)
+    assert (tmp_path / "run.data/train.jsonl").read_bytes() != kept
+    assert sorted(each.name for each in (tmp_path / "run.data").iterdir()) == ["train.jsonl"]
+
+
+def generator() -> Iterator[str]:
+    yield "a"
+    yield 3  # type: ignore[misc]
+
+
+WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "one side": ({"source": ["a"]}, ConfigError, "target"),
+    "data and a file": ({"source": ["a"], "target": "b.de"}, ConfigError, "one form"),
+    "a shorter side": ({"source": ["a", "b"], "target": ["c"]}, DataError, "no target 2"),
+    "names as data": ({"source": [__file__], "target": [__file__]}, ConfigError, "list of Path"),
+    "a number": ({"source": generator(), "target": ["a", "b"]}, DataError, "found int at 2"),
+    "a triple": ({"pairs": [("a", "b", "c")]}, DataError, "row 1 is no pair"),
+    "a string for a pair": ({"pairs": ["ab"]}, DataError, "row 1 is no pair"),
+    "other keys": ({"pairs": [{"en": "a", "de": "b"}]}, DataError, "name both with fields"),
+    "other columns": ({"pairs": {"en": ["a"]}}, DataError, "no column 'source'"),
+    "both forms": (
+        {"pairs": [("a", "b")], "source": ["a"], "target": ["b"]}, ConfigError, "leave it out",
+    ),
+    "a lone number": ({"text": 3}, DataError, "found int"),
+    "three fields": ({"pairs": [("a", "b")], "fields": list("abc")}, ConfigError, "fields"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_no_data_is_refused_and_leaves_nothing(case: str, tmp_path: Path) -> None:
+    data, error, message = WRONG[case]
+    with pytest.raises(error, match=message):
+        train(tmp_path / "run", **data)
+    assert list(tmp_path.iterdir()) == []
