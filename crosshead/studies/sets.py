@@ -106,8 +106,9 @@ def equivariance_error(function: Callable[[Tensor], Tensor] | nn.Module) -> floa
 
 
 def which_is_first(generator: Generator, rows: int = 64) -> Batch:
-    """Return sequences of different letters with A and B; the label at A says whether B comes
-    later.
+    """Return sequences of different letters with A and B.
+
+    The label at A says whether B comes later.
     """
     others = torch.rand(rows, LETTERS - 2, generator=generator).argsort(dim=1)[:, : LENGTH - 2]
     both = torch.tensor([A, B]).expand(rows, 2)

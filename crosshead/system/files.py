@@ -84,7 +84,8 @@ def make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{directory}: cannot make the directory: {error.strerror}") from None
+        reason = f"{error.strerror}; name another place"
+        raise UserError(f"{directory}: cannot make the directory: {reason}") from None
 
 
 def write_all(file: io.FileIO, data: bytes) -> None:

@@ -100,8 +100,9 @@ class Lines:
         self._shown, self._pause = time.monotonic(), next(self._pauses, _PAUSES[-1])
 
     def due(self) -> bool:
-        """Return whether the pause since the last figures is over: 5 seconds at first, later a
-        minute.
+        """Return whether the pause since the last figures is over.
+
+        The pause is 5 seconds at first, and a minute later on.
         """
         return time.monotonic() - self._shown >= self._pause
 

@@ -121,7 +121,7 @@ def test_a_cache_that_cannot_be_written_can_be_moved(
     monkeypatch.setenv("CROSSHEAD_CACHE", str(cache))
     with pytest.raises(UserError, match=r"; or set CROSSHEAD_CACHE to another place") as caught:
         read_parallel(recipe(folder), None, None)
-    assert str(caught.value).startswith(f"{cache}: cannot be")
+    assert str(caught.value).startswith(f"{cache}: cannot make")
     monkeypatch.setenv("CROSSHEAD_CACHE", str(tmp_path / "cache"))
     with pytest.raises(DataError) as refused:
         read_parallel(recipe(folder, "data.max_length=1"), None, None)

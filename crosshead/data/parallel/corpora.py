@@ -194,9 +194,7 @@ class Part:
         return self.layout.line(row + header)
 
     def notes(self) -> list[str]:
-        """Return messages about how the file is read, and a warning if the first line looks like a
-        header.
-        """
+        """Return messages about how the file is read, and a warning if it may have a header."""
         if self._is_lines:
             return []
         path = Path(self.files[0])

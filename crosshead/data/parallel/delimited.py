@@ -65,8 +65,9 @@ class Layout:
         return self.above + record + 1 + (int(self.extra[before - 1]) if before else 0)
 
     def records(self, path: Path, lines: Iterator[str]) -> Iterator[Record]:
-        """Yield the line number and the cells of each record. A line break in a cell becomes a
-        space.
+        """Yield the line number and the cells of each record.
+
+        A line break in a cell becomes a space.
 
         Args:
             path: The name of the file, for messages.

@@ -191,8 +191,9 @@ class _Damaged(UserError):
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn errors of a block that reads `path` into `_Damaged`, or into `UserError` if access
-    fails.
+    """Turn errors of a block that reads `path` into `_Damaged`, or into `UserError`.
+
+    A file that cannot be accessed is not damaged: it raises `UserError`.
     """
     try:
         yield

@@ -74,8 +74,7 @@ def longest_stretch(text: str) -> int:
 
 
 def join_parts(parts: list[str], translations: list[str]) -> str:
-    """Join the translations of parts to one line, with the white space that stood between the
-    parts.
+    """Join the translations of parts to one line, with the white space between the parts.
 
     Some scripts put no space between sentences. Where two parts met without white space, a space
     follows a translation that ends in `.`, `!`, `?` or the like.

@@ -259,9 +259,7 @@ class BpeTokenizer(SubwordTokenizer):
         return ids
 
     def _words(self, text: str) -> Iterator[str]:
-        """Yield the units that are segmented separately: special pieces, and words with their
-        space.
-        """
+        """Yield the units that are segmented separately: special pieces, and words with a space."""
         if not text:
             return
         text = SPACE + text.replace(" ", SPACE)

@@ -187,11 +187,10 @@ class SpelledInBytes:
 
 
 class ByteTokenizer(SpelledInBytes):
-    """One id per byte of UTF-8 (id 4 is byte 0), and one for each special piece. Nothing is
-    learned.
+    """One id per byte of UTF-8 (id 4 is byte 0), and one for each special piece.
 
-    Every text is restored exactly. Invalid UTF-8, which only a model can produce, is decoded as
-    U+FFFD.
+    Nothing is learned. Every text is restored exactly. Invalid UTF-8, which only a model can
+    produce, is decoded as U+FFFD.
     """
 
     kind = "bytes"
