@@ -1,7 +1,7 @@
 """What training takes of memory and time, by the ways to take less of it: see README.md.
 
-Each form trains in a process of its own, on batches of copied random sentences, and all take turns.
-Parts are computed side by side where `crosshead train` would.
+Each form trains in a process of its own, on batches of random sentences, and all take turns. Parts
+are computed side by side where `crosshead train` would.
 """
 
 import argparse
@@ -25,21 +25,19 @@ from harness import (
     take_turns,
 )
 
-from crosshead.data.batching import Pairs
-from crosshead.models.base import Shape
-from crosshead.models.registry import build_model
+from crosshead.data.batching import Epoch, Pairs
+from crosshead.data.text.masking import MaskedWindows
+from crosshead.data.text.streams import Windows
+from crosshead.models.registry import CONFIGS, build_model
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.devices import hold_kernels
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
+from crosshead.training.activations import Measurement
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
-from crosshead.training.memory import (
-    batch_bytes,
-    memory_estimate,
-    recompute_activations,
-)
+from crosshead.training.memory import memory_estimate, recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.updater import Updater
 
@@ -47,6 +45,9 @@ VOCABULARY, UPDATES = 8000, 3
 
 BATCHES = [(128, 32), (1, 100), (1, 1000), (1, 2000), (1, 4000)]
 """Rows and positions, of source and target."""
+
+OTHERS = [(128, 32), (4, 1000)]
+"""The same, for architectures other than the Transformer."""
 
 FORMS: dict[str, Settings] = {
     "plain": {},
@@ -63,8 +64,9 @@ def main() -> None:
     print("# Memory of training\n")
     print(machine(), flush=True)
     common: Settings = {
-        "size": options.size, "tokens": options.tokens, "length": options.length, "layers": 0,
-        "threads": options.threads, "accumulate": 1, "recompute": False, "precision": "float32",
+        "architecture": "transformer", "size": options.size, "tokens": options.tokens,
+        "length": options.length, "layers": 0, "threads": options.threads, "accumulate": 1,
+        "recompute": False, "precision": "float32",
     }  # fmt: skip
     print(
         f"`{options.size}`, a vocabulary of {VOCABULARY:,}, batches of {options.tokens:,} tokens "
@@ -81,18 +83,22 @@ def main() -> None:
     }  # fmt: skip
     print("By depth:\n")
     _report(_measured(deep, 1))
+    transformers = itertools.product(["transformer"], ("float32", "bfloat16"), options.batches)
+    others = [each for each in CONFIGS if each != "transformer"]
     batches = {
-        f"{rows} x {length}, {precision}": {
-            **common, "size": "tiny", "threads": 1, "tokens": rows * length, "length": length,
-            "precision": precision,
+        f"{rows} x {length}, {precision}, {architecture}": {
+            **common, "architecture": architecture, "size": "tiny", "threads": 1,
+            "tokens": rows * length, "length": length, "precision": precision,
         }
-        for precision, (rows, length) in itertools.product(("float32", "bfloat16"), options.batches)
+        for architecture, precision, (rows, length) in (
+            *transformers, *itertools.product(others, ["float32"], options.others),
+        )
     }  # fmt: skip
     print(
-        "What is counted beforehand, at `tiny` on one thread: the process as it is estimated, and "
-        "what is certain to be held of a batch, beside what memory grows by.\n"
+        "Estimates at `tiny` on one thread: of the process, and of the activations of a batch, "
+        "beside what the process grows by.\n"
     )
-    _report_counted(batches)
+    _report_estimates(batches)
 
 
 def _report(answers: dict[str, list[dict[str, Any]]]) -> None:
@@ -104,32 +110,30 @@ def _report(answers: dict[str, list[dict[str, Any]]]) -> None:
     print(table(["form", "peak memory, MiB", "seconds an update"], rows), flush=True)
 
 
-def _report_counted(batches: dict[str, Settings]) -> None:
-    """A row for each batch: what its process and it took, and what is counted of each."""
+def _report_estimates(batches: dict[str, Settings]) -> None:
+    """A row for each batch: what its process and the batch took, and the estimates of both."""
     rows = []
     for name, settings in batches.items():
         [answer] = _measured({name: settings}, 1)[name]
         if answer["peak_bytes"] is None:
             continue
-        recipe, machine = recipe_of(settings), machine_of(settings)
-        shape = Shape(settings["tokens"] // settings["length"], *[settings["length"]] * 2)
-        process = answer["built_bytes"] + answer["peak_bytes"]
-        estimated = memory_estimate(recipe, shape, answer["parameters"], machine)
-        certain = batch_bytes(recipe.model, shape, machine, recompute=False)
+        measurement, machine = measurement_of(settings), machine_of(settings)
+        count = settings["tokens"] // settings["length"]
+        activations = measurement.activations(range(count), count)
+        parameters, process = answer["parameters"], answer["built_bytes"] + answer["peak_bytes"]
+        estimated = memory_estimate(measurement.train, activations, parameters, machine)
+        batch = activations.peak()
         rows.append(
             [
-                name, mebibytes(process), mebibytes(estimated), mebibytes(answer["peak_bytes"]),
-                mebibytes(certain), f"{certain / answer['peak_bytes']:.2f}",
+                name, mebibytes(process), mebibytes(estimated), f"{estimated / process:.2f}",
+                mebibytes(answer["peak_bytes"]), mebibytes(batch),
+                f"{batch / answer['peak_bytes']:.2f}",
             ]
         )  # fmt: skip
     header = [
-        "rows x positions",
-        "process, MiB",
-        "estimated",
-        "growth, MiB",
-        "certain",
+        "rows x positions", "process, MiB", "estimated", "ratio", "growth, MiB", "activations",
         "of growth",
-    ]
+    ]  # fmt: skip
     print(table(header, rows))
 
 
@@ -146,12 +150,17 @@ def _measured(forms: dict[str, Settings], rounds: int) -> dict[str, list[dict[st
 
 def recipe_of(settings: Settings) -> Recipe:
     """The recipe that the settings stand for."""
+    architecture, length = settings["architecture"], settings["length"]
     chosen = [f"accumulate={settings['accumulate']}", f"train.batch_tokens={settings['tokens']}"]
-    chosen.append(f"data.max_length={settings['length'] - 1}")
+    pairs = CONFIGS[architecture].task == "translation"
+    chosen.append(f"data.max_length={length - 1}" if pairs else f"data.context={length}")
     chosen.append(f"recompute={str(settings['recompute']).lower()}")
+    if architecture == "transformer-xl":  # with a memory that its rows are long enough for
+        chosen.append(f"segment={min(64, length // 2)}")
     if settings["layers"]:
         chosen += [f"{side}_layers={settings['layers']}" for side in ("encoder", "decoder")]
-    return compose(settings["size"], assignments=chosen)
+    flags = {"model": {"architecture": architecture}}
+    return compose(settings["size"], flags=flags, assignments=chosen)
 
 
 def machine_of(settings: Settings) -> Machine:
@@ -160,13 +169,29 @@ def machine_of(settings: Settings) -> Machine:
     return Machine(torch.device("cpu"), settings["threads"], precision, "as asked")
 
 
+def measurement_of(settings: Settings) -> Measurement:
+    """The model, a batch of rows, and what measures them."""
+    recipe = recipe_of(settings)
+    torch.manual_seed(1)
+    model = build_model(recipe.model, VOCABULARY, VOCABULARY).to(machine_of(settings).dtype)
+    length = settings["length"]
+    count = settings["tokens"] // length
+    ids = np.random.default_rng(1).integers(4, VOCABULARY, count * length + 1)
+    windows, sentences = Windows(ids, length), ids[: count * (length - 1)].reshape(count, -1)
+    epochs: dict[str, Epoch] = {
+        "translation": Pairs([(each, each) for each in sentences.tolist()]),
+        "language": windows,
+        "masked": MaskedWindows(windows, VOCABULARY, (1, 0)),
+    }
+    return Measurement(task_of(recipe), model, epochs[recipe.model.task], recipe.train)
+
+
 def start(settings: Settings, memory: PeakMemory) -> Answer:
     """A model that trains as the settings say."""
     hold_kernels()
     recipe, machine = recipe_of(settings), machine_of(settings)
-    torch.manual_seed(1)
-    model = build_model(recipe.model, VOCABULARY, VOCABULARY)
-    model.to(machine.dtype)
+    measurement = measurement_of(settings)
+    model = measurement.model
     if recipe.train.recompute:
         recompute_activations(model)
     optimizer, progress = Optimizer(model, recipe.train), Progress(parts=recipe.train.accumulate)
@@ -174,16 +199,13 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
     updater = Updater(
         task_of(recipe), model, optimizer, recipe.train, progress, print, ALONE, parallel
     )
-    count = settings["tokens"] // settings["length"]
-    rng = np.random.default_rng(1)
-    ids = rng.integers(4, VOCABULARY, (count, settings["length"] - 1)).tolist()
-    pairs = Pairs(list(zip(ids, ids, strict=True)))
+    rows = np.arange(settings["tokens"] // settings["length"])
     memory.reset()
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
         for _ in range(request["updates"]):
-            updater.take(pairs, np.arange(count), 1e-4)
+            updater.take(measurement.epoch, rows, 1e-4)
             progress.update += 1
         return {
             "seconds": time.perf_counter() - began,
@@ -210,6 +232,7 @@ def _options() -> argparse.Namespace:
     add("--rounds", type=int, default=5, help="turns of each form (%(default)s)")
     add("--depths", type=int, nargs="+", default=[2, 4, 8, 16], help="layers of each stack")
     add("--batches", type=rows_by_positions, nargs="+", default=BATCHES, metavar="ROWSxPOSITIONS")
+    add("--others", type=rows_by_positions, nargs="+", default=OTHERS, metavar="ROWSxPOSITIONS")
     return parser.parse_args()
 
 

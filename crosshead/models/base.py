@@ -5,7 +5,7 @@ Training, search and bundles know models only by these classes.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Float, Int
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -15,24 +15,6 @@ from crosshead.attention.attend import Attention
 from crosshead.attention.dropout import check_share
 from crosshead.config import MOST_WIDTH, Config
 from crosshead.vocabulary import BOS
-
-
-class Shape(NamedTuple):
-    """The shape of one computation: numbers of rows, source positions and target positions."""
-
-    rows: int
-    source: int
-    target: int
-
-
-class Numbers(NamedTuple):
-    """Counts of stored numbers: in vectors, and in blocks of rows by positions by positions."""
-
-    vectors: int
-    weights: int
-    block: int
-    """The part of `weights` in one tensor: a layer's attention."""
-
 
 AttentionKind = Literal["cross", "encoder", "decoder"]
 """Kinds of attention: to the source, and the self-attention of an encoder or of a decoder."""
@@ -140,17 +122,6 @@ class ModelConfig(Config, ABC):
             if found.model_fields["architecture"].default == wanted:
                 return found
         return cls
-
-    @abstractmethod
-    def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
-        """Return the count of numbers held at the peak of an update, derived from the code.
-
-        Args:
-            shape: Shape of the part of a batch that is computed at once.
-            weights: Whether attention keeps its weights, as `explicit` does and a GPU's kernels do
-                not.
-            recompute: Whether each layer keeps its inputs alone.
-        """
 
 
 class Model(nn.Module, ABC):

@@ -41,7 +41,7 @@ from crosshead.layers.embeddings import (
     embedding_weight,
     source_and_target_weights,
 )
-from crosshead.models.base import AttentionKind, ModelConfig, Numbers, SequenceModel, Shape
+from crosshead.models.base import AttentionKind, ModelConfig, SequenceModel
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
@@ -105,31 +105,6 @@ class ConvolutionalConfig(ModelConfig):
             f"{self.encoder_layers}+{self.decoder_layers} convolutional layers, d_model "
             f"{self.d_model}, kernel {self.kernel}"
         )
-
-    def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
-        """Held by a test against what autograd keeps.
-
-        A layer keeps its windows and what enters the gates, the decoder's also what attends; and
-        each linear map, besides what is learned, the matrix that it makes of it.
-        """
-        rows, source, target = shape
-        width, drops = self.d_model, self.dropout > 0
-        layer = (self.kernel + 2 + drops) * width
-        ends = (source * (4 + drops) + target * (3 + 2 * drops)) * width
-        block = rows * target * source if weights else 0
-        # The weight of a pair, and what an additive score has in its hidden layer.
-        kept = 1 + (width if self.score == "additive" else 0)
-        encoder, decoder = source * layer, target * (layer + 2 * width)
-        convolution = 2 * self.kernel * width**2
-        if recompute:
-            inputs = (self.encoder_layers * source + self.decoder_layers * target) * width
-            matrices = 4 * width**2 + convolution + width**2
-            vectors = ends + inputs + max(encoder, decoder)
-            return Numbers(rows * vectors + matrices, (kept + 2) * block, block)
-        matrices = 4 * width**2 + self.encoder_layers * convolution
-        matrices += self.decoder_layers * (convolution + width**2)
-        vectors = ends + self.encoder_layers * encoder + self.decoder_layers * decoder
-        return Numbers(rows * vectors + matrices, (self.decoder_layers * kept + 2) * block, block)
 
 
 class ConvolutionalEncoderLayer(nn.Module):

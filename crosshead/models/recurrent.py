@@ -31,7 +31,7 @@ from crosshead.layers.recurrent_decoder import (
 )
 from crosshead.layers.rnn import Cell, EncodedSource, RecurrentEncoder, RecurrentStack
 from crosshead.layers.source_attention import LocalWindow, SourceAttention
-from crosshead.models.base import AttentionKind, ModelConfig, Numbers, SequenceModel, Shape
+from crosshead.models.base import AttentionKind, ModelConfig, SequenceModel
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
@@ -151,23 +151,6 @@ class RecurrentConfig(ModelConfig):
             f"{', bidirectional encoder' if self.bidirectional else ''}, d_model {self.d_model}, "
             f"{attention} attention{', input feeding' if self.input_feeding else ''}"
         )
-
-    def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
-        """Within 15 % of what autograd keeps on a CPU, to which a test holds it.
-
-        Every step of a layer is kept, and so nothing is gained by `recompute`: it has no layers
-        that could be computed again by themselves.
-        """
-        rows, source, target = shape
-        width, drops = self.d_model, self.dropout > 0
-        loops = self.input_feeding or self.attention == "bahdanau"
-        reading, writing = (20, 8 if loops else 16) if self.cell == "lstm" else (8, 8)
-        encoder = source * (self.encoder_layers * (reading + drops) + 3)
-        decoder = target * (self.decoder_layers * (writing + drops) + 7 + drops)
-        compared = width if self.attention in ("bahdanau", "luong-concat") else 1
-        compared += 4 * (self.attention == "luong-local")
-        block = rows * source * target * (self.attention != "none")
-        return Numbers(rows * (encoder + decoder) * width, block * compared, block)
 
 
 @dataclass

@@ -177,21 +177,6 @@ class StackConfig(ModelConfig):
         """The number of learned positions; None for other kinds, which have no limit."""
         return (self.max_length or DEFAULT_MAX_LENGTH) if self.positions == "learned" else None
 
-    def kept_of_a_pair(self) -> int:
-        """Return the count of numbers that attention keeps for the backward pass per query and key.
-
-        It keeps the weight, two more numbers if weights are dropped, and the hidden layer of an
-        additive score.
-        """
-        hidden = self.key_width if self.score in ("additive", "concat") else 0
-        return (3 if self.attention_dropout else 1) + hidden
-
-    def inner_vectors(self) -> int:
-        """Return the count of `d_ff` vectors that the feed-forward network keeps for the backward
-        pass.
-        """
-        return 1 + (self.activation != "relu") + 2 * (self.activation_dropout > 0)
-
 
 def residual_init_scale(layers: int) -> float:
     """Return the initial scale of the last matrix of every residual branch.
@@ -433,16 +418,6 @@ def cache_window(config: StackConfig) -> int | None:
     if config.radius is None:
         return None
     return config.radius * (config.dilation or 1)
-
-
-def scored_keys(config: StackConfig, length: int, *, causal: bool) -> int:
-    """Return the number of keys that a query of self-attention is scored against.
-
-    For what a sequence of so many positions takes of memory: all of them, or those of blocks, fewer
-    in attention that is `causal`.
-    """
-    mask = _pattern(config)
-    return length if mask is None else mask.scored(length, causal=causal)
 
 
 _PATTERNS: dict[str, tuple[tuple[str, ...], Callable[..., Mask] | None]] = {

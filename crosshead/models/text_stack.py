@@ -11,7 +11,7 @@ from crosshead.config import MOST_LAYERS
 from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import EncoderLayer
 from crosshead.layers.layer_stack import LayerStack
-from crosshead.models.base import Numbers, Shape, TokenModel
+from crosshead.models.base import TokenModel
 from crosshead.models.stack import (
     Activation,
     StackConfig,
@@ -20,7 +20,6 @@ from crosshead.models.stack import (
     feedforward,
     final_norm,
     residual_init_scale,
-    scored_keys,
 )
 
 
@@ -57,20 +56,6 @@ class TextStackConfig(StackConfig):
             f"{self.layers} layers, d_model {self.d_model}, d_ff {self.d_ff}, {self.heads} heads, "
             f"{self.norm}-norm"
         )
-
-    def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
-        """Return the count of numbers held, computed as for a Transformer's encoder."""
-        width, tokens = self.d_model, shape.rows * shape.target
-        layer = (8 + 2 * (self.dropout > 0)) * width + self.inner_vectors() * self.d_ff
-        ends = (1 + (self.dropout > 0) + (self.norm == "pre")) * width
-        keys = scored_keys(self, shape.target, causal=self.task == "language")
-        block = shape.rows * self.heads * shape.target * keys * weights
-        copies = self.kept_of_a_pair()
-        if recompute:
-            vectors = self.layers * width + layer
-            return Numbers(tokens * (ends + vectors), (copies + 2) * block, block)
-        whole = (self.layers * copies + 2) * block
-        return Numbers(tokens * (ends + self.layers * layer), whole, block)
 
 
 class TextStack(TokenModel):

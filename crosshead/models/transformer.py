@@ -18,7 +18,7 @@ from crosshead.layers.decoder import DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and_target_weights
 from crosshead.layers.encoder import EncoderLayer
 from crosshead.layers.layer_stack import LayerStack
-from crosshead.models.base import AttentionKind, Numbers, SequenceModel, Shape
+from crosshead.models.base import AttentionKind, SequenceModel
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.models.stack import (
     StackConfig,
@@ -30,7 +30,6 @@ from crosshead.models.stack import (
     feedforward,
     final_norm,
     residual_init_scale,
-    scored_keys,
     self_attention,
     self_mask,
 )
@@ -80,38 +79,6 @@ class TransformerConfig(StackConfig):
             f"{self.encoder_layers}+{self.decoder_layers} layers, d_model {self.d_model}, d_ff "
             f"{self.d_ff}, {self.heads} heads, {self.norm}-norm"
         )
-
-    def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
-        """Held by a test against what autograd keeps.
-
-        Of attention, `explicit` keeps the weights of each layer, and has two more of their size on
-        the way back through it.
-        """
-        rows, source, target = shape
-        width, drops = self.d_model, self.dropout > 0
-        inner = self.inner_vectors() * self.d_ff
-        encoder = source * ((8 + 2 * drops) * width + inner)
-        decoder = target * ((14 + 3 * drops) * width + inner) + 2 * source * width
-        ends = (source + target) * (1 + drops + (self.norm == "pre")) * width
-
-        heads = self.heads if weights else 0
-        copies = self.kept_of_a_pair()
-        look = heads * source * scored_keys(self, source, causal=False)
-        write = heads * target * scored_keys(self, target, causal=True)
-        cross = heads * target * source
-        block = rows * max(look, write, cross)
-        if recompute:  # all inputs, and one layer at a time; the memory's keys and values are too
-            inputs = (self.encoder_layers * source + self.decoder_layers * target) * width
-            inputs += 2 * self.decoder_layers * source * width
-            vectors = inputs + max(encoder, decoder)
-            most = max((copies + 2) * look, copies * (write + cross) + 2 * max(write, cross))
-            return Numbers(rows * (ends + vectors), rows * most, block)
-        below = self.encoder_layers * copies * look
-        whole = below + self.decoder_layers * copies * (write + cross)
-        # The last layer's cross-attention, its self-attention, then the encoder's last layer.
-        most = max(whole + 2 * cross, whole - copies * cross + 2 * write, below + 2 * look)
-        vectors = self.encoder_layers * encoder + self.decoder_layers * decoder
-        return Numbers(rows * (ends + vectors), rows * most, block)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from crosshead.attention.kv_cache import DecodingCache, SegmentMemory
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.attention.relative import TransformerXLScore
 from crosshead.config import MOST_POSITIONS
-from crosshead.models.base import Numbers, RememberingModel, Shape
+from crosshead.models.base import RememberingModel
 from crosshead.models.language import LanguageModel, select
 from crosshead.models.stack import AttentionParts, build_attention, residual_init_scale
 from crosshead.models.text_stack import TextStackConfig
@@ -56,34 +56,6 @@ class TransformerXLConfig(TextStackConfig):
         return (
             f"{super().shape()}, segments of {self.segment} that remember {self.memory} positions"
         )
-
-    def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
-        """Segment by segment as those of a decoder-only Transformer, and what is remembered.
-
-        Scores keep their queries twice, and vectors of all distances; a layer keeps its normalised
-        memory beside its normalised input, and the keys and values of both. The norm of a pre-norm
-        layer keeps a memory longer than a segment as well; a shorter one is part of the input
-        before.
-        """
-        width, drops = self.d_model, self.dropout > 0
-        token = (9 + 2 * drops) * width + self.inner_vectors() * self.d_ff
-        pairs, layers, remembered = [], [], 0
-        for start in range(0, shape.target, self.segment):
-            new, before = min(self.segment, shape.target - start), min(self.memory, start)
-            copied = self.norm == "pre" and before > self.segment
-            beside = ((3 + copied) * before + (before > 0) * new) * width
-            distances = 2 * new + before
-            layers.append(shape.rows * (new * token + beside) + 2 * distances * width)
-            pairs.append(shape.rows * self.heads * new * (new + before) * weights)
-            remembered += before
-        tokens, block = shape.rows * shape.target, max(pairs)
-        copies = 3 if self.attention_dropout else 1
-        ends = tokens * (1 + drops + (self.norm == "pre")) * width
-        if recompute:
-            inputs = self.layers * (tokens + shape.rows * remembered) * width
-            return Numbers(ends + inputs + max(layers), (copies + 2) * block, block)
-        whole = self.layers * copies * sum(pairs) + 2 * block
-        return Numbers(ends + self.layers * sum(layers), whole, block)
 
 
 @dataclass

@@ -1,22 +1,23 @@
 """Memory of a run: its need, the memory available, and a way to need less."""
 
+import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch.utils.checkpoint import checkpoint
 
 from crosshead.attention.dropout import drawing_twice
 from crosshead.bundle.weights import build_without_memory
-from crosshead.errors import ConfigError, DataError
-from crosshead.models.base import Model, ModelConfig, Numbers, Shape
+from crosshead.errors import ConfigError, DataError, is_out_of_memory
+from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.corpus import Corpus
+from crosshead.training.activations import Activations, Measurement
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
 
@@ -30,6 +31,9 @@ differ by shape: a round number, which a test of the estimate at `tiny` holds to
 MAPPED = 32 << 20
 """A block of more bytes is given back to the system when it is freed (glibc's largest
 M_MMAP_THRESHOLD); of smaller ones the heap comes to hold about twice what is in use."""
+
+THREAD = 72 << 20
+"""The addresses that glibc reserves for a new thread: a heap of 64 MiB, and a stack."""
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 """Linux's files on the machine's memory, a process's use and its limits."""
@@ -58,20 +62,29 @@ def recompute_activations(model: Model) -> None:
 
 
 def memory_estimate(
-    recipe: Recipe, shape: Shape, parameters: int, machine: Machine, world: World = ALONE
+    train: TrainConfig,
+    part: Activations,
+    parameters: int,
+    machine: Machine,
+    world: World = ALONE,
 ) -> int:
-    """Bytes that a run takes: the libraries, the weights with all that hangs on them, a batch.
+    """Return the bytes that a run takes: libraries, weights with all that hangs on them, a batch.
 
-    `shape` is that of the largest part of a batch that is computed at once. Held by tests against
-    the memory of runs, within 30 %; `benchmarks/memory.py` prints both.
+    The estimate is within 30 % of what runs of `tiny` take, by a test. `benchmarks/memory.py` gave
+    1.03 to 1.42 times the process in float32 and 1.09 to 1.61 times in bfloat16; processes of less
+    than 0.5 GB have the largest ratios.
+
+    Args:
+        train: The settings of training.
+        part: The activations of the largest part of a batch that is computed at once.
+        parameters: Number of weights.
+        machine: Device and precision.
+        world: The processes of the run.
     """
-    size = machine.dtype.itemsize
-    held = _numbers(recipe.model, shape, machine, recompute=recipe.train.recompute)
-    weights = (1 if held.block * size > MAPPED else 2) * held.weights
-    batch = 2 * held.vectors + weights
     has_kernels = machine.device.type == "cpu" and machine.dtype == torch.bfloat16
-    own = sum(weight_bytes(parameters, recipe.train, machine, world))
-    return LIBRARIES + KERNELS * has_kernels + own + batch * size
+    own = sum(weight_bytes(parameters, train, machine, world))
+    batch = part.peak(lambda size: 1 if size > MAPPED else 2)
+    return LIBRARIES + KERNELS * has_kernels + own + batch
 
 
 def weight_bytes(
@@ -93,71 +106,126 @@ def weight_bytes(
     )
 
 
-def batch_bytes(model: ModelConfig, shape: Shape, machine: Machine, *, recompute: bool) -> int:
-    """Bytes that computing a part of a batch takes at least: what is held at once at its peak.
-
-    Counted without a margin: `benchmarks/memory.py` prints it beside what memory grows by.
-    """
-    held = _numbers(model, shape, machine, recompute=recompute)
-    return (held.vectors + held.weights) * machine.dtype.itemsize
-
-
-def _numbers(model: ModelConfig, shape: Shape, machine: Machine, *, recompute: bool) -> Numbers:
-    return model.numbers_held(shape, weights=machine.device.type == "cpu", recompute=recompute)
-
-
-def refuse_what_cannot_fit(recipe: Recipe, corpus: Corpus, machine: Machine, world: World) -> None:
-    """Raise an error where the model, or the largest pair, takes more memory than there is.
-
-    A batch is computed in parts where memory does not suffice, so that what must fit is a single
-    pair; of several processes, whose batches are not split, each one's share of a batch of such
-    pairs. What is compared is what the process may still take with what is certain to be held at
-    once. Raises `ConfigError` for the model and `DataError` for the pair, by file and line.
-    """
-    room = memory_room(machine.device, world.local_size)
+def refuse_large_model(
+    recipe: Recipe, corpus: Corpus, machine: Machine, world: World, room: Room | None
+) -> None:
+    """Raise `ConfigError` for a model whose weights, gradients and moments exceed the room."""
     if room is None:
         return
     config = corpus.bundle_config(recipe, corpus.reach)
     built = build_without_memory(partial(corpus.kind.build, config))
     parameters = sum(parameter.numel() for parameter in built.parameters())
-    weights, gradients = weight_bytes(parameters, recipe.train, machine, world)
-    if weights + gradients > room.left:
+    needed = sum(weight_bytes(parameters, recipe.train, machine, world))
+    if needed > room.left:
         raise ConfigError(
-            f"a model of {parameters / 1e6:,.1f} M parameters takes about "
-            f"{_gb(weights + gradients)} to train (weights, gradients, optimiser), and "
-            f"{_gb(room.left)} are left of {room.of}; take a smaller one"
+            f"a model of {parameters / 1e6:,.1f} M parameters takes about {_gb(needed)} to train "
+            f"(weights, gradients, optimiser), and {_gb(room.left)} are left of {room.of}; take a "
+            "smaller one"
             + (", or set train.sharded" if world.size > 1 and not recipe.train.sharded else "")
         )
-    lengths = corpus.lengths
-    taken, row = max(_at_longest(recipe, lengths, machine, world))
-    if weights + taken <= room.left:  # gradients come as what is kept for them goes
-        return
-    several = "raise train.accumulate, " if world.size > 1 else ""
-    raise DataError(
-        f"{corpus.origin(row)}: to train on {corpus.extent(row)} takes about "
-        f"{_gb(weights + taken)}, and {_gb(room.left)} are left of {room.of}; {several}lower "
-        f"{corpus.bound}, or take a smaller model"
-    )
 
 
-def _at_longest(
-    recipe: Recipe, lengths: np.ndarray, machine: Machine, world: World
-) -> Iterator[tuple[int, int]]:
-    """Yield bytes and row of the longest rows: by source, by target, and by both together."""
-    train = recipe.train
-    for size in (*lengths.T, lengths.sum(axis=1)):
-        row = int(size.argmax())
-        rows = 1
+def measured_memory(
+    measurement: Measurement, corpus: Corpus, machine: Machine, world: World, room: Room | None
+) -> int:
+    """Return `memory_estimate` of a run, whose rows are measured; refuse rows that cannot fit.
+
+    A batch is computed in parts where memory does not suffice, so a single row has to fit. Of
+    several processes, whose batches are not split, each one's share of a batch of such rows has to.
+
+    Args:
+        measurement: Measures the activations of rows.
+        corpus: The data, which names its rows.
+        machine: Device and precision.
+        world: The processes of the run.
+        room: The memory left before the model was built; None if it is not known.
+
+    Raises:
+        DataError: If a row takes more memory than there is; names its file and line.
+    """
+    parameters = sum(each.numel() for each in measurement.model.parameters())
+    train = measurement.train
+    if room is None:
+        largest = largest_part(measurement, world.size)
+        return memory_estimate(train, largest, parameters, machine, world)
+    left = room.left - weight_bytes(parameters, train, machine, world)[0]
+    with _allocating_at_most(left, machine.device):
+        part = _unless_out_of_memory(partial(largest_part, measurement, world.size))
+        if part is None or part.rows == 1 or part.peak() > left or world.size > 1:
+            longest = _refuse_long_rows(measurement, corpus, world, room, left)
+            part = part or longest  # training splits a part that cannot be computed at once
+    return memory_estimate(train, part, parameters, machine, world)
+
+
+def _refuse_long_rows(
+    measurement: Measurement, corpus: Corpus, world: World, room: Room, left: int
+) -> Activations:
+    """Raise `DataError` where one of the longest rows does not fit; return the largest of them.
+
+    The rows that are longest by each of their lengths, and by all together, are measured. `left` is
+    what weights and moments leave of the room. Gradients take the place of activations.
+    """
+    lengths, train = measurement.epoch.lengths, measurement.train
+    found = []
+    for row in sorted({int(size.argmax()) for size in (*lengths.T, lengths.sum(axis=1))}):
+        count = 1
         if world.size > 1:
             batch = min(len(lengths), train.batch_tokens // int(lengths[row].max()))
-            rows = max(1, batch // (train.accumulate * world.size))
-        shape = shape_of(rows, lengths[row])
-        yield batch_bytes(recipe.model, shape, machine, recompute=train.recompute), row
+            count = max(1, batch // (train.accumulate * world.size))
+        activations = _unless_out_of_memory(partial(measurement.activations, [row], count))
+        if activations is None or activations.peak() > left:
+            taken = room.left if activations is None else room.left - left + activations.peak()
+            how = "more than" if activations is None else "about"
+            place = int(abs(corpus.lengths - lengths[row]).sum(axis=1).argmin())
+            several = "raise train.accumulate, " if world.size > 1 else ""
+            raise DataError(
+                f"{corpus.origin(place)}: to train on {corpus.extent(place)} takes {how} "
+                f"{_gb(taken)}, and {_gb(room.left)} are left of {room.of}; {several}lower "
+                f"{corpus.bound}, or take a smaller model"
+            )
+        found.append(activations)
+    return max(found, key=Activations.peak)
 
 
-def shape_of(rows: int, lengths: np.ndarray) -> Shape:
-    """Return the shape of `rows` rows with these lengths: of source and target, or of a text."""
-    return Shape(rows, sum(map(int, lengths[:-1])), int(lengths[-1]))
+def largest_part(measurement: Measurement, processes: int) -> Activations:
+    """Return the activations of the largest part of a batch: as many longest rows as fit."""
+    lengths, train = measurement.epoch.lengths, measurement.train
+    rows = min(len(lengths), max(1, train.batch_tokens // int(lengths.max())))
+    count = -(-rows // (train.accumulate * processes))
+    longest = [lengths.sum(axis=1)] if count == 1 else lengths.T
+    return measurement.activations(sorted({int(size.argmax()) for size in longest}), count)
+
+
+def _unless_out_of_memory(measure: Callable[[], Activations]) -> Activations | None:
+    """Return the result of `measure`, or None where memory does not suffice for it."""
+    try:
+        return measure()
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+    return None
+
+
+@contextlib.contextmanager
+def _allocating_at_most(left: int, device: torch.device) -> Iterator[None]:
+    """A block in which an allocation beyond the bytes left fails, on Linux.
+
+    Without this limit the system would give more memory than there is, and then end the process.
+    """
+    if device.type != "cpu" or not sys.platform.startswith("linux"):
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    size = _kilobytes(PROC / "self/status")["VmSize"]
+    limit = size + max(0, left) + torch.get_num_threads() * THREAD
+    bounds = [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min([limit, *bounds]), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def peak_memory(device: torch.device) -> int:

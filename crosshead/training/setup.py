@@ -1,6 +1,7 @@
 """A run made ready: to begin, to go on, or to go along with the first of several processes."""
 
 import contextlib
+import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from crosshead.system.progress import Silent, counted
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
+from crosshead.training.activations import Measurement
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
     Progress,
@@ -35,7 +37,12 @@ from crosshead.training.context import Context
 from crosshead.training.distributed import shard
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.loop import STOPPED
-from crosshead.training.memory import recompute_activations, refuse_what_cannot_fit
+from crosshead.training.memory import (
+    measured_memory,
+    memory_room,
+    recompute_activations,
+    refuse_large_model,
+)
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.schedule import learning_rate
 from crosshead.training.settings import (
@@ -169,12 +176,15 @@ def _machine(recipe: Recipe, context: Context) -> Machine:
 
 
 def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) -> Setup:
-    world = context.world
-    refuse_what_cannot_fit(recipe, corpus, machine, world)
-    train = recipe.train
+    train, task, world = recipe.train, task_of(recipe), context.world
+    room = memory_room(machine.device, world.local_size)
+    refuse_large_model(recipe, corpus, machine, world, room)
     torch.manual_seed(train.seed)
     config = corpus.bundle_config(recipe, corpus.reach)
     model = corpus.kind.build(config).to(machine.device, machine.dtype)
+    measurement = Measurement(task, model, corpus.epochs(recipe)(0), train)
+    memory = measured_memory(measurement, corpus, machine, world, room)
+    machine = dataclasses.replace(machine, memory=memory)
     if train.recompute:
         recompute_activations(model)
     if train.sharded and world.size > 1:
@@ -185,9 +195,7 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) 
         threads=machine.threads,
         processes=world.size,
     )
-    return Setup(
-        task_of(recipe), recipe, machine, corpus, model, Optimizer(model, train), progress, context
-    )
+    return Setup(task, recipe, machine, corpus, model, Optimizer(model, train), progress, context)
 
 
 def _go_on(setup: Setup, progress: Progress) -> list[str]:

@@ -10,7 +10,6 @@ import torch
 from crosshead import __version__
 from crosshead.bundle.card import CardFacts, without_place
 from crosshead.bundle.config import BundleScore
-from crosshead.models.base import Shape
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import to_toml
 from crosshead.system.files import real_path
@@ -20,7 +19,6 @@ from crosshead.tasks.corpus import Corpus
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World
 from crosshead.training.hardware import Machine
-from crosshead.training.memory import memory_estimate, shape_of
 
 
 def opening_lines(
@@ -28,8 +26,6 @@ def opening_lines(
 ) -> list[str]:
     """Return the opening lines: device, model size and memory; a warning for little text."""
     train = recipe.train
-    shape = _largest_part(recipe, corpus, world.size)
-    memory = memory_estimate(recipe, shape, parameters, machine, world)
     first, *warnings = corpus.opening(recipe.data)
     return [
         first,
@@ -41,17 +37,9 @@ def opening_lines(
         f"on {machine.name}, "
         + (f"{world.size} processes of " if world.size > 1 else "")
         + f"{counted(machine.threads, 'thread')}, {machine.precision} "
-        f"({machine.why}); about {memory / 1e9:.1f} GB of memory",
+        f"({machine.why}); about {machine.memory / 1e9:.1f} GB of memory",
         *warnings,
     ]
-
-
-def _largest_part(recipe: Recipe, corpus: Corpus, processes: int) -> Shape:
-    """Return the shape of the largest part of a batch: as many longest rows as fit."""
-    lengths, train = corpus.lengths, recipe.train
-    longest = lengths.max(axis=0)
-    rows = min(len(lengths), max(1, train.batch_tokens // int(longest.max())))
-    return shape_of(-(-rows // (train.accumulate * processes)), longest)
 
 
 def card_facts(

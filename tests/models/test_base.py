@@ -3,7 +3,7 @@ import inspect
 import pytest
 import torch
 
-from crosshead.models.base import Model, ModelConfig, SequenceModel, Shape, decodable
+from crosshead.models.base import Model, ModelConfig, SequenceModel, decodable
 from crosshead.models.registry import CONFIGS, MODELS, build_model
 
 SMALL = {"d_model": 16}
@@ -33,17 +33,6 @@ class TestEveryModel:
         features = model.features(*inputs)
         assert features.shape == (3, 5 + sides - 1, 16)
         assert torch.equal(model(*inputs), model.projection(features))
-
-    def test_holds_more_numbers_the_more_rows_and_positions(
-        self, config: type[ModelConfig]
-    ) -> None:
-        shape = small(config)
-
-        def held(rows: int, length: int) -> int:
-            found = shape.numbers_held(Shape(rows, length, length), weights=True, recompute=False)
-            return found.vectors + found.weights
-
-        assert held(1, 8) < held(2, 8) <= held(2, 9) < held(4, 18)
 
     def test_says_what_follows_unless_it_finds_what_is_hidden(
         self, config: type[ModelConfig]

@@ -2,14 +2,8 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from crosshead.inspection import record_attention
-from crosshead.models.base import Shape
-from crosshead.models.encoder_only import EncoderConfig
-from crosshead.models.language import LanguageConfig
-from crosshead.models.registry import MODELS
-from crosshead.models.transformer_xl import TransformerXLConfig
 from tests.models.small_language_models import VARIANTS, model_of, nothing
 from tests.models.small_transformers import VOCABULARY, padded, tokens
 
@@ -113,45 +107,3 @@ def test_its_attention_can_be_recorded(name: str) -> None:
         assert weights.shape == (2, 4, 3, 3)
         torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
         assert (weights.triu(1) == 0).all()
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-@pytest.mark.parametrize(
-    "config",
-    [
-        LanguageConfig(layers=2, d_model=64, d_ff=256, heads=4),
-        LanguageConfig(layers=1, d_model=64, d_ff=256, heads=4, norm="post", positions="learned"),
-        LanguageConfig(layers=1, d_model=64, d_ff=256, heads=4, activation="gelu-tanh"),
-        EncoderConfig(layers=2, d_model=64, d_ff=256, heads=4),
-        TransformerXLConfig(layers=2, d_model=64, d_ff=256, heads=4, segment=20, memory=30),
-        TransformerXLConfig(layers=1, d_model=64, d_ff=256, heads=4, segment=48, memory=9),
-    ],
-    ids=[
-        "language",
-        "language, post-norm",
-        "language, gelu-tanh",
-        "encoder",
-        "transformer-xl",
-        "transformer-xl, one segment",
-    ],
-)
-def test_what_is_counted_of_memory_is_what_autograd_keeps(
-    config: EncoderConfig | LanguageConfig | TransformerXLConfig, dropout: float
-) -> None:
-    config = config.model_copy(update={"dropout": dropout})
-    model = MODELS[config.architecture](config, VOCABULARY)
-    weights = {each.untyped_storage().data_ptr() for each in model.parameters()}
-    kept: dict[int, int] = {}
-
-    def keep(saved: Tensor) -> Tensor:
-        storage = saved.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes() // 4
-        return saved
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
-        model(tokens(8, 48))
-    held = config.numbers_held(Shape(8, 0, 48), weights=True, recompute=False)
-    # Two more of attention's weights are there on the way back.
-    counted = held.vectors + held.weights - 2 * held.block
-    assert sum(kept.values()) == pytest.approx(counted, rel=0.02)

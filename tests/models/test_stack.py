@@ -9,7 +9,6 @@ from crosshead.models.stack import (
     causal_mask,
     feedforward,
     residual_init_scale,
-    scored_keys,
     self_mask,
 )
 
@@ -54,19 +53,17 @@ def test_no_position_sees_further_back_than_it_reaches(pattern: str) -> None:
     assert furthest == reach if reach is not None else furthest >= 36
 
 
-@pytest.mark.parametrize("length", [8, 300, 1000])
+@pytest.mark.parametrize("length", [300, 1000])
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("after", [True, False])
-def test_as_many_keys_are_counted_as_are_scored(pattern: str, length: int, after: bool) -> None:
+def test_a_pattern_scores_less_than_half_of_the_keys(
+    pattern: str, length: int, after: bool
+) -> None:
     config = config_of(pattern)
     among = allowed(torch.ones(length, length).bool()) if after else causal
     mask = self_mask(config, among).evaluate(length, length)
-    scored = (
-        sum(part.additive.shape[-1] for part in mask.parts)
-        if isinstance(mask, BlockSparseMask)
-        else mask.shape[-1]
-    )
-    counted = scored_keys(config, length, causal=not after)
-    # A stretch that is not whole, or a class, may be cut off at its end.
-    assert scored <= counted <= scored + 4
-    assert counted < length // 2 or length == 8 or pattern == "full"
+    if pattern == "full":
+        assert not isinstance(mask, BlockSparseMask)
+        return
+    assert isinstance(mask, BlockSparseMask)
+    assert sum(part.additive.shape[-1] for part in mask.parts) < length // 2

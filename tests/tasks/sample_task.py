@@ -21,7 +21,7 @@ from crosshead.bundle.config import BundleConfig, BundleScore
 from crosshead.bundle.io import Bundle
 from crosshead.data.section import DataSection
 from crosshead.errors import DataError
-from crosshead.models.base import Model, ModelConfig, Numbers, Shape
+from crosshead.models.base import Model, ModelConfig
 from crosshead.pipelines.base import Pipeline
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
@@ -52,9 +52,6 @@ class SeriesConfig(ModelConfig):
 
     def shape(self) -> str:
         return f"windows of {self.window}, d_model {self.d_model}"
-
-    def numbers_held(self, shape: Shape, *, weights: bool, recompute: bool) -> Numbers:
-        return Numbers(2 * shape.rows * self.d_model, 0, 0)
 
 
 class SeriesModel(Model):

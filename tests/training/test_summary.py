@@ -18,7 +18,7 @@ from crosshead.training.summary import card_facts, opening_lines
 from tests.tasks.reading import read_corpus
 
 CPU = torch.device("cpu")
-MACHINE = Machine(CPU, 1, torch.float32, "as asked")
+MACHINE = Machine(CPU, 1, torch.float32, "as asked", memory=512_000_000)
 
 
 @pytest.fixture
