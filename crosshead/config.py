@@ -1,7 +1,8 @@
-"""The base of every configuration: frozen, validated, written as TOML or JSON.
+"""The base of all configurations: frozen, validated, written as TOML or JSON.
 
-A configuration class stands beside what it configures (`TransformerConfig` beside `Transformer`);
-this module knows none of them. An unknown key is an error that names the nearest known one.
+A configuration class stands beside the class it configures (`TransformerConfig` beside
+`Transformer`). This module knows none of them. An unknown key is an error that names the nearest
+known key.
 """
 
 import difflib
@@ -18,8 +19,8 @@ from pydantic_core.core_schema import CoreSchema, no_info_after_validator_functi
 
 from crosshead.errors import ConfigError, why_unreadable
 
-# The largest numbers that configurations take: far beyond what anybody trains. Without them a wrong
-# or hostile number ends in an overflow or in hours of building.
+# The largest numbers that configurations accept, far above any real model. Without them a wrong or
+# hostile number would cause an overflow or take hours.
 
 MOST_LAYERS = 200
 """Layers of a stack. Checkpoints of 400 layers still fit LARGEST_HEADER."""
@@ -34,7 +35,7 @@ MOST_INNER = 262_144
 """The inner width of a feed-forward network, d_ff."""
 
 MOST_POSITIONS = 500_000
-"""Positions: learned ones, those of a window, a segment or a memory."""
+"""Positions of a learned table, a window, a segment or a memory."""
 
 MOST_KERNEL = 1_001
 """The positions that a convolution sees at once."""
@@ -51,13 +52,13 @@ MOST = 2**31 - 1
 """The largest count that a setting takes."""
 
 LARGEST = 2**63 - 1
-"""The largest whole number that PyTorch and NumPy compute with."""
+"""The largest integer that PyTorch and NumPy compute with."""
 
 LARGEST_FILE = 1 << 20
-"""Bytes of a recipe, which are read at once."""
+"""The largest size of a recipe file in bytes."""
 
 _SHOWN = 100
-"""Characters of a value in a message."""
+"""The largest number of characters of a value in a message."""
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -100,7 +101,7 @@ class OneOf:
 
 
 class Config(BaseModel):
-    """A frozen, strictly typed set of named values; unknown keys, NaN and infinity are refused."""
+    """A frozen, strictly typed set of named values. Unknown keys, NaN and infinity are refused."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
@@ -108,7 +109,7 @@ class Config(BaseModel):
 
     @classmethod
     def variant(cls, values: Any) -> "type[Config]":
-        """Return the class of the configuration that `values` stand for, for messages."""
+        """Return the configuration class that `values` belong to, for messages."""
         return cls
 
 
@@ -123,12 +124,12 @@ def validate(
     Args:
         config_class: The class of the configuration.
         values: Values by key.
-        where: The file that the values stand in; it begins messages.
-        typed: The flags that were typed for some keys, such as `--beam` for `beam`; messages name
-            these keys so. Validators get it as their context: see `called`.
+        where: The file of the values, which begins messages.
+        typed: The flags that were typed, by key, such as `--beam` for `beam`. Messages name these
+            keys by their flags. Validators get it as their context: see `called`.
 
     Raises:
-        ConfigError: The first value that does not fit.
+        ConfigError: For the first value that does not fit.
     """
     try:
         return config_class.model_validate(values, context=typed)
@@ -138,7 +139,7 @@ def validate(
 
 
 def called(key: str, info: ValidationInfo) -> str:
-    """Return the name of a key in the message of a validator: the flag that was typed, or `key`."""
+    """Return the name of a key for a validator's message: the flag that was typed, or `key`."""
     return str((info.context or {}).get(key, key))
 
 
@@ -195,17 +196,17 @@ _ALSO_CALLED = {
     "source": "src train_src",
     "target": "tgt trg train_tgt",
 }
-"""Other toolkits' names of a key, by crosshead's name."""
+"""Names of a key in other toolkits, by crosshead's name."""
 
 
 def usual_names(word: str) -> list[str]:
-    """Return the keys that other toolkits, or their users, call `word`."""
+    """Return the keys that `word` means in other toolkits."""
     plain = word.lower().replace("-", "_")
     return [name for name, others in _ALSO_CALLED.items() if plain in others.split()]
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """A clause that names the known word nearest to `word`, or lists them all when none is near."""
+    """Return a hint with the known word nearest to `word`, or with all known words."""
     usual = [name for name in usual_names(word) if name in known]
     if usual:
         return f"did you mean {' or '.join(map(repr, usual))}?"
@@ -218,7 +219,7 @@ def nearest(word: str, known: list[str]) -> str:
 def _explain(
     config_class: type[Config], error: ValidationError, values: Any, typed: Mapping[str, str]
 ) -> str:
-    """One line for the first of pydantic's complaints, in the words of a recipe."""
+    """Return a one-line message for the first of pydantic's errors."""
     first = error.errors(include_url=False)[0]
     location, fields = _located(config_class, first["loc"], values)
     key = ".".join(location)
@@ -230,7 +231,7 @@ def _explain(
 
 
 def _complaint(error: Any) -> str:
-    """Return the fault of a value, without the name of its key."""
+    """Return the error of a value, without the name of its key."""
     kind, context = error["type"], error.get("ctx", {})
     if kind == "missing":
         return "missing; there is no default, so give a value"
@@ -244,10 +245,10 @@ def _complaint(error: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message shows it: what is long is cut in the middle."""
+    """Return a value as a message shows it. A long value is cut in the middle."""
     try:
         text = repr(value)
-    except ValueError:  # Python writes no numbers of thousands of digits
+    except ValueError:  # Python refuses to print integers of thousands of digits
         return f"a number of {value.bit_length():,} bits" if isinstance(value, int) else "a number"
     if len(text) <= _SHOWN:
         return text
@@ -256,7 +257,7 @@ def shown(value: Any) -> str:
 
 
 def shown_number(bound: Any) -> Any:
-    """A bound as people write it: 1 and not 1.0, 1,000 and not 1000."""
+    """Return a bound in readable form: 1 instead of 1.0, 1,000 instead of 1000."""
     if isinstance(bound, float) and bound.is_integer():
         bound = int(bound)
     return f"{bound:,}" if isinstance(bound, int | float) else bound
@@ -265,7 +266,7 @@ def shown_number(bound: Any) -> Any:
 def _located(
     config_class: type[Config], path: tuple[Any, ...], values: Any
 ) -> tuple[list[str], list[str]]:
-    """The keys on the way to a mistake in `values`, and the fields of the section it stands in."""
+    """Return the path of keys to a wrong value, and the fields of its section."""
     current: Any = config_class
     keys = [part for part in path if isinstance(part, str)]
     for name in keys[:-1]:

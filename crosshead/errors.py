@@ -1,19 +1,22 @@
-"""The errors a user can cause: each is one line that says what, where and what to do."""
+"""Errors that a user can cause.
+
+Each message is one line with the fault, the place and the remedy.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 
 class UserError(Exception):
-    """A mistake in what the user gave: the command line prints its message and exits with 2.
+    """A mistake of the user. The command line prints the message and exits with 2.
 
     The message is one line: what was expected, what was found, where (file:line, key, shape) and
-    what to do about it.
+    what to do.
     """
 
 
 class ConfigError(UserError):
-    """A configuration that cannot be: an unknown key, a wrong type, an impossible combination.
+    """An invalid configuration: an unknown key, a wrong type, an impossible combination.
 
     Attributes:
         key: The key that the message begins with, such as `train.threads`, or "".
@@ -24,12 +27,12 @@ class ConfigError(UserError):
         self._message, self.key = message, key
 
     def named(self, typed: Mapping[str, str]) -> "ConfigError":
-        """Return the error with its key named as in `typed`, which has a flag for some keys."""
+        """Return the error with the flag in `typed` instead of its key, if there is one."""
         return ConfigError(self._message, typed[self.key]) if self.key in typed else self
 
 
 class DataError(UserError):
-    """Text that cannot be read or does not fit together."""
+    """Data that cannot be read or does not fit together."""
 
 
 class BundleError(UserError):
@@ -37,23 +40,26 @@ class BundleError(UserError):
 
 
 _LONGEST = 400
-"""Characters of what is said of a file that may hold anything."""
+"""The largest number of characters quoted from a file in a message."""
 
 
 class DamagedBundle(BundleError):
-    """A bundle whose file `path` is missing or is not what was written: `found` says how.
+    """A bundle with a missing or changed file.
 
-    `mend` is what to do, where it is more than to take a fresh copy.
+    Args:
+        path: The file.
+        found: The fault.
+        remedy: The remedy, if it is more than getting a new copy.
     """
 
-    def __init__(self, path: Path | str, found: str, mend: str | None = None) -> None:
-        mend = mend or "the bundle is damaged: take a fresh copy of it, or train it again"
+    def __init__(self, path: Path | str, found: str, remedy: str | None = None) -> None:
+        remedy = remedy or "the bundle is damaged: take a fresh copy of it, or train it again"
         self.found = found if len(found) <= _LONGEST else f"{found[:_LONGEST]} ..."
-        super().__init__(f"{path}: {self.found}; {mend}")
+        super().__init__(f"{path}: {self.found}; {remedy}")
 
 
 def why_unreadable(error: OSError) -> str:
-    """Return why a file cannot be read and what to do, to stand after the file's name."""
+    """Return why a file cannot be read and what to do, as the end of a message."""
     if isinstance(error, FileNotFoundError):
         return "no such file; check its name"
     if isinstance(error, IsADirectoryError):
@@ -63,7 +69,7 @@ def why_unreadable(error: OSError) -> str:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error means that memory ran out, the processor's or a GPU's."""
-    # PyTorch has a class of its own for a GPU's memory and a plain RuntimeError for the CPU's.
+    # PyTorch has an error class for GPU memory, but raises a plain RuntimeError for CPU memory.
     return (
         isinstance(error, MemoryError)
         or type(error).__name__ == "OutOfMemoryError"

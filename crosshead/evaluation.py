@@ -20,18 +20,19 @@ from crosshead.pipelines.text_generator import ScoredText
 from crosshead.pipelines.translator import ScoredTranslation, Translator
 
 METRICS = ("bleu", "chrf", "ter")
-"""The metrics that compare translations with a reference (Post 2018 says why through sacreBLEU)."""
+"""The metrics that compare translations with a reference, computed by sacreBLEU (Post 2018)."""
 
 RESAMPLES, SEED = 1000, 12345
-"""Number of bootstrap resamples, and their seed, which is sacreBLEU's own. The signature holds
-both."""
+"""The number of bootstrap resamples, and their seed, which is sacreBLEU's default. The signature
+contains both."""
 
 
 @dataclass(frozen=True)
 class CorpusScore:
-    """A score over a test set, with its bootstrap interval of 95 % and its signature.
+    """A score over a test set, with its 95 % bootstrap interval and its signature.
 
-    The signature is sacreBLEU's, or for perplexity one of our own in the same form.
+    The signature of translation metrics is sacreBLEU's. Other metrics have a signature of the same
+    form.
     """
 
     metric: str
@@ -43,10 +44,10 @@ class CorpusScore:
 
 @dataclass(frozen=True)
 class ComparedScore:
-    """One system's score among several.
+    """The score of one of several systems.
 
-    `p_value` is how likely a difference to the baseline at least this large is by chance alone;
-    the baseline, the first system, has none.
+    `p_value` is the probability of a difference to the baseline at least this large by chance. The
+    baseline, which is the first system, has None.
     """
 
     system: str
@@ -64,11 +65,18 @@ def corpus_scores(
     metrics: Sequence[str] = ("bleu", "chrf"),
     tokenize: str | None = None,
 ) -> list[CorpusScore]:
-    """Score translations against one reference each, by each of `metrics` (of `METRICS`).
+    """Score translations against one reference each.
 
-    `tokenize` is sacreBLEU's tokenisation for BLEU (13a unless said otherwise; `none` for text that
-    is tokenised already, `zh`, `ja-mecab`, ...). Raises `ConfigError` for an unknown metric or
-    tokenisation, and `DataError` for sets that are empty or differ in length.
+    Args:
+        hypotheses: The translations.
+        references: The reference of each translation.
+        metrics: Names from `METRICS`.
+        tokenize: The tokenisation of BLEU in sacreBLEU, by default 13a; `none` for tokenised text,
+            `zh`, `ja-mecab`, ...
+
+    Raises:
+        ConfigError: If a metric or the tokenisation is unknown.
+        DataError: If the sets are empty or differ in length.
     """
     _check_sizes({"hypotheses": hypotheses}, references)
     scores = []
@@ -122,7 +130,7 @@ def evaluate(
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """BLEU alone (13a, no interval): quick enough to look at many times on the way."""
+    """Return BLEU with tokenisation 13a and without an interval, which is fast."""
     return float(BLEU().corpus_score(list(hypotheses), [list(references)]).score)
 
 
@@ -134,11 +142,22 @@ def compare(
 ) -> list[ComparedScore]:
     """Compare the translations of several systems by paired bootstrap (Koehn 2004).
 
-    The first system is the baseline. The scores come metric by metric, in the order of the systems.
-    Raises `ConfigError` for fewer than two systems, and what `corpus_scores` raises.
+    Args:
+        systems: The translations of each system by its name. The first system is the baseline.
+        references: The reference of each translation.
+        metrics: Names from `METRICS`.
+        tokenize: The tokenisation of BLEU, as for `corpus_scores`.
+
+    Returns:
+        The scores, metric by metric, in the order of the systems.
+
+    Raises:
+        ConfigError: If there are fewer than two systems, or a metric or the tokenisation is
+            unknown.
+        DataError: If the sets are empty or differ in length.
     """
     if len(systems) < 2:
-        raise ConfigError(f"expected two systems or more to compare, found {len(systems)}")
+        raise ConfigError(f"expected at least two systems to compare, found {len(systems)}")
     _check_sizes(systems, references)
     test: Any = PairedTest(
         [(name, list(hypotheses)) for name, hypotheses in systems.items()],
@@ -164,13 +183,20 @@ def compare(
 
 
 def perplexity(scored: Sequence[ScoredTranslation], tokenizer: Tokenizer) -> CorpusScore:
-    """The exponential of the mean negative log-probability of a piece, ends of sentences too.
+    """Return the perplexity of translations: exp of the mean negative log-probability of a piece.
 
-    Comparable between models with the same target `tokenizer` only, which the signature describes.
-    The interval is that of the bootstrap over sentences. Raises `DataError` for no translation.
+    Ends of sentences are counted. Perplexities are comparable only between models with the same
+    target tokenizer, which the signature describes. The interval is a bootstrap over sentences.
+
+    Args:
+        scored: The scored translations.
+        tokenizer: The target tokenizer.
+
+    Raises:
+        DataError: If there is no translation.
     """
     if not scored:
-        raise DataError("no translation to take the perplexity of: the test set is empty")
+        raise DataError("there is no translation to score: the test set is empty")
     losses = np.array([-each.log_prob for each in scored])
     pieces = np.array([len(each.piece_log_probs) for each in scored])
     rng = np.random.default_rng(SEED)
@@ -186,16 +212,18 @@ def perplexity(scored: Sequence[ScoredTranslation], tokenizer: Tokenizer) -> Cor
 
 
 def text_scores(text: ScoredText) -> list[CorpusScore]:
-    """Perplexity of a token, and bits per character, of a text.
+    """Return the perplexity of a token, and the bits per character, of a text.
 
-    The intervals are those of the bootstrap over the windows that it was scored in. Perplexity can
-    be compared between models of one tokenizer; bits per character between tokenizers as well, but
-    only where nothing is unknown, as the signature says: what a tokenizer does not know costs no
-    more than to say so, a word of twenty characters as little as one. Raises `DataError` where
-    nothing was scored.
+    The intervals are bootstraps over the scored windows. Perplexity is comparable between models
+    with the same tokenizer. Bits per character are also comparable between tokenizers, but only if
+    no token is unknown, which the signature shows: an unknown word costs only the prediction of the
+    token for unknown words, however long the word is.
+
+    Raises:
+        DataError: If nothing was scored.
     """
     if not text.windows:
-        raise DataError("no text to score: a token at the least has to follow another")
+        raise DataError("there is no text to score: it needs at least two tokens")
     signature = _signature(f"{text.how}|unknown:{text.unknown}", text.tokenizer)
     return [
         _window_score("perplexity", text.windows, _perplexity, f"per:token|{signature}"),
@@ -204,18 +232,26 @@ def text_scores(text: ScoredText) -> list[CorpusScore]:
 
 
 def bits_per_character(nats: float, characters: int) -> float:
-    """The rate of a text of so many characters, from its negative log-likelihood in nats."""
+    """Return the bits per character of a text.
+
+    Args:
+        nats: The negative log-likelihood of the text, in nats.
+        characters: The number of its characters.
+    """
     return nats / math.log(2) / max(1, characters)
 
 
 def masked_scores(text: ScoredMasks) -> list[CorpusScore]:
-    """Perplexity of a hidden token, and the share of them that were found, in per cent.
+    """Return the perplexity of a hidden token, and the accuracy of their prediction in per cent.
 
-    The intervals are those of the bootstrap over windows. Neither can be compared with that of a
-    model of what follows. Raises `DataError` where nothing was scored.
+    The intervals are bootstraps over windows. Neither score is comparable with a score of an
+    autoregressive model.
+
+    Raises:
+        DataError: If nothing was scored.
     """
     if not text.windows:
-        raise DataError("no text to score: it needs two tokens at least")
+        raise DataError("there is no text to score: it needs at least two tokens")
     signature = f"per:hidden token|{_signature(text.how, text.tokenizer)}"
     return [
         _window_score("masked perplexity", text.windows, _perplexity, signature),
@@ -229,7 +265,7 @@ def _window_score(
     value: Callable[[Any, Any, Any], float],
     signature: str,
 ) -> CorpusScore:
-    """The value of all windows, from the sums of their columns, with its interval."""
+    """Return a score with its interval, computed from sums over windows."""
     columns = [np.array(column) for column in zip(*windows, strict=True)]
     rng = np.random.default_rng(SEED)
     resamples = (rng.integers(len(windows), size=len(windows)) for _ in range(RESAMPLES))
@@ -259,19 +295,23 @@ def _signature(how: str, tokenizer: Tokenizer) -> str:
 
 
 def _exp(value: float) -> float:
-    """The exponential, which is infinite where a float cannot hold it."""
+    """Return the exponential, or infinity if it does not fit a float."""
     return math.exp(value) if value < 700 else math.inf
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """The share, from 0 to 1, of translations that are their reference, character by character."""
+    """Return the share, from 0 to 1, of translations that equal their reference exactly."""
     _check_sizes({"hypotheses": hypotheses}, references)
     hits = sum(found == wanted for found, wanted in zip(hypotheses, references, strict=True))
     return hits / len(references)
 
 
 def _p_value(result: Any, baseline: Any) -> float | None:
-    """The test counts differences strictly larger than the one found, which for none is wrong."""
+    """Return the p-value of a comparison, which is 1 for equal scores.
+
+    sacreBLEU counts only differences strictly larger than the observed one, which is wrong for a
+    difference of zero.
+    """
     if result is not baseline and result.score == baseline.score:
         return 1.0
     p_value: float | None = result.p_value
@@ -279,10 +319,10 @@ def _p_value(result: Any, baseline: Any) -> float | None:
 
 
 class _Floats:
-    """Makes every score of a metric a plain float, as BLEU's are.
+    """A metric whose scores are always plain floats, as BLEU's are.
 
-    Those of chrF and TER are NumPy's unless nothing matches, or there is nothing to match, and
-    sacreBLEU's bootstrap cannot add the two kinds up.
+    Scores of chrF and TER are NumPy numbers unless nothing matches or there is nothing to match.
+    sacreBLEU's bootstrap cannot add both types.
     """
 
     def _compute_score_from_stats(self, stats: list[Any]) -> Any:
@@ -310,7 +350,7 @@ def _metric(name: str, tokenize: str | None) -> Any:
     try:
         return BLEU(tokenize=tokenize)
     except (ImportError, RuntimeError, OSError) as error:
-        # Some of sacreBLEU's tokenisations need another package, or a download.
+        # Some tokenisations of sacreBLEU need another package or a download.
         reason = " ".join(str(error).split())
         raise ConfigError(f"tokenisation {tokenize!r} cannot be used here: {reason}") from None
 

@@ -171,7 +171,7 @@ class LocalBlocks(BlockLayout):
 
 @dataclass(frozen=True)
 class SummaryColumns(BlockLayout):
-    """All queries see the last `columns` keys of every stretch of `period` positions."""
+    """The last `columns` keys of every stretch of `period` positions, which all queries see."""
 
     period: int
     columns: int

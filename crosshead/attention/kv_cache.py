@@ -144,7 +144,7 @@ class DecodingCache:
     def __init__(self, window: int | None = None) -> None:
         self.length = 0
         self.window = window
-        self._held = 0  # the buffers begin with the last so many positions
+        self._held = 0  # number of positions at the start of the buffers, the last ones
         self._buffers: tuple[Tensor, Tensor] | None = None
 
     @property

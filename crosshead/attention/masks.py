@@ -226,14 +226,14 @@ def _keys_of(cover: Cover, length: int, *, causal: bool = False) -> int:
     return sum(layout.keys_per_query(length, causal=causal) for layout in cover)
 
 
-def _size(of: str, known: int | None, given: int | None) -> int | None:
+def _size(noun: str, known: int | None, given: int | None) -> int | None:
     """Return the size that is known; raise `ValueError` if two known sizes differ."""
     if known is None or given is None:
         return given if known is None else known
     if known != given:
         raise ValueError(
-            f"a mask is made for {known} {of}, found {given}; make it for as many {of} as it is "
-            "used with"
+            f"a mask is made for {known} {noun}, found {given}; make it for as many {noun} as it "
+            "is used with"
         )
     return known
 

@@ -1,4 +1,4 @@
-"""The bundle: a trained model as one directory, the only form in which a model stands on disk."""
+"""Bundles: a trained model as one directory, the only stored form of a model."""
 
 from crosshead.bundle.config import BundleConfig, BundleScore
 from crosshead.bundle.io import Bundle, save_bundle, verify_bundle

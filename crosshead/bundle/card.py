@@ -1,4 +1,4 @@
-"""The model card: a bundle's README.md, in the form that model hubs read."""
+"""The model card: a bundle's README.md, in the format of model hubs."""
 
 import json
 import os
@@ -10,32 +10,32 @@ from dataclasses import dataclass, field
 from crosshead.bundle.config import BundleScore
 
 _METRIC_TYPES = {"chrF2": "chrf"}
-"""Model hubs' names of metrics, where they differ from sacreBLEU's name in lower case."""
+"""Names of metrics on model hubs that differ from sacreBLEU's name in lower case."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a task on a model card."""
+    """The words about a task on a model card."""
 
     does: str
-    """A clause: `translates from ... to ...`."""
+    """A clause, such as `translates from ... to ...`."""
     hub_task: str
-    """Model hubs' name of the task."""
+    """The name of the task on model hubs."""
     command: str
-    """An example of the command line; `DIR` stands for the bundle."""
+    """An example command, in which `DIR` stands for the bundle."""
     variable: str
-    """The name of the loaded model in an example in Python."""
+    """The variable of the loaded model in the Python example."""
     call: str
-    """The call in that example."""
+    """The call in the Python example."""
     scored: str = "Scored in"
-    """What precedes the search, or the context, behind the scores."""
+    """The words before the search, or the context, behind the scores."""
     languages: Sequence[str | None] = ()
     """Language codes; None for an unknown one."""
 
 
 @dataclass(frozen=True)
 class CardFile:
-    """A file that went into training; `lines` is how many lines, or sentence pairs, it holds."""
+    """A training file. `lines` is its number of lines or sentence pairs."""
 
     path: str
     lines: int
@@ -44,23 +44,23 @@ class CardFile:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """All that a model card says."""
+    """All facts on a model card."""
 
     name: str
-    commands: list[str]  # what was typed to begin the run, and to resume it
+    commands: list[str]  # the commands that began and resumed the run
     recipe: str  # the resolved recipe as TOML
     files: list[CardFile]
     words: Words
     architecture: str
-    unit: str  # what `size` counts: "pair", "token"
+    unit: str  # the noun for what `size` counts: "pair", "token"
     unit_name: str  # its plural: "sentence pairs", "tokens"
-    size: int  # that training read, after filtering and without what was held out
+    size: int  # of the training data, after filtering and without the held-out set
     left_out: dict[str, int]  # pairs by reason
     validation: str  # a clause: "500 pairs held out of the training files", "valid.en and valid.de"
     weights: str  # a clause: "the best of 12 checkpoints by validation loss, at update 3000"
     parameters: int
     updates: int
-    epochs: float  # with the share of the epoch under way
+    epochs: float  # including the share of the current epoch
     seconds: float
     device: str  # "cpu", "NVIDIA H200"
     threads: int
@@ -69,12 +69,12 @@ class CardFacts:
     seed: int
     versions: dict[str, str]  # "crosshead", "torch", "python", ... to version
     scores: list[BundleScore] = field(default_factory=list)
-    search: str = ""  # how the translations that were scored came about: "greedy", "beam 4"
-    skipped: int = 0  # updates left out because their gradients were not finite
+    search: str = ""  # the search behind the scored translations: "greedy", "beam 4"
+    skipped: int = 0  # number of updates skipped because their gradients were not finite
 
 
 def model_card(facts: CardFacts) -> str:
-    """The card as Markdown with YAML front matter."""
+    """Return the card as Markdown with YAML front matter."""
     sections = [
         front_matter(facts.name, facts.words, facts.scores),
         f"# {facts.name}\n\n{_summary(facts)}",
@@ -88,31 +88,37 @@ def model_card(facts: CardFacts) -> str:
 
 
 def without_place(name: str) -> str:
-    """The name of a file as a card shows it: as it was typed, but without an absolute path.
+    """Return the displayed name of a file: as it was typed, but without an absolute path.
 
-    A card is made to be shared, and where files stand on a machine is nobody else's business.
+    A card is made to be shared, and must not show the folders of a machine.
     """
     return os.path.basename(os.path.normpath(name)) if os.path.isabs(name) else name
 
 
 def command_shown(command: str) -> str:
-    """A command line as a card shows it: absolute paths in it are cut to their last name."""
+    """Return a command with every absolute path reduced to its last name."""
     try:
         words = shlex.split(command)
-    except ValueError:  # no command line
+    except ValueError:  # not a valid command line
         return command
     return shlex.join(_ABSOLUTE.sub(lambda found: without_place(found[0]), word) for word in words)
 
 
 _ABSOLUTE = re.compile(r"""(?:(?<=^)|(?<=[=,\["']))/[^,"'\]]*[^,"'\]/]/*(?=$|[,"'\]])""")
-"""An absolute path: a whole word, or a value in one (`--out=/tmp/x`, `data.source=["/tmp/x"]`)."""
+"""An absolute path: a whole word, or a value inside a word (`--out=/tmp/x`,
+`data.source=["/tmp/x"]`)."""
 
 
 def front_matter(name: str, words: Words, scores: Sequence[BundleScore] = ()) -> str:
-    """The head of a card, in YAML.
+    """Return the YAML front matter of a card.
 
-    It names languages, task and scores by the keys that model hubs index (`language`,
-    `library_name`, `pipeline_tag`, `tags`, `model-index`); what is unknown is left out.
+    It contains languages, task and scores under the keys that model hubs index (`language`,
+    `library_name`, `pipeline_tag`, `tags`, `model-index`). Unknown values are left out.
+
+    Args:
+        name: The name of the model.
+        words: The words of its task.
+        scores: The scores of the model.
     """
     lines = []
     known = [code for code in words.languages if code]
@@ -145,7 +151,7 @@ def front_matter(name: str, words: Words, scores: Sequence[BundleScore] = ()) ->
 
 
 def _yaml(text: str) -> str:
-    """A YAML scalar: a JSON string is one, whatever it contains (and `no` stays a language)."""
+    """Return a text as a YAML scalar, written as a JSON string (so that `no` stays a language)."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -157,7 +163,7 @@ def _summary(facts: CardFacts) -> str:
 
 
 def fenced(language: str, text: str) -> str:
-    """A code block whose fence is longer than any run of back-ticks in the text."""
+    """Return a code block whose fence is longer than any run of back-ticks in the text."""
     fence = "```"
     while fence in text:
         fence += "`"
@@ -165,7 +171,7 @@ def fenced(language: str, text: str) -> str:
 
 
 def use(words: Words) -> str:
-    """The section that says how the bundle beside the card is used."""
+    """Return the section of the card on how to use the bundle."""
     python = f'import crosshead\n\n{words.variable} = crosshead.load("DIR")\n{words.call}'
     return (
         f"## Use\n\n{fenced('sh', words.command)}\n\n{fenced('python', python)}\n\n`DIR` is the "
@@ -187,7 +193,7 @@ def _data(facts: CardFacts) -> str:
 
 def _scores(facts: CardFacts) -> str:
     if not facts.scores:
-        return "None was measured."
+        return "No score was measured."
     rows = [
         [score.metric, f"{score.value:.2f}", _code(score.test_set), _code(score.signature)]
         for score in facts.scores
@@ -199,7 +205,7 @@ def _scores(facts: CardFacts) -> str:
 def _training(facts: CardFacts) -> str:
     updates = f"{facts.updates:,}"
     if facts.skipped:
-        updates += f", {facts.skipped:,} of them left out (gradients that were not finite)"
+        updates += f", {facts.skipped:,} of them skipped (gradients were not finite)"
     rows = [
         ["weights", facts.weights],
         ["parameters", f"{facts.parameters:,}"],
@@ -222,5 +228,8 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _code(text: str) -> str:
-    """Inline code; a back-tick in the text would end it."""
+    """Return a text as inline code.
+
+    A back-tick, which would end the code, becomes an apostrophe.
+    """
     return f"`{text.replace('`', chr(39))}`"

@@ -1,7 +1,7 @@
-"""The checksums of a bundle: `config.json` holds those of all other files, and its own.
+"""The checksums of a bundle, which `config.json` holds for all files and for itself.
 
-They tie the files together: a file that was damaged, or that is of another version of the bundle,
-is refused by its name. A bundle without them is older than they are, and is read all the same.
+The checksums bind the files together. A file that is damaged, or that belongs to another version of
+the bundle, is refused by its name. Old bundles have no checksums and can still be loaded.
 """
 
 import hashlib
@@ -37,24 +37,32 @@ class _Sums(Config):
 
 @dataclass(frozen=True)
 class Seal:
-    """The checksums that the bundle in `directory` states; none where it is an older one."""
+    """The checksums that the bundle in `directory` states. An old bundle has none."""
 
     directory: Path
     files: Mapping[str, FileSum]
     of_config: bool
     """True if `config.json` states a checksum of itself."""
-    mend: str | None = None
-    """Advice for a file that training can write again and that is not the one of the bundle."""
+    remedy: str | None = None
+    """Advice for a changed file that training can write again."""
 
     def check_sizes(self, names: Iterable[str]) -> None:
-        """Compare the sizes of files; reads none. Raises what `check` raises."""
+        """Compare the sizes of files without reading them.
+
+        Raises:
+            DamagedBundle: If a size differs, or a file is missing.
+        """
         for name in names:
             self._expected(name)
             if self.files and stored_size(self.directory / name) != self.files[name].bytes:
                 raise self.differs(name, "size")
 
     def check(self, name: str) -> None:
-        """Read a file and compare its checksum; raises what `compare` raises."""
+        """Read a file and compare its checksum with the stated one.
+
+        Raises:
+            DamagedBundle: If the checksum differs, or the file is missing.
+        """
         if not self.files:
             return
         with open_stored(self.directory / name) as (file, _):
@@ -62,21 +70,21 @@ class Seal:
         self.compare(name, sha256)
 
     def compare(self, name: str, sha256: str) -> None:
-        """Compare the checksum of a file that was read with the stated one.
+        """Compare the checksum of a file with the stated one.
 
         Raises:
-            DamagedBundle: If it is not the one that `config.json` states.
+            DamagedBundle: If it differs.
         """
         self._expected(name)
         if self.files and sha256 != self.files[name].sha256:
             raise self.differs(name)
 
-    def differs(self, name: str, what: str = "SHA-256") -> DamagedBundle:
-        """The error for a file that is not the one that `config.json` names."""
-        found = f"its {what} is not the one in {CONFIG}: damaged, or of another bundle"
-        mend = self.mend if name == WEIGHTS else None
-        mend = mend or "take a fresh copy of the bundle, or train it again"
-        return DamagedBundle(self.directory / name, found, mend)
+    def differs(self, name: str, attribute: str = "SHA-256") -> DamagedBundle:
+        """Return the error for a file that differs from the entry in `config.json`."""
+        found = f"its {attribute} is not the one in {CONFIG}: damaged, or of another bundle"
+        remedy = self.remedy if name == WEIGHTS else None
+        remedy = remedy or "take a fresh copy of the bundle, or train it again"
+        return DamagedBundle(self.directory / name, found, remedy)
 
     def _expected(self, name: str) -> None:
         if self.files and name not in self.files:
@@ -90,43 +98,46 @@ def file_sum(data: bytes) -> FileSum:
 
 
 def sealed(settings: Mapping[str, Any], files: Mapping[str, FileSum]) -> bytes:
-    """The bytes of `config.json`: settings, the checksums of the other files, and its own."""
+    """Return the bytes of `config.json`: the settings and the checksums of all files."""
     sums = {name: each.model_dump() for name, each in files.items()}
     return _with_own({**settings, FILES: sums})
 
 
 def unsealed(
-    directory: Path, values: dict[str, Any], data: bytes, mend: str | None
+    directory: Path, values: dict[str, Any], data: bytes, remedy: str | None
 ) -> tuple[dict[str, Any], Seal]:
-    """Tell the settings in `config.json` from the checksums beside them.
+    """Separate the settings in `config.json` from the checksums.
 
     Args:
         directory: The bundle.
-        values: What the file says.
-        data: Its bytes.
-        mend: What to do where the bundle changed and can be written again, if it can.
+        values: The values in the file.
+        data: The bytes of the file.
+        remedy: Advice for a changed bundle that can be written again, or None.
+
+    Returns:
+        The settings, and the checksums.
 
     Raises:
-        DamagedBundle: If its own checksum differs.
+        DamagedBundle: If the checksum of `config.json` itself differs.
     """
     path, values = directory / CONFIG, dict(values)
     of_config = OWN in values
     if of_config:
         del values[OWN]
-        # Written again it is the same to the byte: nothing was added, lost or changed.
+        # The file is unchanged if writing its values again gives the same bytes.
         if data != _with_own(values):
-            found = "it was changed since it was written: its checksum differs"
-            way = mend or "otherwise take a fresh copy of the bundle"
+            found = "its checksum differs: it was changed after it was written"
+            advice = remedy or "otherwise take a fresh copy of the bundle"
             raise DamagedBundle(
-                path, found, f"if you changed it yourself, remove its key {OWN!r}; {way}"
+                path, found, f"if you changed it yourself, remove the key {OWN!r}; {advice}"
             )
     if FILES not in values:
-        return values, Seal(directory, {}, of_config, mend)
+        return values, Seal(directory, {}, of_config, remedy)
     try:
         sums = validate(_Sums, {FILES: values.pop(FILES)})
     except ConfigError as error:
         raise DamagedBundle(path, str(error)) from None
-    return values, Seal(directory, sums.files, of_config, mend)
+    return values, Seal(directory, sums.files, of_config, remedy)
 
 
 def _with_own(values: Mapping[str, Any]) -> bytes:

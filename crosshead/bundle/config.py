@@ -9,15 +9,15 @@ from crosshead.config import Config
 from crosshead.models.registry import AnyConfig
 
 FORMAT = 1
-"""The version of the bundle's layout that this crosshead writes, and the newest that it reads."""
+"""The version of the bundle's layout. Newer versions cannot be read."""
 
 
 class MeasuredScore(Protocol):
-    """A value by a metric, and what it takes to compare it."""
+    """A value of a metric, with its signature."""
 
     @property
     def metric(self) -> str:
-        """Its name."""
+        """The name of the metric."""
         ...
 
     @property
@@ -27,31 +27,31 @@ class MeasuredScore(Protocol):
 
     @property
     def signature(self) -> str:
-        """A text that says how the score was measured."""
+        """A text that describes the measurement."""
         ...
 
 
 class BundleScore(Config):
-    """A score with what it takes to compare it; the model card lists the same."""
+    """A score on a test set, with its signature, as the model card lists it."""
 
     # The metric's name as sacreBLEU writes it: `BLEU`, `chrF2`, `TER`.
     metric: str
     value: float
     # sacreBLEU's signature.
     signature: str
-    # What was translated: a test set's name, or `validation`.
+    # The name of the test set, or `validation`.
     test_set: str
 
     @classmethod
     def of(cls, score: MeasuredScore, test_set: str) -> Self:
-        """A score that was measured on a test set."""
+        """Return a measured score with the name of its test set."""
         return cls(
             metric=score.metric, value=score.value, signature=score.signature, test_set=test_set
         )
 
 
 class BundleConfig(Config):
-    """What `config.json` says of every bundle; each kind of bundle adds to it."""
+    """The settings in every `config.json`. Each kind of bundle adds its own."""
 
     format: int = Field(default=FORMAT, ge=1)
     # The version of crosshead that wrote the bundle.
@@ -65,7 +65,7 @@ class BundleConfig(Config):
     def _check_task(self) -> Self:
         if self.task != self.model.task:
             raise ValueError(
-                f"task is {self.task!r}, that of architecture {self.model.architecture!r} "
-                f"{self.model.task!r}"
+                f"task is {self.task!r}, but the task of architecture "
+                f"{self.model.architecture!r} is {self.model.task!r}"
             )
         return self

@@ -1,12 +1,12 @@
 """Save and load a bundle: a trained model as one directory.
 
-    config.json         what the model is, how it is searched by default, and the checksums of
-                        all files
-    model.safetensors   its weights, in float32; a matrix that is used twice is stored once
+    config.json         the model's configuration, its default search, and the checksums of all
+                        files
+    model.safetensors   its weights in float32; a shared matrix is stored once
     tokenizer.*         the joint tokenizer, or source.* and target.*
     README.md           the model card
 
-Nothing in it can run code when it is loaded: no pickle is read or written.
+Loading a bundle cannot run code from it: no pickle is read or written.
 """
 
 import logging
@@ -55,16 +55,16 @@ from crosshead.system.stored import (
 )
 
 _PLAIN = re.compile(r"[\w.-]+")
-"""Names of files without a folder."""
+"""File names without a folder."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Bundle(ABC):
-    """A trained model, its configuration, and whatever else its task needs to use it.
+    """A trained model, its configuration, and everything else that its task needs.
 
-    Each kind of bundle adds its own fields, in files of its own.
+    Each kind of bundle adds fields, which are stored in its own files.
     """
 
     config: BundleConfig
@@ -72,29 +72,29 @@ class Bundle(ABC):
 
     config_type: ClassVar[type[BundleConfig]] = BundleConfig
     own_files: ClassVar[tuple[str, ...]] = ()
-    """The names that files of this kind alone may have."""
+    """The names of files that only this kind of bundle may have."""
 
     @property
     def reach(self) -> int:
-        """The positions of the longest input that its weights have seen, where that is known."""
+        """The number of positions of the longest input in training, or 0 if it is unknown."""
         return 0
 
     @classmethod
     @abstractmethod
     def build(cls, config: BundleConfig) -> Model:
-        """Build a freshly initialised model of the shape that `config` states."""
+        """Build a freshly initialised model of the given configuration."""
 
     @classmethod
     def read(cls, directory: Path, config: BundleConfig) -> dict[str, Any]:
         """Read the fields of this kind, by name, from its own files.
 
         Raises:
-            DamagedBundle: If a file is not what it should be.
+            DamagedBundle: If a file is missing or invalid.
         """
         return {}
 
     def files(self) -> dict[str, bytes]:
-        """Return the contents of its own files, by name."""
+        """Return the contents of the bundle's own files, by name."""
         return {}
 
     def merged(self, others: list[Self]) -> BundleConfig:
@@ -102,23 +102,28 @@ class Bundle(ABC):
         return self.config
 
     def why_not_averaged(self, other: "Bundle") -> str:
-        """Return why another bundle of the same model cannot be averaged with this one, or nothing.
+        """Return why another bundle of the same model cannot be averaged with this one, or "".
 
-        `{first}` in the text stands for the place of this bundle.
+        `{first}` in the text stands for the path of this bundle.
         """
         return ""
 
 
 Kinds = Mapping[str, type[Bundle]]
-"""The kind of bundle of each task."""
+"""The class of the bundles of each task."""
 
 
 def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
-    """Write the bundle, and `card` as its README.md, into `directory` (made if need be).
+    """Write the bundle, and `card` as its README.md, into `directory`.
 
-    All files are complete before the first takes its place, so that an error leaves an earlier
-    bundle as it was. `config.json`, which holds the checksums of the others, comes last: whoever
-    finds some of the new files beside those of an earlier bundle refuses them.
+    All files are complete before the first one takes its place, so that an error leaves an earlier
+    bundle intact. `config.json`, which holds the checksums, is moved last. A mixture of new and old
+    files is therefore refused by its checksums.
+
+    Args:
+        directory: The directory, which is made if necessary.
+        bundle: The bundle.
+        card: The text of the model card.
 
     Raises:
         UserError: If a file cannot be written.
@@ -133,21 +138,20 @@ def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
 
 
 def load_bundle(path: StrPath, kinds: Kinds, device: torch.device | str = "cpu") -> Bundle:
-    """Read a bundle.
+    """Load a bundle.
 
     Args:
-        path: Its directory, or the file that `crosshead pack` made of it. Of a run that has no
-            bundle yet the best weights so far are read, and a note is logged.
-        kinds: The kinds of bundles that may stand there.
-        device: Device of its model.
+        path: The directory of the bundle, or a file written by `crosshead pack`. For a run without
+            a bundle, the best weights so far are loaded and a note is logged.
+        kinds: The allowed classes of bundles.
+        device: The device of the model.
 
     Returns:
-        The bundle, its model in evaluation mode.
+        The bundle, with its model in evaluation mode.
 
     Raises:
-        BundleError: If `path` is not a bundle, or one that is damaged, incomplete or of a newer
-            format. The checksums of all files but the card are compared with those in
-            `config.json`.
+        BundleError: If `path` is not a bundle, or the bundle is damaged, incomplete or of a newer
+            format. The checksums of all files except the card are compared with `config.json`.
     """
     directory = Path(path)
     best = best_so_far(directory)
@@ -166,10 +170,13 @@ def load_bundle(path: StrPath, kinds: Kinds, device: torch.device | str = "cpu")
 
 
 def outline_bundle(path: Path | str, kinds: Kinds) -> Bundle:
-    """Read a bundle but for the numbers of its model, whose parameters have no memory.
+    """Read a bundle without the weights of its model, whose parameters have no memory.
 
-    All files but the card are compared with their checksums: the weights are read once for that,
-    in pieces. Raises what `load_bundle` raises.
+    All files except the card are compared with their checksums. For this the weights are read once,
+    in pieces.
+
+    Raises:
+        BundleError: As `load_bundle` does.
     """
     directory = Path(path)
     opened = _open(directory, kinds)
@@ -183,48 +190,51 @@ def outline_bundle(path: Path | str, kinds: Kinds) -> Bundle:
 
 
 def load_config(directory: Path, kinds: Kinds) -> tuple[type[Bundle], BundleConfig]:
-    """Read the `config.json` of a bundle: quick, no weights are read. Raises `BundleError`.
+    """Read the `config.json` of a bundle, without its weights.
 
     Returns:
-        The kind of the bundle, and its configuration.
+        The class of the bundle, and its configuration.
+
+    Raises:
+        BundleError: If there is no valid `config.json`.
     """
     values, seal = _values(directory)
     return _configured(values, seal, directory / CONFIG, kinds)
 
 
 def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
-    """Compare all files of a bundle with the checksums in its `config.json`, the card included.
+    """Compare all files of a bundle, including the card, with the checksums in `config.json`.
 
     Returns:
-        The name of each file, and what is wrong with it, or None; nothing of an older bundle, which
-        holds no checksums.
+        The name of each file, and its fault or None. An old bundle without checksums gives an empty
+        list.
 
     Raises:
-        BundleError: If `config.json` is not that of a bundle.
+        BundleError: If there is no valid `config.json`.
     """
     _, seal = _values(path)
     if not seal.files:
         return []
     found: list[tuple[str, str | None]] = [
-        (CONFIG, None if seal.of_config else "holds no checksum of itself")
+        (CONFIG, None if seal.of_config else "contains no checksum of itself")
     ]
     return found + [(name, _difference(seal, name)) for name in seal.files]
 
 
 def card_was_changed(path: Path) -> bool:
-    """Return whether the model card is another than the bundle was written with.
+    """Return whether the model card was changed after the bundle was written.
 
-    Loading does not ask: a card is prose that its owner may edit.
+    Loading ignores this, because the owner may edit the card.
 
     Raises:
-        BundleError: If `config.json` is not that of a bundle.
+        BundleError: If there is no valid `config.json`.
     """
     _, seal = _values(path)
     return CARD in seal.files and _difference(seal, CARD) is not None
 
 
 def _difference(seal: Seal, name: str) -> str | None:
-    """Return what is wrong with a file, or None."""
+    """Return the fault of a file, or None."""
     try:
         seal.check_sizes([name])
         seal.check(name)
@@ -234,7 +244,7 @@ def _difference(seal: Seal, name: str) -> str | None:
 
 
 def bundle_files(path: Path) -> list[str]:
-    """The names of the files of a bundle, `config.json` last."""
+    """Return the names of the files of a bundle, `config.json` last."""
     _, seal = _values(path)
     if path.is_file():
         return packed_names(path)
@@ -243,14 +253,18 @@ def bundle_files(path: Path) -> list[str]:
 
 
 def _values(directory: Path) -> tuple[dict[str, Any], Seal]:
-    """The settings in the `config.json` of a bundle, and the checksums; raises `BundleError`."""
+    """Return the settings in the `config.json` of a bundle, and the checksums.
+
+    Raises:
+        BundleError: If there is no valid `config.json`.
+    """
     names = check_place(directory)
     strange = [name for name in names if not _PLAIN.fullmatch(name)]
     if strange or (names and CONFIG not in names):
         raise _no_bundle(directory, [*strange, *names][0])
-    mend = None
+    remedy = None
     if is_run(directory):
-        mend = f"to write the bundle of this run again: {how_to_resume(directory)}"
+        remedy = f"to write the bundle of this run again: {how_to_resume(directory)}"
     path = directory / CONFIG
     data = read_stored(path, LARGEST_CONFIG)
     values = parse_metadata(data, path)
@@ -263,7 +277,7 @@ def _values(directory: Path) -> tuple[dict[str, Any], Seal]:
             f"{path}: format {newest} is newer than this crosshead reads ({FORMAT}): "
             "upgrade crosshead"
         )
-    values, seal = unsealed(directory, values, data, mend)
+    values, seal = unsealed(directory, values, data, remedy)
     if seal.files and WEIGHTS not in seal.files:
         raise DamagedBundle(path, f"files: {WEIGHTS} is missing")
     return values, seal
@@ -272,7 +286,11 @@ def _values(directory: Path) -> tuple[dict[str, Any], Seal]:
 def _configured(
     values: dict[str, Any], seal: Seal, path: Path, kinds: Kinds
 ) -> tuple[type[Bundle], BundleConfig]:
-    """The kind and the configuration in the settings of `path`; raises `BundleError`."""
+    """Return the class and the configuration of the bundle with the settings of `path`.
+
+    Raises:
+        BundleError: If the settings are invalid.
+    """
     task = values.get("task", "translation")
     if task not in kinds:
         known = ", ".join(map(repr, kinds))
@@ -293,7 +311,7 @@ def _configured(
 
 
 def _no_bundle(archive: Path, name: str) -> BundleError:
-    """The error for an archive in which a file is no file of a bundle."""
+    """Return the error for an archive with a file that belongs to no bundle."""
     return BundleError(
         f"{archive}: a file; expected the directory of a bundle, or a file that `crosshead pack` "
         f"wrote ({name[:60]!a} in it is no file of a bundle); if it is an archive, unpack it and "
@@ -302,7 +320,7 @@ def _no_bundle(archive: Path, name: str) -> BundleError:
 
 
 class _Opened(NamedTuple):
-    """All of a bundle but its model."""
+    """A bundle without its model."""
 
     kind: type[Bundle]
     config: BundleConfig
@@ -314,7 +332,7 @@ class _Opened(NamedTuple):
 
 
 def _open(directory: Path, kinds: Kinds) -> _Opened:
-    """All of a bundle but its model; the files that are there have the sizes that they should."""
+    """Return a bundle without its model, after checking the sizes of its files."""
     values, seal = _values(directory)
     kind, config = _configured(values, seal, directory / CONFIG, kinds)
     seal.check_sizes(name for name in seal.files if name != CARD)
@@ -325,9 +343,9 @@ def _open(directory: Path, kinds: Kinds) -> _Opened:
 
 
 def _say_if_unchecked(seal: Seal) -> None:
-    """Log that a bundle cannot be checked; the command line shows such notes."""
+    """Log a note if a bundle has no checksums. The command line shows such notes."""
     if not seal.files:
-        logger.info("%s: an older bundle, without checksums; damage goes unnoticed", seal.directory)
+        logger.info("%s: an old bundle without checksums; damage goes unnoticed", seal.directory)
     elif not seal.of_config:
         logger.info("%s: has no checksum of its own; changes go unnoticed", seal.directory / CONFIG)
 
@@ -335,34 +353,43 @@ def _say_if_unchecked(seal: Seal) -> None:
 def _unfinished_bundle(
     directory: Path, best: BestSoFar, kinds: Kinds, device: torch.device | str
 ) -> Bundle:
-    """The bundle of the best weights so far of a run."""
+    """Return a bundle of the best weights so far of a run."""
     nothing = Seal(directory, {}, of_config=False)
     kind, config = _configured(best.settings, nothing, best.path, kinds)
     opened = _Opened(kind, config, nothing, kind.read(directory, config))
     model = _matched(opened, described(best.weights.items()), best.path, best.path)
     fill(model, best.weights)
     logger.info(
-        "%s: the run is not finished; these are its best weights so far, those of update %s",
+        "%s: the run is not finished; these are its best weights so far, from update %s",
         directory, best.update,
     )  # fmt: skip
     return opened.bundle(model.to(device))
 
 
-def _matched(opened: _Opened, tensors: Mapping[str, Described], path: Path, of: Path) -> Model:
-    """Build the model of a configuration, without memory, where a file holds its weights.
+def _matched(
+    opened: _Opened, tensors: Mapping[str, Described], path: Path, config_path: Path
+) -> Model:
+    """Build the model of a configuration, without memory, after comparing it with a file's tensors.
 
-    `path` is that of the file, `of` that of the configuration. Raises `DamagedBundle` where there
-    is no such model, or the weights are of another.
+    Args:
+        opened: The bundle without its model.
+        tensors: The tensors in the file.
+        path: The file of the weights.
+        config_path: The file of the configuration.
+
+    Raises:
+        DamagedBundle: If the model cannot be built, or the tensors belong to another model.
     """
     layers = opened.config.model.depth
-    if layers > len(tensors):  # to build them would take long
+    if layers > len(tensors):  # building so many layers could take very long
         raise DamagedBundle(
-            path, f"holds {len(tensors)} tensors, too few for the {layers} layers of {of.name}"
+            path,
+            f"has {len(tensors)} tensors, too few for the {layers} layers of {config_path.name}",
         )
     try:
         model = build_without_memory(partial(opened.kind.build, opened.config))
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
-        raise DamagedBundle(of, f"no such model can be: {reason}") from None
+        raise DamagedBundle(config_path, f"such a model cannot be built: {reason}") from None
     check_described(described(model.named_parameters()), tensors, path)
     return model

@@ -1,4 +1,4 @@
-"""A bundle as one file, to share: `crosshead pack` writes it, and every command reads it."""
+"""Pack a bundle into one file to share: `crosshead pack`. Every command reads such files."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from crosshead.system.files import atomic_file, real_path
 from crosshead.system.stored import open_stored
 
 SUFFIX = ".crosshead.zip"
-"""Default suffix of a packed bundle's name."""
+"""The default suffix of a packed bundle's name."""
 
 
 def pack(directory: Path, out: Path | None = None) -> Path:
-    """Write the files of a bundle, and nothing else of a run, as one uncompressed zip archive.
+    """Write the files of a bundle as one uncompressed zip archive.
 
-    The same bundle gives the same bytes.
+    Other files of the run are left out. The same bundle gives the same bytes.
 
     Args:
         directory: The bundle.
@@ -24,11 +24,11 @@ def pack(directory: Path, out: Path | None = None) -> Path:
             directory.
 
     Returns:
-        The file that was written.
+        The path of the archive.
 
     Raises:
-        BundleError: If `directory` is not a bundle, or its files are not those that it was written
-            with. The card may have been edited.
+        BundleError: If `directory` is not a bundle, or a file was changed after it was written. The
+            card may have been edited.
         UserError: If the file cannot be written.
     """
     if directory.is_file():
@@ -36,7 +36,7 @@ def pack(directory: Path, out: Path | None = None) -> Path:
     names = bundle_files(directory)
     out = out or Path(real_path(directory).name + SUFFIX)
     if real_path(out) in {real_path(directory / name) for name in names}:
-        raise UserError(f"{out}: is a file of the bundle itself; give another --out")
+        raise UserError(f"{out} is a file of the bundle itself; give another --out")
     for name, differs in verify_bundle(directory):
         if differs and name not in (CARD, CONFIG):
             raise BundleError(f"{directory / name}: {differs}; nothing was packed")

@@ -1,4 +1,4 @@
-"""Where bundles and runs stand, and what is said of a place that holds none."""
+"""File names of bundles and runs, and errors for directories without a bundle."""
 
 import shlex
 from pathlib import Path
@@ -14,13 +14,13 @@ RECIPE, CHECKPOINTS = "recipe.toml", "checkpoints"
 
 
 def kept_beside(out: Path) -> Path:
-    """Where the run that stood in `out` is kept until the one that replaces it has a bundle."""
+    """Return the directory that keeps an earlier run while its replacement has no bundle."""
     real = real_path(out)
     return real.with_name(f".{real.name}.replaced")
 
 
 def where_bundle_is_kept(out: Path) -> str:
-    """A clause for who finds nothing in `out`: where an earlier bundle is kept, if one is."""
+    """Return a clause that names the place of an earlier bundle of `out`, or an empty string."""
     kept = kept_beside(out)
     if not (kept / CONFIG).is_file():
         return ""
@@ -28,7 +28,14 @@ def where_bundle_is_kept(out: Path) -> str:
 
 
 def check_place(directory: Path) -> list[str]:
-    """Refuse what cannot be a bundle; the names of the files of one that is packed."""
+    """Check that a path may be a bundle.
+
+    Returns:
+        The names of the files of a packed bundle; an empty list for a directory.
+
+    Raises:
+        BundleError: If the path cannot be a bundle.
+    """
     if not directory.exists():
         raise BundleError(f"{directory}: no such directory; expected a bundle")
     if not directory.is_dir():
@@ -44,23 +51,23 @@ def is_run(directory: Path) -> bool:
 
 
 def how_to_resume(directory: Path, program: str = "crosshead") -> str:
-    """Return the command that goes on with the run in a directory, and writes its bundle.
+    """Return the command that resumes the run in a directory and writes its bundle.
 
     Args:
         directory: The run.
-        program: What to type for `crosshead`.
+        program: The command that starts `crosshead`.
     """
     return f"{program} train --resume --out {shlex.quote(str(directory))}"
 
 
 def _what_else(directory: Path) -> str:
-    """Return a clause that says what a directory without a configuration is."""
+    """Return a clause that describes a directory without a configuration."""
     if is_run(directory):
         return (
-            "a training run that has no bundle yet: it is going on or was interrupted; to go on "
-            f"with it: {how_to_resume(directory)}{where_bundle_is_kept(directory)}"
+            "a training run that has no bundle yet: it is still running or was interrupted; to "
+            f"resume it: {how_to_resume(directory)}{where_bundle_is_kept(directory)}"
         )
     return (
-        f"not a bundle: it holds no {CONFIG} (a bundle holds {CONFIG}, {WEIGHTS}, its tokenizer "
+        f"not a bundle: it has no {CONFIG} (a bundle has {CONFIG}, {WEIGHTS}, its tokenizer "
         f"and {CARD}; `crosshead train --out` writes one){where_bundle_is_kept(directory)}"
     )

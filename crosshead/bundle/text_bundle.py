@@ -1,4 +1,4 @@
-"""Bundles of models that read and write text: their tokenizers and their search settings."""
+"""Bundles of text models: their tokenizers and their search settings."""
 
 import tempfile
 from dataclasses import dataclass
@@ -27,19 +27,19 @@ from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 
 class TextBundleConfig(BundleConfig):
-    """The `config.json` of a bundle for text."""
+    """The settings in the `config.json` of a text bundle."""
 
     # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
     joint_tokenizer: bool
-    # The number of pieces of each side, which is the number of rows of its embedding.
+    # The number of pieces of each side, and of rows of its embedding.
     source_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
     target_vocabulary: int = Field(ge=len(CONTROL), le=MOST_VOCABULARY)
-    # Tokens of the longest source in training, without the end token: translation splits beyond it.
-    # Of a model of monolingual text, the tokens of a window.
+    # Tokens of the longest source in training, without the end token; translation splits longer
+    # lines. For a model of monolingual text, tokens of a window.
     longest_source: int = Field(ge=1, le=MOST_TOKENS)
     # The default search settings.
     decode: DecodeConfig = Field(default_factory=DecodeConfig)
-    # Language codes such as `en`, where they are known.
+    # Language codes such as `en`, if they are known.
     source_language: str | None = None
     target_language: str | None = None
 
@@ -52,21 +52,21 @@ class TextBundle(Bundle):
     model: TokenModel
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
-    """The tokenizer of monolingual text is both."""
+    """The tokenizer of each side. A model of monolingual text has the same tokenizer for both."""
 
     config_type: ClassVar[type[BundleConfig]] = TextBundleConfig
     own_files: ClassVar[tuple[str, ...]] = tuple(TOKENIZER_FILES)
 
     @property
     def reach(self) -> int:
-        """Tokens of the longest source that the weights have seen, or of a window of text."""
+        """The tokens of the longest source in training, or of a window of text."""
         return self.config.longest_source
 
     @property
     def specials(self) -> Specials:
-        """Return the special tokens for search, with the target tokens that are never produced.
+        """The special tokens for search, with the target tokens that are never produced.
 
-        The end token ends a translation. In monolingual text it ends a line, and so begins the next
+        The end token ends a translation. In monolingual text it ends a line and begins the next
         one.
         """
         forbidden = {PAD, BOS, UNK, *self.target_tokenizer.line_breaks}
@@ -76,7 +76,7 @@ class TextBundle(Bundle):
 
     @classmethod
     def build(cls, config: BundleConfig) -> Model:
-        """Build a model for the vocabularies that `config` states."""
+        """Build a model for the vocabulary sizes in `config`."""
         assert isinstance(config, TextBundleConfig)
         return build_model(config.model, config.source_vocabulary, config.target_vocabulary)
 
@@ -108,15 +108,15 @@ class TextBundle(Bundle):
         return self.config.model_copy(update={"longest_source": longest})
 
     def why_not_averaged(self, other: Bundle) -> str:
-        """Return why another bundle of the same model cannot be averaged with this one."""
+        """Return why another bundle of the same model cannot be averaged with this one, or ""."""
         assert isinstance(other, TextBundle)
         keys = ("joint_tokenizer", "source_vocabulary", "target_vocabulary")
         same = all(getattr(self.config, key) == getattr(other.config, key) for key in keys)
         if same and self._pieces() == other._pieces():
             return ""
         return (
-            "its tokenizer is not that of {first}; only bundles of one tokenizer can be averaged "
-            "(train the second with --from the first, or resume one run)"
+            "its tokenizer differs from the tokenizer of {first}; only bundles with the same "
+            "tokenizer can be averaged (train the second with --from the first, or resume one run)"
         )
 
     def _pieces(self) -> list[list[str]]:

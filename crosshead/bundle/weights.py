@@ -1,7 +1,7 @@
-"""The weights of models: which there are, and how a safetensors file gives them.
+"""Weights of models, and safetensors files of them.
 
-A file says by its header which tensors it holds. They are compared with those that a configuration
-stands for before a model is built and before any of them is read.
+The header of a file lists its tensors. They are compared with the tensors of the configuration
+before a model is built and before any tensor is read.
 """
 
 import hashlib
@@ -28,21 +28,22 @@ _TYPES = {
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
     "U8": torch.uint8, "BOOL": torch.bool,
 }  # fmt: skip
-"""The types of tensors that a header may name, of those that safetensors knows."""
+"""The tensor types that a header may name, a part of the types of safetensors."""
 
 
 class Described(NamedTuple):
-    """A tensor's shape and type, without its numbers."""
+    """The shape and type of a tensor, without its numbers."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
 
 
 class _Undrawn(TorchFunctionMode):
-    """Leaves normally distributed numbers undrawn.
+    """A mode that skips drawing normally distributed numbers.
 
-    Tensors without memory have none, but PyTorch imports its compiler to draw them: a second. (It
-    does so to compute with them, too, as normalised weights do.)
+    Tensors without memory have no numbers, but PyTorch would import its compiler to draw them,
+    which takes a second. The same happens for computations with such tensors, as in weight
+    normalisation.
     """
 
     def __torch_function__(
@@ -52,7 +53,7 @@ class _Undrawn(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Give a tensor back that was to be drawn; anything else is done."""
+        """Return a tensor unchanged instead of drawing its numbers; call any other function."""
         kwargs = kwargs or {}
         if func in (Tensor.normal_, torch.nn.init.normal_):
             return args[0] if args else kwargs["tensor"]
@@ -60,7 +61,7 @@ class _Undrawn(TorchFunctionMode):
 
 
 def build_without_memory(build: Callable[[], M]) -> M:
-    """Build a model on the meta device: its shapes alone, however large it is."""
+    """Build a model on the meta device, which has shapes but no memory for numbers."""
     with torch.device("meta"), _Undrawn():
         return build()
 
@@ -71,7 +72,10 @@ def described(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Described]:
 
 
 def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
-    """The model's parameters by name, in float32 on the CPU; a tied parameter comes once."""
+    """Return the model's parameters by name, in float32 on the CPU.
+
+    A tied parameter occurs once.
+    """
     return {
         name: parameter.detach().to("cpu", torch.float32).contiguous()
         for name, parameter in model.named_parameters()
@@ -79,9 +83,15 @@ def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
 
 
 def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str) -> None:
-    """Raise `DamagedBundle` unless `weights` are the model's parameters, in name, shape and type.
+    """Check that weights match the parameters of a model in name, shape and type.
 
-    `where` they came from begins the message.
+    Args:
+        model: The model.
+        weights: The weights by name.
+        where: The origin of the weights, which begins the message.
+
+    Raises:
+        DamagedBundle: If they do not match.
     """
     check_described(described(model.named_parameters()), described(weights.items()), where)
 
@@ -89,7 +99,16 @@ def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: Pat
 def check_described(
     expected: Mapping[str, Described], found: Mapping[str, Described], where: Path | str
 ) -> None:
-    """Raise `DamagedBundle` unless tensors have the names and shapes expected, and are float32."""
+    """Check that tensors have the expected names and shapes, and are float32.
+
+    Args:
+        expected: The expected tensors by name.
+        found: The found tensors by name.
+        where: The origin of the found tensors, which begins the message.
+
+    Raises:
+        DamagedBundle: If they differ.
+    """
     for name in sorted(expected.keys() | found.keys()):
         shown = f"tensor {name[:200]!a}"
         if name not in found:
@@ -107,7 +126,16 @@ def check_described(
 def set_weights(
     model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str = "weights"
 ) -> None:
-    """Copy named weights into the model's parameters; raises what `check_weights` raises."""
+    """Copy named weights into the parameters of a model.
+
+    Args:
+        model: The model.
+        weights: The weights by name.
+        where: The origin of the weights, which begins the message.
+
+    Raises:
+        DamagedBundle: If the weights do not match the parameters.
+    """
     check_weights(model, weights, where)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -115,18 +143,18 @@ def set_weights(
 
 
 class TensorFile:
-    """An open safetensors file: what it holds, and then its tensors."""
+    """An open safetensors file: its header, and then its tensors."""
 
     def __init__(self, file: io.BufferedIOBase, size: int, path: Path) -> None:
-        """Read the header, and nothing else.
+        """Read the header.
 
         Args:
-            file: The file, at its beginning; bytes are only read from it once.
-            size: Its size in bytes.
-            path: Its name in messages.
+            file: The file, at its beginning. Its bytes are read only once.
+            size: The size of the file in bytes.
+            path: The name of the file, for messages.
 
         Raises:
-            DamagedBundle: If it is not the header of a file of this size.
+            DamagedBundle: If the header does not fit a file of this size.
         """
         self._file, self._size, self._path = file, size, path
         self._head = file.read(8)
@@ -141,11 +169,11 @@ class TensorFile:
             self.tensors = {name: _described(each) for name, each in header.items()}
             self._offsets = {name: each["data_offsets"] for name, each in header.items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise self._damaged("no whole safetensors file") from None
+            raise self._damaged("not a complete safetensors file") from None
         self._check_offsets()
 
     def read(self) -> tuple[dict[str, Tensor], str]:
-        """Read the tensors, once: each into memory of its own, and the checksum is taken there.
+        """Read the tensors, once, each into its own memory, and compute the checksum.
 
         Returns:
             The tensors by name, and the SHA-256 of the file.
@@ -160,12 +188,12 @@ class TensorFile:
             found[name] = torch.empty(shape, dtype=dtype)
             data = _bytes_of(found[name])
             if self._file.readinto(data) != len(data):
-                raise self._damaged("no whole safetensors file")
+                raise self._damaged("not a complete safetensors file")
             digest.update(data)
         return found, digest.hexdigest()
 
     def _check_offsets(self) -> None:
-        """The tensors follow each other, and fill the file."""
+        """Check that the tensors follow each other without gaps and fill the file."""
         at = 0
         for name, (first, last) in sorted(self._offsets.items(), key=lambda item: item[1]):
             shape, dtype = self.tensors[name]
@@ -173,14 +201,14 @@ class TensorFile:
                 raise self._damaged("its tensors do not follow each other")
             at = last
         if len(self._head) + at != self._size:
-            raise self._damaged("no whole safetensors file")
+            raise self._damaged("not a complete safetensors file")
 
     def _damaged(self, why: str) -> DamagedBundle:
         return DamagedBundle(self._path, f"truncated or damaged: {why}")
 
 
 def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
-    """The checksum of tensors: names, types, shapes and bytes."""
+    """Return the checksum of tensors: of their names, types, shapes and bytes."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -189,28 +217,29 @@ def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def serialized(tensors: dict[str, Tensor], said: tuple[str, str] = ("format", "pt")) -> bytes:
-    """Return a safetensors file; equal tensors give equal bytes.
+def serialized(tensors: dict[str, Tensor], metadata: tuple[str, str] = ("format", "pt")) -> bytes:
+    """Return a safetensors file. Equal tensors give equal bytes.
 
     Args:
         tensors: Tensors on the CPU.
-        said: The name of a text in the header, and the text. There is one alone, since the library
-            writes several in random order.
+        metadata: The name and the text of the only entry in the header. The library would write
+            several entries in random order.
 
     Raises:
-        MemoryError: If memory does not suffice; the library would abort the process.
+        MemoryError: If there is not enough memory. Without this check the library aborts the
+            process.
     """
-    bytearray(3 * sum(tensor.nbytes for tensor in tensors.values()))  # it holds three copies
-    return safetensors.torch.save(tensors, dict([said]))
+    bytearray(3 * sum(tensor.nbytes for tensor in tensors.values()))  # the library holds 3 copies
+    return safetensors.torch.save(tensors, dict([metadata]))
 
 
 def fill(model: Model, weights: Mapping[str, Tensor]) -> None:
-    """Make `weights`, which are those of the model and no others, the parameters of a model.
+    """Set the parameters of a model to exactly the given weights.
 
-    The model needs no memory of its own.
+    The model may have been built without memory.
     """
-    # One that is used twice stays one. They are set, not swapped: PyTorch's recurrent layers keep
-    # references to theirs.
+    # A shared parameter stays shared. Parameters are set as attributes, because PyTorch's recurrent
+    # layers keep references to them.
     filled = {
         id(parameter): torch.nn.Parameter(weights[name])
         for name, parameter in model.named_parameters()
@@ -221,7 +250,7 @@ def fill(model: Model, weights: Mapping[str, Tensor]) -> None:
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:
-    """The bytes of a contiguous tensor, which are not copied."""
+    """Return the bytes of a contiguous tensor without copying them."""
     return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
@@ -231,7 +260,11 @@ def _listed(each: Described) -> str:
 
 
 def _described(entry: dict[str, Any]) -> Described:
-    """Parse an entry of a header; raises ValueError, KeyError or TypeError."""
+    """Parse an entry of a header.
+
+    Raises:
+        ValueError: If the entry is invalid; a KeyError or a TypeError is possible too.
+    """
     if entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise ValueError("unknown fields")
     first, last = entry["data_offsets"]
@@ -244,7 +277,7 @@ def _described(entry: dict[str, Any]) -> Described:
 
 
 def _texts(metadata: Any) -> dict[str, str]:
-    """Named texts; raises ValueError where something else was found."""
+    """Return the named texts of a header; raise `ValueError` for anything else."""
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise ValueError("no named texts")
     return metadata

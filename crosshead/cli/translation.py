@@ -243,7 +243,7 @@ def evaluate(
         return
     _refuse({"--stride": stride, "--memory": memory}, "is for texts: leave it out, or give --text")
     if source is None or reference is None:
-        raise UserError("give --source and --reference, or --text for a model of text by itself")
+        raise UserError("give --source and --reference, or --text for a model of monolingual text")
     names = reports.metric_names(
         "bleu,chrf" if metrics is None else metrics, tokenize, ["perplexity"]
     )

@@ -1,1 +1,1 @@
-"""Text to ids and batches; knows no model."""
+"""Data to ids and batches. Imports no model."""

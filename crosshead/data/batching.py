@@ -1,9 +1,9 @@
-"""Batches by a budget of tokens: which pairs go together, in which order, and as which tensors.
+"""Batches by a token budget: which pairs share a batch, in which order, and as which tensors.
 
-A plan is a list of arrays of row numbers, a batch each, and a pure function of its arguments: with
-the same lengths, seed and epoch the same plan comes out on every machine. Lengths are pairs of
-(source, target) that count what `collate` adds: the end of the source, and either the start or the
-end of the target.
+A plan is a list of arrays of row numbers, one array per batch. It is a pure function of its
+arguments: the same lengths, seed and epoch give the same plan on every machine. Lengths are
+(source, target) pairs and count the tokens that `collate` adds: the end of the source, and either
+the start or the end of the target.
 
 Axes: `B` sentences, `S` source positions, `T` target positions.
 """
@@ -41,14 +41,14 @@ Plan = list[np.ndarray]
 
 @dataclass(frozen=True)
 class Batch:
-    """Some examples as padded tensors, for teacher forcing."""
+    """Padded tensors of several examples, for teacher forcing."""
 
     inputs: tuple[Int[Tensor, "B _"], ...]
     """Inputs of the model. For pairs: source ids, EOS, padding; and the start token, target ids,
     padding. For monolingual text: its ids alone."""
 
     target_output: Int[Tensor, "B T"]
-    """At each position the token that follows the last input's; EOS, then padding, behind pairs."""
+    """The token to predict at each position, and padding elsewhere. Targets of pairs end in EOS."""
 
     @property
     def source(self) -> Int[Tensor, "B S"]:
@@ -62,7 +62,7 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """The number of target positions without padding: the predictions that the loss counts."""
+        """The number of target positions without padding, which are the predictions in the loss."""
         return int((self.target_output != PAD).sum())
 
     def to(self, device: torch.device) -> "Batch":
@@ -71,34 +71,40 @@ class Batch:
 
 
 class Epoch(Protocol):
-    """The training rows of one epoch, grouped into batches, each made when it is needed."""
+    """The training rows of one epoch, in batches. Each batch is made when it is needed."""
 
     row: str
-    """Noun for a row, in messages."""
+    """The noun for a row in messages."""
     bound: str
     """The setting that bounds the length of a row."""
 
     @property
     def lengths(self) -> np.ndarray:
-        """The tokens of every row, side by side: of source and target, or of text by itself."""
+        """The tokens of every row: of source and target side by side, or of monolingual text."""
         ...
 
     def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
-        """The rows of each batch, of so many tokens at most: a function of (seed, epoch)."""
+        """Return the rows of each batch, a function of (seed, epoch).
+
+        Args:
+            max_tokens: The largest number of tokens in a batch.
+            seed: The random seed of the run.
+            epoch: The number of the epoch.
+        """
         ...
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        """Some rows as a batch."""
+        """Return the given rows as a batch."""
         ...
 
     def extent(self, row: int) -> str:
-        """Return the length of a row, for messages."""
+        """Return the length of a row in words, for messages."""
         ...
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """An epoch of pairs; `start` is the token that a target begins with."""
+    """An epoch of pairs. `start` is the first token of every target."""
 
     examples: Sequence[Example]
     start: int = BOS
@@ -110,26 +116,29 @@ class Pairs:
         return example_lengths(self.examples)
 
     def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
-        """`plan_batches` by the lengths of the pairs."""
+        """Return the plan that `plan_batches` makes from the lengths of the pairs."""
         return plan_batches(self.lengths, max_tokens, seed, epoch)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        """`collate` some of the pairs."""
+        """Return the given pairs as a batch, made by `collate`."""
         return collate(self.examples, rows, self.start)
 
     def extent(self, row: int) -> str:
-        """The tokens of both sides."""
+        """Return the number of tokens of both sides, for messages."""
         source, target = map(len, self.examples[row])
         return f"{source:,} and {target:,} tokens"
 
 
-# How far, in tokens, the shorter sides of neighbours may differ by chance. More of it mixes the
-# batches of successive epochs better and pads more; at 2 the padding of Multi30k is 5 %.
+# The random spread, in tokens, of the shorter sides of neighbours. A larger spread mixes the
+# batches of successive epochs better and pads more. At 2 the padding of Multi30k is 5 %.
 _JITTER = 2.0
 
 
 def example_lengths(examples: Sequence[Example]) -> np.ndarray:
-    """The (source, target) lengths of examples, an `n 2` array, with what `collate` adds."""
+    """Return the (source, target) lengths of examples, an `n 2` array.
+
+    The lengths count the tokens that `collate` adds.
+    """
     if isinstance(examples, Measured):
         return examples.lengths + 1
     flat = chain.from_iterable((len(source), len(target)) for source, target in examples)
@@ -137,12 +146,22 @@ def example_lengths(examples: Sequence[Example]) -> np.ndarray:
 
 
 def plan_batches(lengths: np.ndarray, max_tokens: int, seed: int, epoch: int) -> Plan:
-    """The batches of an epoch of training.
+    """Return the batches of one epoch of training.
 
-    Pairs of like length go together, so that `rows * max(S, T) <= max_tokens`, padding counted.
-    Which of them, and the order of the batches, is drawn anew from (seed, epoch).
+    Pairs of similar length share a batch. Which pairs share one, and the order of the batches, is
+    drawn anew from (seed, epoch).
 
-    Raises `DataError` for a pair that is longer than the budget by itself.
+    Args:
+        lengths: Tokens of source and target, an `n 2` array from `example_lengths`.
+        max_tokens: The budget of a batch: `rows * max(S, T) <= max_tokens`, padding included.
+        seed: The random seed of the run.
+        epoch: The number of the epoch.
+
+    Returns:
+        The row numbers of each batch.
+
+    Raises:
+        DataError: If a single pair is longer than the budget.
     """
     _require_fit(lengths, max_tokens)
     rng = np.random.default_rng([seed, epoch])
@@ -154,18 +173,28 @@ def plan_batches(lengths: np.ndarray, max_tokens: int, seed: int, epoch: int) ->
 
 
 def plan_in_order(lengths: np.ndarray, max_tokens: int) -> Plan:
-    """The batches of validation, translation and scoring: the shortest pairs first.
+    """Return the batches of validation, translation and scoring, with the shortest pairs first.
 
-    Nothing is drawn at random or left out: a pair that is longer than the budget by itself is a
-    batch of its own.
+    The plan is not random and contains every pair. A pair that exceeds the budget alone is a batch
+    of its own.
+
+    Args:
+        lengths: Tokens of source and target, an `n 2` array from `example_lengths`.
+        max_tokens: The budget of a batch, padding included.
     """
     order = _by_length(lengths, np.zeros(len(lengths)))
     return list(_cut(lengths, order, max_tokens))
 
 
 def collate(examples: Sequence[Example], rows: Sequence[int], start: int = BOS) -> Batch:
-    """The examples `rows` as one padded batch; `start` is the token the target begins with."""
-    chosen = [examples[row] for row in rows]  # once each: it may be drawn when it is asked for
+    """Return some examples as one padded batch.
+
+    Args:
+        examples: All examples.
+        rows: The row numbers of the examples in the batch.
+        start: The token that every target input begins with.
+    """
+    chosen = [examples[row] for row in rows]  # read once: sampling may draw an example at each read
     source = _padded([pair[0] for pair in chosen])
     target_output = _padded([pair[1] for pair in chosen])
     target_input = np.empty_like(target_output)
@@ -177,7 +206,7 @@ def collate(examples: Sequence[Example], rows: Sequence[int], start: int = BOS) 
 
 
 def padding_share(lengths: np.ndarray, plan: Plan) -> float:
-    """The share of padding in all cells of a plan's batches, source and target together."""
+    """Return the share of padding, from 0 to 1, in all batches of a plan, both sides together."""
     cells = sum(len(rows) * int(lengths[rows].max(axis=0).sum()) for rows in plan)
     tokens = sum(int(lengths[rows].sum()) for rows in plan)
     return 1 - tokens / cells if cells else 0.0
@@ -190,15 +219,15 @@ def _require_fit(lengths: np.ndarray, max_tokens: int) -> None:
         row = int(too_long[0])
         raise DataError(
             f"pair {row} (counted from 0) has {longest[row]} tokens, more than a batch may hold "
-            f"({max_tokens}); raise the batch's tokens or lower data.max_length"
+            f"({max_tokens}); increase the tokens per batch or lower data.max_length"
         )
 
 
 def _by_length(lengths: np.ndarray, jitter: np.ndarray) -> np.ndarray:
-    """The rows sorted by the longer side, then by how much longer the target is, give or take.
+    """Return the rows sorted by the longer side, then by target length minus source length.
 
-    The second key runs up where the first is even and down where it is odd, so that the end of
-    one length meets its like at the beginning of the next.
+    `jitter` moves the second key. This key rises where the longer side is even and falls where it
+    is odd, so that the end of one group resembles the beginning of the next.
     """
     longest = lengths.max(axis=1)
     excess = lengths[:, 1] - lengths[:, 0]
@@ -210,7 +239,7 @@ def _cut(lengths: np.ndarray, order: np.ndarray, max_tokens: int) -> Iterator[np
     longest = np.maximum.accumulate(lengths[order].max(axis=1)) if len(order) else order
     first = 0
     while first < len(order):
-        # The batch can only shrink as longer rows come in: `cost` rises along the window.
+        # `cost` rises along the window, because rows are sorted by length.
         window = longest[first : first + max(1, max_tokens // int(longest[first]))]
         cost = window * np.arange(1, len(window) + 1)
         last = first + max(1, int(np.searchsorted(cost, max_tokens, side="right")))
@@ -219,7 +248,7 @@ def _cut(lengths: np.ndarray, order: np.ndarray, max_tokens: int) -> Iterator[np
 
 
 def _padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """The sequences, each with EOS behind it, as the rows of an array filled up with padding."""
+    """Return the sequences as rows of an array, each followed by EOS and padding."""
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     flat = np.fromiter(chain.from_iterable(sequences), np.int64, int(lengths.sum()))
     padded = np.full((len(sequences), int(lengths.max()) + 1), PAD, np.int64)

@@ -1,4 +1,4 @@
-"""Data sets that can be had from their public sources: `crosshead data get`."""
+"""Download public data sets by name: `crosshead data get`."""
 
 import hashlib
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from crosshead.data.synthetic import date_pairs, write_date_files
 from crosshead.errors import DataError, why_unreadable
 from crosshead.system.files import atomic_write, make_directory
 
-# The commit stands in the address, so that what is there does not change.
+# The commit stands in the address, so that the content at the address does not change.
 _MULTI30K_AT = (
     "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/"
     "data/task1/raw"
@@ -41,7 +41,7 @@ _MULTI30K = {
         "45adb85f688de8407fddcbe1b36dca15d12aab868149b337e2576f2d6d2ff8d8",
     ),
 }
-"""The sizes and checksums of its files."""
+"""Sizes in bytes and SHA-256 checksums of the files, by name."""
 
 DATA_SETS: dict[str, list[RemoteFile]] = {
     # Elliott et al. 2016 (WMT multimodal task 1): image captions in four languages, raw text.
@@ -69,23 +69,30 @@ DATA_SETS: dict[str, list[RemoteFile]] = {
         )
     ],
 }
-"""Every data set by name."""
+"""All data sets by name."""
 
 DATES = "dates"
-"""English and German dates, which are made and not downloaded."""
+"""The data set of English and German dates, which is generated and not downloaded."""
 
 
 def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
-    """Download the data set `name` into `directory`; `say` is told of each file.
+    """Download a data set.
 
-    `dates` needs no network: it is made on the spot (`crosshead.data.synthetic`).
-    A file that is there already, with the right checksum, stays. Raises `DataError` for an unknown
-    name, where the source cannot be reached, and where what it sends, or a file that is in the way,
-    is not what was expected.
+    `dates` needs no network, because it is generated (`crosshead.data.synthetic`). Existing files
+    with the right checksum stay.
+
+    Args:
+        name: The name of the data set.
+        directory: The directory of its files.
+        say: A callback that gets a line for each file.
+
+    Raises:
+        DataError: If the name is unknown, the source cannot be reached or sends something
+            unexpected, or another file is in the way.
     """
     if name == DATES:
         for path in write_date_files(directory, date_pairs()):
-            say(f"{path}: made here")
+            say(f"{path}: generated")
         return
     if name not in DATA_SETS:
         raise DataError(f"there is no data set {name!r}; {nearest(name, [*DATA_SETS, DATES])}")
@@ -102,16 +109,16 @@ def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
 
 
 def _check_existing(place: Path, file: RemoteFile) -> None:
-    """Raise `DataError` where `place` is not the file: its size is compared before it is read."""
+    """Raise `DataError` if `place` is another file. The size is compared before the content."""
     try:
         if not place.is_file() or place.stat().st_size != file.size:
             raise DataError(
-                f"{place}: is in the way: expected a file of {file.size:,} bytes; move it away"
+                f"{place} is in the way: expected a file of {file.size:,} bytes; move it away"
             )
         found = hashlib.sha256(place.read_bytes()).hexdigest()
     except OSError as error:
         raise DataError(f"{place}: {why_unreadable(error)}") from None
     if found != file.sha256:
         raise DataError(
-            f"{place}: is in the way: its SHA-256 is {found}, expected {file.sha256}; move it away"
+            f"{place} is in the way: its SHA-256 is {found}, expected {file.sha256}; move it away"
         )

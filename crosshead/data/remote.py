@@ -1,4 +1,4 @@
-"""Files from HTTP servers, of which nothing is believed but a known size and SHA-256."""
+"""Download files over HTTP, and check their known size and SHA-256."""
 
 import hashlib
 import http.client
@@ -17,10 +17,10 @@ TIMEOUT = 30.0
 """Seconds without an answer after which a download is given up."""
 
 LONGEST = 600.0
-"""Seconds that one file may take: a server that sends a byte now and then is given up too."""
+"""The largest number of seconds for one file. It also stops a download from a very slow server."""
 
 MOST_REDIRECTS = 5
-"""Redirects that are followed one after the other."""
+"""The largest number of redirects that are followed."""
 
 _CHUNK = 1 << 16
 _SCHEMES = ("http", "https")
@@ -35,11 +35,11 @@ class RemoteFile:
 
     name: str
     url: str
-    """The address of the file. The content of an address in `.gz` is gunzipped."""
+    """The address of the file. A file whose address ends in `.gz` is gunzipped."""
     size: int
-    """The bytes of its content, gunzipped."""
+    """The size of the gunzipped content in bytes."""
     sha256: str
-    """The SHA-256 of its content, gunzipped."""
+    """The SHA-256 of the gunzipped content."""
 
     @property
     def packed(self) -> bool:
@@ -48,27 +48,30 @@ class RemoteFile:
 
     @property
     def most_sent(self) -> int:
-        """The bytes that a server may send: gzip makes a file hardly larger than it is."""
+        """The largest number of bytes that a server may send. Gzip makes a file hardly larger."""
         return self.size + self.size // 100 + 4096 if self.packed else self.size
 
 
 def fetch(file: RemoteFile) -> bytes:
-    """Download a file, and gunzip it where its address ends in `.gz`.
+    """Download a file, and gunzip it if its address ends in `.gz`.
 
-    What is sent and what is unpacked is bounded by the size of the file as it comes, and redirects
-    lead to HTTP servers only, from HTTPS to HTTPS only.
+    Both the bytes received and the unpacked bytes are limited by the size of the file. Redirects
+    may lead only to HTTP servers, and from HTTPS only to HTTPS.
+
+    Returns:
+        The content of the file.
 
     Raises:
         DataError: If the server cannot be reached, does not have the file, takes too long, or sends
             anything but the file.
     """
-    # A thread of its own: whatever a server is slow at, its name or its headers, time runs out.
+    # A separate thread, so that the time limit also holds for name lookup and headers.
     download = _Download(file)
     download.start()
     download.join(LONGEST)
     if download.is_alive():
         raise DataError(
-            f"{file.url}: not all there after {LONGEST:,.0f} seconds; try again later, or copy the "
+            f"{file.url}: not complete after {LONGEST:,.0f} seconds; try again later, or copy the "
             "file from elsewhere"
         )
     if download.error is not None:
@@ -77,10 +80,10 @@ def fetch(file: RemoteFile) -> bytes:
 
 
 class _Download(threading.Thread):
-    """A file that is fetched beside the main thread."""
+    """A download in a thread beside the main thread."""
 
     def __init__(self, file: RemoteFile) -> None:
-        super().__init__(daemon=True)  # does not keep the program from ending
+        super().__init__(daemon=True)  # the program can end while it runs
         self._file = file
         self.content = b""
         self.error: BaseException | None = None
@@ -94,7 +97,7 @@ class _Download(threading.Thread):
 
 
 def _checked(file: RemoteFile) -> bytes:
-    """The content of a file, with its size and its SHA-256 as they should be."""
+    """Return the content of a file after checking its size and its SHA-256."""
     content = bytearray()
     for chunk in _unpacked(file) if file.packed else _sent(file):
         content += chunk
@@ -115,7 +118,7 @@ def _refused(url: str, why: str) -> DataError:
 
 
 def _sent(file: RemoteFile) -> Iterator[bytes]:
-    """Yield the bytes that the file's source sends, up to its largest size."""
+    """Yield the bytes that the server sends, up to the largest size."""
     count = 0
     try:
         with _answer(file.url) as answer:
@@ -134,8 +137,8 @@ def _sent(file: RemoteFile) -> Iterator[bytes]:
 
 
 def _answer(url: str) -> Any:
-    """The answer of the server that has the file, behind redirects whose bodies are not read."""
-    opener = urllib.request.OpenerDirector()  # that of urllib also opens files and FTP
+    """Return the server's response, after redirects whose bodies are not read."""
+    opener = urllib.request.OpenerDirector()  # urllib's default opener also opens files and FTP
     for handler in (
         urllib.request.ProxyHandler(), urllib.request.HTTPHandler(), urllib.request.HTTPSHandler(),
         urllib.request.HTTPDefaultErrorHandler(), urllib.request.HTTPErrorProcessor(),
@@ -165,16 +168,18 @@ def _answer(url: str) -> Any:
 
 
 def _unpacked(file: RemoteFile) -> Iterator[bytes]:
-    """The content of a gzip file that is sent, a little at a time however well it is packed."""
+    """Yield the gunzipped content, in chunks of limited size however strong the compression is."""
     unpacker = zlib.decompressobj(wbits=31)
     try:
         for chunk in _sent(file):
             while chunk:
-                if unpacker.eof:  # a gzip file may hold several, one behind the other
+                if unpacker.eof:  # a gzip file may consist of several members
                     unpacker = zlib.decompressobj(wbits=31)
                 yield unpacker.decompress(chunk, _CHUNK)
                 chunk = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
     except zlib.error as error:
-        raise DataError(f"{file.url}: what it sends is not a whole gzip file ({error})") from None
+        raise DataError(
+            f"{file.url}: sends no whole gzip file ({error}); try again later"
+        ) from None
     if not unpacker.eof:
-        raise DataError(f"{file.url}: what it sends is not a whole gzip file (its end is missing)")
+        raise DataError(f"{file.url}: sends no whole gzip file (its end is missing); try again")

@@ -1,10 +1,10 @@
-"""Parallel data made on the spot: dates in English and German, and sequences to copy or reverse.
+"""Synthetic parallel data: dates in English and German, and sequences to copy or reverse.
 
 The dates are a real translation task without a download. The Unicode CLDR, which the package Babel
-carries, knows how each language and country writes a date; `date_pairs` writes days of 1900 to 2099
-in the patterns of several English-speaking countries and in the German pattern that says as much.
-German is a function of the English throughout: patterns that two countries read differently
-(03/04 is a day of March or of April) are left out or stand for one country only.
+contains, defines how each language and country writes a date. `date_pairs` writes days of 1900 to
+2099 in patterns of several English-speaking countries and in the equivalent German pattern. The
+German side is always a function of the English side. Patterns that two countries read differently
+(03/04 is a day of March or of April) are left out or belong to one country only.
 """
 
 import random
@@ -21,18 +21,19 @@ from crosshead.vocabulary import UNK
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
 HELD_OUT = 500  # pairs in each of `valid`, `test` and `unseen_patterns`
 MOST_PAIRS = 500_000
-"""The largest training set: half of what there is to write, so that most draws are new."""
+"""The largest training set: half of all pairs that can be written, so that most random draws are
+new."""
 
 Pair = tuple[str, str]
 Ids = list[int]
 
 
 class DatePattern(NamedTuple):
-    """A way to write a date in one English-speaking country, and the German one that says as much.
+    """A date pattern of one English-speaking country, and the equivalent German pattern.
 
-    Each is the name of a CLDR date format (full, long, medium) or a CLDR skeleton: its letters
-    name the fields shown (y year, M month, d day, E weekday, Q quarter, w week, G era), more of a
-    letter meaning a longer form.
+    Each pattern is the name of a CLDR date format (full, long, medium) or a CLDR skeleton. The
+    letters of a skeleton name the fields shown (y year, M month, d day, E weekday, Q quarter, w
+    week, G era). Repeated letters mean a longer form.
     """
 
     country: str
@@ -89,8 +90,8 @@ UNSEEN_PATTERNS = (
 class DatePairs:
     """English and German dates, split into sets that share no day and no English line.
 
-    `unseen_patterns` is written in patterns of which none occurs in the other sets, from the words
-    that do: it asks for composition, where `test` asks for known patterns on new days.
+    The patterns of `unseen_patterns` occur in no other set, but their words do. This set tests
+    composition; `test` tests known patterns on new days.
     """
 
     train: list[Pair]
@@ -100,15 +101,21 @@ class DatePairs:
 
 
 def date_pairs(seed: int = 1, size: int = 12_000) -> DatePairs:
-    """Make `size` pairs to train on and 500 for each of the other sets, the same for the same seed.
+    """Make pairs of English and German dates; the same seed gives the same pairs.
 
-    A nineteenth of the days belongs to each of the other sets, the rest to training. Raises
-    `UserError` where Babel is not installed, and for a `size` above `MOST_PAIRS`.
+    A nineteenth of the days belongs to each of the other sets, the rest to training.
+
+    Args:
+        seed: The random seed.
+        size: The number of training pairs. Each of the other sets has 500.
+
+    Raises:
+        UserError: If Babel is not installed, or `size` is above `MOST_PAIRS`.
     """
     if size > MOST_PAIRS:
         raise UserError(
-            f"expected at most {MOST_PAIRS:,} pairs of dates, found {size:,}: there are not many "
-            "more different ones; ask for fewer"
+            f"{size:,} pairs of dates are too many, expected at most {MOST_PAIRS:,}: there are not "
+            "many more different pairs; ask for fewer"
         )
     rng = random.Random(seed)
     days = [FIRST_DAY + timedelta(n) for n in range((LAST_DAY - FIRST_DAY).days + 1)]
@@ -126,7 +133,11 @@ def date_pairs(seed: int = 1, size: int = 12_000) -> DatePairs:
 def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
     """Write each set as two line-aligned files, `train.en` and `train.de` and so on.
 
-    Returns their paths. Raises `UserError` where a file cannot be written.
+    Returns:
+        The paths of the files.
+
+    Raises:
+        UserError: If a file cannot be written.
     """
     sets = {
         "train": pairs.train,
@@ -144,7 +155,7 @@ def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
 
 
 def write_date(day: date, pattern: DatePattern) -> Pair:
-    """`day` in the English and the German form of `pattern`."""
+    """Return `day` in the English and the German form of `pattern`."""
     return (
         _format(day, f"en_{pattern.country}", pattern.english),
         _format(day, "de_DE", pattern.german),
@@ -152,16 +163,29 @@ def write_date(day: date, pattern: DatePattern) -> Pair:
 
 
 def copy_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple[Ids, Ids]]:
-    """Make `n` pairs of equal sequences of ids, without special pieces.
+    """Make pairs of equal sequences of ids, without special pieces.
 
-    Lengths are uniform in 1..`max_length`, ids in 4..`vocabulary` - 1: those below are the special
-    pieces.
+    Lengths are uniform in 1..`max_length` and ids in 4..`vocabulary` - 1, because ids 0 to 3 are
+    the special pieces.
+
+    Args:
+        n: The number of pairs.
+        vocabulary: The number of ids.
+        max_length: The largest length of a sequence.
+        seed: The random seed.
     """
     return [(ids, list(ids)) for ids in _sequences(n, vocabulary, max_length, seed)]
 
 
 def reverse_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple[Ids, Ids]]:
-    """Make `n` pairs of a sequence of ids and the same read backwards, drawn as for `copy_task`."""
+    """Make pairs of a sequence of ids and its reverse, drawn as in `copy_task`.
+
+    Args:
+        n: The number of pairs.
+        vocabulary: The number of ids.
+        max_length: The largest length of a sequence.
+        seed: The random seed.
+    """
     return [(ids, ids[::-1]) for ids in _sequences(n, vocabulary, max_length, seed)]
 
 
@@ -172,7 +196,7 @@ def _draw(
     patterns: tuple[DatePattern, ...],
     seen: set[str],
 ) -> list[Pair]:
-    """`count` pairs whose English is not in `seen`, which takes up the new ones."""
+    """Return `count` new pairs and add their English lines to `seen`."""
     pairs: list[Pair] = []
     while len(pairs) < count:
         source, target = write_date(rng.choice(days), rng.choice(patterns))
@@ -183,13 +207,13 @@ def _draw(
 
 
 def _format(day: date, locale: str, form: str) -> str:
-    """`day` in the CLDR format or skeleton `form` of `locale`."""
+    """Return `day` in the CLDR format or skeleton `form` of `locale`."""
     try:
         from babel import Locale
         from babel.dates import format_date
     except ImportError:
         raise UserError(
-            "the dates of the quickstart are written by Babel, which is not installed: "
+            "Babel, which writes the dates of the quickstart, is not installed: "
             "pip install 'crosshead[quickstart]'"
         ) from None
     rules = Locale.parse(locale)

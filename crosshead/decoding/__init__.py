@@ -1,1 +1,1 @@
-"""Search: greedy, beam search and sampling over the `Decodable` protocol; imports no model."""
+"""Search over the `Decodable` protocol: greedy, beam search and sampling. Imports no model."""

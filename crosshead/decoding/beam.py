@@ -1,11 +1,11 @@
 """Beam search, batched over sentences and hypotheses.
 
-Every sentence that is still searched has the same number of rows: one at the first step, then
-`beam`. Rows stand sentence by sentence, so that the rows of a sentence can share its memory. A
-finished hypothesis leaves the rows at once, and a finished sentence leaves the batch.
+All unfinished sentences have the same number of rows: one at the first step, then `beam`. The rows
+of a sentence are adjacent, so that they can share its memory. A finished hypothesis leaves the rows
+at once, and a finished sentence leaves the batch.
 
-Axes: `B` sentences still searched, `R` rows of a sentence, `K` beam, `N` = `B` times `R` rows,
-`C` candidates of a sentence, `P` positions (tokens so far), `A` hypotheses asked for (`n_best`).
+Axes: `B` unfinished sentences, `R` rows of a sentence, `K` beam, `N` = `B` times `R` rows, `C`
+candidates of a sentence, `P` positions (tokens so far), `A` requested hypotheses (`n_best`).
 """
 
 import math
@@ -90,38 +90,38 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Return the `n_best` hypotheses of each sentence, best first.
 
-    At each step the `beam` best continuations that do not end in eos stay; those that do end in eos
-    and are among the `beam` best of all continuations are finished. Score is log-probability over
-    length penalty (Wu et al. 2016, Eq. 14; the search of Vaswani et al. 2017, section 6.1). A
-    sentence is finished
+    At each step the `beam` best continuations without eos stay. Continuations with eos are finished
+    if they are among the `beam` best of all. The score is log-probability divided by length penalty
+    (Wu et al. 2016, Eq. 14; the search of Vaswani et al. 2017, section 6.1). A sentence is finished
+    in one of these cases:
 
-    - when `n_best` hypotheses have finished and no unfinished one can still beat the last of them.
-      The bound is exact: log-probabilities only fall and the penalty only grows, so the best that
-      a hypothesis can reach is its present log-probability over the penalty of the sentence's
-      maximum length. Stopping here changes no result; or
-    - with `stop` "full", also when `beam` hypotheses have finished and no unfinished one scores
-      better as it stands than the last of the `n_best`. A beam of one is then greedy search. An
-      unfinished hypothesis that would score better only later is lost; or
-    - at its maximum length, where the best unfinished hypotheses stand in for finished ones that
-      are missing.
+    - `n_best` hypotheses have finished and no unfinished one can still beat the last of them. The
+      bound is exact: log-probabilities only fall and the penalty only grows. So the best score that
+      a hypothesis can reach is its present log-probability divided by the penalty of the sentence's
+      maximum length. Stopping here changes no result.
+    - With `stop` "full": `beam` hypotheses have finished and no unfinished one has a better score
+      now than the last of the `n_best`. A beam of one is then greedy search. An unfinished
+      hypothesis that would only score better later is lost.
+    - The maximum length is reached. The best unfinished hypotheses then replace missing finished
+      ones.
 
     Args:
-        model: The model that is searched.
-        source: Padded sources.
-        max_lengths: The maximum length of each output in tokens, eos counted.
-        specials: The ids that search treats in their own way.
+        model: The model.
+        source: Token ids of padded sources, "B S".
+        max_lengths: The maximum length of each output in tokens, eos counted, "B".
+        specials: The special tokens.
         beam: The number of unfinished hypotheses kept for each sentence.
         alpha: The exponent of the length penalty.
         n_best: The number of hypotheses to return for each sentence, at most `beam`.
         prefix: Tokens fed before the first one that is searched for, as for `search`.
-        stop: When to end, as above.
+        stop: The rule that ends a sentence, as above.
 
     Returns:
-        A list for each sentence, shorter than `n_best` only where fewer hypotheses exist.
+        A list for each sentence, shorter than `n_best` only if fewer hypotheses exist.
 
     Raises:
-        ValueError: A maximum length is below 1, or `n_best` is larger than the beam.
-        BundleError: The model gives no finite probability.
+        ValueError: If a maximum length is below 1, or `n_best` is larger than the beam.
+        BundleError: If the model's probabilities are not finite.
     """
     check_lengths(max_lengths)
     if not 1 <= n_best <= beam:
@@ -234,8 +234,8 @@ def _advance(
     alpha: float,
 ) -> tuple[Beams, Int[Tensor, " M"]]:
     """Prune: return the beams one token later, and the old row that each new row continues."""
-    going_on = candidates.log_probs.masked_fill(candidates.tokens == eos, -math.inf)
-    log_probs, places = going_on.topk(beam)
+    unfinished = candidates.log_probs.masked_fill(candidates.tokens == eos, -math.inf)
+    log_probs, places = unfinished.topk(beam)
     rows = candidates.rows.gather(1, places).flatten()
     tokens = candidates.tokens.gather(1, places).view(-1, 1)
     steps = candidates.token_log_probs.gather(1, places).view(-1, 1)
@@ -253,7 +253,7 @@ def _advance(
 
 
 def _done(beams: Beams, beam: int, alpha: float, stop: Stop) -> Bool[Tensor, " B"]:
-    """Return which sentences are finished; a beam without any hypothesis (-inf) is finished too."""
+    """Return which sentences are finished. A beam without any hypothesis (-inf) is finished too."""
     length = beams.tokens.shape[1]
     worst, unfinished = beams.best[:, -1], beams.log_probs[:, 0]
     done = (beams.limits <= length) | (worst >= unfinished / beams.limit_penalties)

@@ -1,11 +1,10 @@
-"""`Decodable`: the interface that search needs of a model.
+"""`Decodable`: the interface between search and models.
 
-A model starts from a source and steps with the last tokens of every row. It keeps whatever it needs
-in a state, whose rows search can repeat, reorder and drop. Models import nothing from here, because
-the protocol is structural.
+A model starts from a source and steps with the last tokens of every row. It keeps its data in a
+state, whose rows search can repeat, reorder and drop. Models import nothing from here, because the
+protocol is structural.
 
-Axes: `B` sentences, `N` rows (hypotheses) that are being decoded, `T` tokens, `D` width,
-`V` vocabulary.
+Axes: `B` sentences, `N` rows (hypotheses) being decoded, `T` tokens, `D` width, `V` vocabulary.
 """
 
 from typing import Protocol, Self, TypeVar
@@ -70,7 +69,7 @@ class Decodable(Protocol[State]):
         ...
 
     def logits(self, hidden: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
-        """Return the logits of the next token; search asks for a few rows at a time.
+        """Return the logits of the next token. Search asks for a few rows at a time.
 
         Args:
             hidden: Last hidden states, "N D".

@@ -1,7 +1,7 @@
 """Search for the outputs of a model: greedy search, beam search and sampling.
 
 Axes: `B` sentences, `S` source positions, `R` rows of a sentence, `N` = `B` times `R` rows being
-decoded, `V` vocabulary, `C` ids that may be chosen, `K` the most probable of them.
+decoded, `V` vocabulary, `C` allowed ids, `K` the most probable of them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,41 +34,44 @@ __all__ = ["DecodeConfig", "Hypothesis", "Specials", "greedy_search", "sample", 
 class DecodeConfig(Config):
     """Settings of the search with a trained model: section `[decode]` of a recipe.
 
-    The defaults are those of Vaswani et al. 2017, section 6.1.
+    The defaults are the settings of Vaswani et al. 2017, section 6.1.
     """
 
     beam: int = Field(default=4, gt=0, le=1000)
-    """Hypotheses kept for each sentence; 1 is greedy search."""
+    """The number of hypotheses kept for each sentence; 1 is greedy search."""
     length_penalty: float = Field(default=0.6, ge=0, le=10)
-    """Alpha of score = log P / ((5 + |Y|) / 6)^alpha; 0 compares plain log-probabilities."""
+    """The exponent alpha of the length penalty: score = log P / ((5 + |Y|) / 6)^alpha. Larger
+    values favour longer outputs; 0 turns it off."""
     stop: Stop = "full"
     """The rule that ends beam search of a sentence. "full": as many hypotheses have finished as the
     beam holds, and no unfinished one scores better at its present length. "exact": no unfinished
-    one can score better any more, which costs more steps. Without a length penalty the two are the
-    same."""
+    hypothesis can score better any more, which takes more steps. Without a length penalty both
+    rules are the same."""
     max_extra: int = Field(default=50, ge=0, le=1000)
-    """The longest output is this many tokens longer than the source, eos counted."""
+    """The longest output has this many tokens more than the source, including the end token."""
     sample: bool = False
-    """Draw from the model's distribution instead of looking for its maximum (with beam = 1)."""
+    """True samples from the model's distribution instead of searching for its maximum (needs beam =
+    1)."""
     temperature: float = Field(default=1.0, ge=1e-6, le=1000)
-    """Divisor of the logits before sampling: below 1 is more conservative, above 1 more varied."""
+    """The divisor of the logits before sampling: below 1 is more conservative, above 1 more
+    varied."""
     top_k: int = Field(default=0, ge=0, le=MOST)
-    """Sample from this many most probable tokens only; 0 is no limit."""
+    """Sample only from this many most probable tokens; 0 is no limit."""
     top_p: float = Field(default=1.0, gt=0, le=1)
-    """Sample from the fewest most probable tokens that together have this probability."""
+    """Sample only from the fewest most probable tokens that together have this probability."""
     seed: int = Field(default=1, ge=0, le=LARGEST)
-    """Seed of the samples."""
+    """The random seed of the samples."""
     batch_tokens: int = Field(default=4096, gt=0, le=MOST)
-    """Source tokens, padding counted, that are decoded at once."""
+    """The number of source tokens, including padding, that are decoded at once."""
 
     @model_validator(mode="after")
     def _sampling_or_beam(self) -> "DecodeConfig":
         if self.sample and self.beam > 1:
             raise ValueError(
-                f"sampling keeps no beam, found sample = true and beam = {self.beam}; set beam = 1"
+                f"sampling needs beam = 1, found sample = true and beam = {self.beam}; set beam = 1"
             )
         if not self.sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
-            raise ValueError("temperature, top_k and top_p act on samples only; set sample = true")
+            raise ValueError("temperature, top_k and top_p need sampling; set sample = true")
         return self
 
 
@@ -113,7 +116,7 @@ def search(
         raise ConfigError(f"expected a number of hypotheses of 1 or more, found {n_best}")
     if not config.sample and n_best > config.beam:
         raise ConfigError(
-            f"a beam of {config.beam} holds no {n_best} best hypotheses: "
+            f"a beam of {config.beam} is too small for {n_best} hypotheses: "
             f"set decode.beam to {n_best} or more"
         )
     if config.sample:
@@ -195,7 +198,7 @@ def sample(
     longest = int(max_lengths.max()) if len(source) else 0
     uniforms = np.array(
         [
-            [_uniforms(config.seed, number, which, longest) for which in range(count)]
+            [_uniforms(config.seed, number, index, longest) for index in range(count)]
             for number in numbers
         ],
         dtype=np.float32,
@@ -258,7 +261,7 @@ def _most_probable(
 
 
 def _sampler(uniforms: Float[Tensor, "R T"], specials: Specials, config: DecodeConfig) -> Pick:
-    """Return a function that draws the token of a row at a position with its uniform number."""
+    """Return a function that picks the token of a row with the uniform number of the position."""
 
     def draw(
         log_probs: Float[Tensor, "N V"], rows: Int[Tensor, " N"], position: int
@@ -339,9 +342,9 @@ def _extend(
         ended = ended[kept]
 
 
-def _uniforms(seed: int, number: int, which: int, length: int) -> np.ndarray:
+def _uniforms(seed: int, number: int, index: int, length: int) -> np.ndarray:
     """Return numbers in [0, 1) that depend on (seed, sentence number, sample)."""
-    return np.random.default_rng([seed, number, which]).random(length, dtype=np.float32)
+    return np.random.default_rng([seed, number, index]).random(length, dtype=np.float32)
 
 
 def _sampled_from(
@@ -397,7 +400,7 @@ def _inverse_cdf(
 
 
 def search_name(decode: DecodeConfig) -> str:
-    """Return a few words on the search for translations."""
+    """Return a short name of the search."""
     if decode.sample:
         return "sampled"
     if decode.beam == 1:

@@ -1,4 +1,4 @@
-"""A look inside attention: weights recorded and drawn, heads taken away, masks drawn."""
+"""Inspection of attention: recording and drawing weights, ablating heads, drawing masks."""
 
 from crosshead.inspection.ablation import without_heads
 from crosshead.inspection.attention_weights import AttentionWeights, attention_weights

@@ -1,4 +1,4 @@
-"""Attention heads taken away for a while."""
+"""Ablation of attention heads."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -18,18 +18,18 @@ from crosshead.models.base import Model
 def without_heads(
     model: Model, heads: Iterable[tuple[int, int]], kind: str | None = None
 ) -> Iterator[None]:
-    """Take attention heads away inside the block: they add nothing to the output.
+    """Ablate attention heads inside the block: they contribute nothing to the output.
 
     This is the mask xi_h = 0 of Michel et al. 2019, section 2.3. It equals setting the rows of W^O
     that belong to the heads to zero (Vaswani et al. 2017, section 3.2.2), but changes no weight.
-    The only head of a recurrent or convolutional model gives a context of zeros. After the block
-    the model is as before, also if the block raises.
+    The only head of a recurrent or convolutional model then gives a context of zeros. After the
+    block the model is as before, even if the block raises an exception.
 
     Args:
         model: The model of a bundle, such as `crosshead.load(path).model`.
         heads: Pairs (layer, head), both counted from 1 as in the pictures.
-        kind: "cross", "encoder" or "decoder", as in `attention_weights`. By default
-            cross-attention where the model has it, or else its only kind.
+        kind: "cross", "encoder" or "decoder", as in `attention_weights`. By default cross-attention
+            if the model has it, or else its only kind.
 
     Raises:
         ConfigError: If the model has no attention of this kind, or no such layer or head.
@@ -47,7 +47,7 @@ def without_heads(
 
 
 def _silenced(attention: Attention, heads: list[int]) -> RemovableHandle:
-    """Silence heads of a module until the handle is removed."""
+    """Make heads of a module output zeros until the returned handle is removed."""
     if not isinstance(attention, MultiHeadAttention):  # a single head, and no W^O
         return attention.register_forward_hook(
             lambda module, inputs, output: torch.zeros_like(output)

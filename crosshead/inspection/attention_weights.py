@@ -1,4 +1,4 @@
-"""The attention weights of a bundle on a text, and the pieces that they stand between."""
+"""The attention weights of a bundle on a text, with the pieces of the text."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ from crosshead.pipelines.base import Pipeline
 
 @dataclass(frozen=True)
 class AttentionWeights:
-    """The weights of one kind of attention in every layer and head, and the pieces on both sides.
+    """The weights of one kind of attention in all layers and heads, and the pieces on both sides.
 
-    `weights[layer - 1, head - 1, q, k]` is the share of key `k` in what query `q` gathers. A row
-    sums to 1, except in a recurrent model's local attention, whose Gaussian leaves less
+    `weights[layer - 1, head - 1, q, k]` is the weight of key `k` for query `q`. A row sums to 1,
+    except in the local attention of a recurrent model, whose Gaussian reduces the sum
     (`LocalWindow`).
 
     In cross-attention the queries are target pieces: row t belongs to the position that predicts
@@ -34,24 +34,24 @@ class AttentionWeights:
 def attention_weights(
     pipeline: Pipeline, text: str, *, target: str | None = None, kind: str | None = None
 ) -> AttentionWeights:
-    """Return the attention weights of a model that reads a text.
+    """Return the attention weights of a model on a text.
 
-    The model reads the text as a whole, as in training. Decoding step by step gives the same
+    The model reads the whole text at once, as in training. Decoding step by step gives the same
     weights. The segments of a Transformer-XL are joined: a position also has weights for the
     positions that its segment remembers.
 
     Args:
-        pipeline: What `crosshead.load` returns.
-        text: A line to translate, or a text; a masked model's may hold `[MASK]`.
-        target: The translation that the decoder is given. By default the model's own.
+        pipeline: The pipeline that `crosshead.load` returns.
+        text: A line to translate, or a text. For a masked model it may contain `[MASK]`.
+        target: The translation given to the decoder, by default the model's own.
         kind: "cross" (target to source), "encoder" or "decoder" (self-attention). By default
-            cross-attention where the model has it, or else its only kind.
+            cross-attention if the model has it, or else its only kind.
 
     Returns:
         The weights of all layers and heads, on the CPU in float32.
 
     Raises:
-        ConfigError: If the model has no attention of this kind, or no use for a target.
+        ConfigError: If the model has no attention of this kind, or takes no target.
         DataError: If the text is empty, or longer than the model reads at once.
     """
     model = pipeline.bundle.model
@@ -69,10 +69,10 @@ def attention_weights(
 
 
 def _joined(calls: list[Tensor], keys: int) -> Float[Tensor, "H Q K"]:
-    """The weights of the calls of one layer as one matrix.
+    """Return the weights of all calls of one layer as one matrix.
 
-    Each call goes on with the queries. Those of a recurrent decoder see all keys; those of a
-    Transformer-XL see the keys that end with their segment.
+    Each call continues the queries of the call before. Queries of a recurrent decoder see all keys.
+    Queries of a Transformer-XL see the keys up to the end of their segment.
     """
     rows, end = [], 0
     for weights in calls:

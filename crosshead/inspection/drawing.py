@@ -1,4 +1,4 @@
-"""Attention weights drawn: a grid of all heads, or one head large."""
+"""Draw attention weights: a grid of all heads, or one large head."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,14 +13,16 @@ from crosshead.system.files import atomic_write
 from crosshead.system.plotting import drawing, new_figure, rendered
 
 MOST_DRAWN = 500
-"""Pieces or positions on an axis: each takes a part of an inch, and a picture has its bounds."""
+"""The largest number of pieces or positions on an axis, because the size of a picture is
+limited."""
 
 LARGE, WRITTEN, SMALL = 0.38, 0.3, 0.11
-"""Inches of a piece: at most, if its values are written, and if its label can still be read."""
+"""Inches per piece: the largest size, the smallest size with values, and the smallest with a
+readable label."""
 
 LARGE_PICTURE, WIDE_GRID, LARGEST_GRID = 11.0, 13.0, 30.0
-"""Inches that the heat maps of one head and of a grid have as a rule, and those of a grid at most:
-the pieces of a larger one are counted instead of named."""
+"""The usual size of the heat maps of one head and of a grid in inches, and the largest size of a
+grid. In a larger grid the pieces are counted instead of named."""
 
 COUNTED = (
     "Too many pieces to name in a grid, so the axes count them. Draw one layer and one head to see "
@@ -28,7 +30,8 @@ COUNTED = (
 )
 
 UNSEEN, LEGEND = "#e6e6e6", "weight (grey: 0)"
-"""The colour of weights that are exactly zero, as behind a mask, and what the colours mean."""
+"""The colour of weights that are exactly zero, as behind a mask, and the label of the colour
+bar."""
 
 
 @drawing()
@@ -39,18 +42,18 @@ def draw_attention(
     head: int | None = None,
     path: Path | str | None = None,
 ) -> Any:
-    """Draw attention weights as heat maps: all heads of all layers, or those chosen.
+    """Draw attention weights as heat maps: all heads of all layers, or selected ones.
 
-    Queries stand on the vertical axis and keys on the horizontal axis. A single head is drawn
-    large, with its values in the cells if they fit; values below 0.005 stay empty. A space of a
-    piece is U+2423. The pieces of a grid too large to name them are counted, and the picture says
+    Queries are on the vertical axis and keys on the horizontal axis. A single head is drawn large,
+    with its values in the cells if they fit; values below 0.005 stay empty. A space in a piece is
+    shown as U+2423. If a grid is too large for labels, its pieces are counted, and the picture says
     so.
 
     Args:
-        found: What `attention_weights` returns.
+        found: The result of `attention_weights`.
         layer: The layer, counted from 1. By default all layers.
         head: The head, counted from 1. By default all heads.
-        path: A file to write the picture to; its suffix is .png, .pdf or .svg.
+        path: The file of the picture, with the suffix .png, .pdf or .svg; None writes none.
 
     Returns:
         The figure, a `matplotlib.figure.Figure`.
@@ -76,18 +79,18 @@ def draw_attention(
 
 
 def check_picture(path: Path) -> None:
-    """Raise `ConfigError` for a kind of picture that cannot be written."""
+    """Raise `ConfigError` if the suffix of `path` is no supported picture format."""
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ConfigError(f"{path}: expected a picture's name to end in .png, .svg or .pdf")
+        raise ConfigError(f"{path}: expected the name of a picture to end in .png, .svg or .pdf")
 
 
 def save(path: Path, figure: Any) -> None:
-    """Write a figure to a file of the kind that its name says."""
+    """Write a figure to a file in the format of its suffix."""
     atomic_write(path, rendered(figure, path.suffix.lower().removeprefix("."), dpi=150))
 
 
 def _chosen(found: AttentionWeights, layer: int | None, head: int | None) -> list[tuple[int, int]]:
-    """The layers and heads to draw, counted from 1."""
+    """Return the layers and heads to draw, counted from 1."""
     layers, heads = found.weights.shape[:2]
     if layer is not None:
         check_numbered("layer", layer, layers, found.kind)
@@ -101,7 +104,7 @@ def _chosen(found: AttentionWeights, layer: int | None, head: int | None) -> lis
 
 
 def _draw_one(found: AttentionWeights, layer: int, head: int) -> Any:
-    """One head large, with its values where they fit."""
+    """Draw one large head, with its values if they fit."""
     layers, heads, queries, keys = found.weights.shape
     labels = labels_of(found.queries, found.keys)
     inches = min(LARGE, max(SMALL, LARGE_PICTURE / max(queries, keys)))
@@ -123,12 +126,12 @@ def _draw_one(found: AttentionWeights, layer: int, head: int) -> Any:
 
 
 class _Grid(NamedTuple):
-    """The measures of a grid of cells, all of the same size in inches."""
+    """The layout of a grid of cells of equal size, in inches."""
 
     rows: int
     columns: int
     inches: float
-    """Size of a piece's cell."""
+    """The size of a cell of one piece."""
     width: float
     height: float
     named: bool
@@ -136,7 +139,7 @@ class _Grid(NamedTuple):
 
 
 def _measured(found: AttentionWeights, chosen: list[tuple[int, int]]) -> _Grid:
-    """Measure a grid: a row for each layer, or for four cells where a layer has one."""
+    """Lay out a grid with a row for each layer, or for four cells if layers have one head."""
     queries, keys = found.weights.shape[2:]
     heads = len({head for _, head in chosen})
     columns = heads if 1 < heads < len(chosen) else min(len(chosen), 4)
@@ -148,7 +151,7 @@ def _measured(found: AttentionWeights, chosen: list[tuple[int, int]]) -> _Grid:
 
 
 def _draw_grid(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
-    """Small multiples of several heads, with labels on the outer axes."""
+    """Draw a grid of several heads, with labels on the outer axes."""
     _, heads, queries, keys = found.weights.shape
     grid, labels = _measured(found, chosen), labels_of(found.queries, found.keys)
     size = min(9.0, grid.inches * 72 * 0.75) if grid.named else 7.0
@@ -177,30 +180,33 @@ def _draw_grid(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
 
 
 def _figure(labels: Labels, size: float, width: float, height: float) -> Any:
-    """A figure with room for heat maps, beside them labels of a font size, and a colour bar."""
+    """Return a figure with room for heat maps, their labels and a colour bar.
+
+    `size` is the font size of the labels; `width` and `height` are inches of the heat maps.
+    """
     left, below = (max(map(len, side)) * size / 72 * 0.65 for side in labels[:2])
-    # Not too narrow for the title.
+    # The title needs some width.
     return new_figure(
         layout="compressed", figsize=(max(5.4, width + left + 1.4), height + below + 1.0)
     )
 
 
 def _heat_map(axes: Any, found: AttentionWeights, layer: int, head: int, aspect: float) -> Any:
-    """The squares of one head."""
+    """Draw the heat map of one head and return it."""
     axes.set_facecolor(UNSEEN)
     seen = np.ma.masked_equal(found.weights[layer - 1, head - 1].numpy(), 0)
     return axes.imshow(seen, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect=aspect)
 
 
 def _axis_names(found: AttentionWeights, note: str) -> tuple[str, str]:
-    """The names of the vertical and the horizontal axis, with a note below."""
+    """Return the names of the vertical and the horizontal axis, with a note below."""
     if found.kind == "cross":
         return "target piece (predicted)", f"source piece (attended to)\n{note}".rstrip()
     return "piece that attends", f"piece attended to\n{note}".rstrip()
 
 
 def _add_colour_bar(figure: Any, image: Any, height: float) -> None:
-    """Say what the colours of heat maps mean that are so many inches high together."""
+    """Add a colour bar for heat maps with a total height in inches."""
     figure.colorbar(
         image, ax=figure.axes, label=LEGEND, pad=0.02, shrink=min(1, 6 / height),
         aspect=max(10, min(6, height) * 4), fraction=0.25 / figure.get_figwidth(),
@@ -208,7 +214,7 @@ def _add_colour_bar(figure: Any, image: Any, height: float) -> None:
 
 
 def _name_pieces(axes: Any, labels: Labels, size: float, outer: tuple[bool, bool]) -> None:
-    """Label the pieces on the vertical and on the horizontal axis, each if it is an outer one."""
+    """Label the pieces on the vertical and the horizontal axis, if these are outer axes."""
     left, below = outer
     options = {"fontsize": size, **labels.options}
     if left:
@@ -221,7 +227,7 @@ def _name_pieces(axes: Any, labels: Labels, size: float, outer: tuple[bool, bool
 
 
 def _count_pieces(axes: Any, size: float, outer: tuple[bool, bool]) -> None:
-    """Count the pieces from 1 on the vertical and on the horizontal axis, as `_name_pieces`."""
+    """Number the pieces on the vertical and the horizontal axis, if these are outer axes."""
     from matplotlib.ticker import MaxNLocator
 
     for axis in (axes.xaxis, axes.yaxis):
@@ -233,7 +239,7 @@ def _count_pieces(axes: Any, size: float, outer: tuple[bool, bool]) -> None:
 
 
 def _write_values(axes: Any, weights: list[list[float]]) -> None:
-    """Write each weight into its square, unless it rounds to zero."""
+    """Write each weight into its cell, unless it rounds to zero."""
     for row, values in enumerate(weights):
         for column, value in enumerate(values):
             if value >= 0.005:

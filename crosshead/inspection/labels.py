@@ -1,4 +1,4 @@
-"""Pieces of text as labels on the axes of a picture."""
+"""Labels of pieces on the axes of a picture."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from crosshead.system.plotting import families_for
 
 LONGEST = 18
-"""Characters of a label; a longer piece is cut."""
+"""The largest number of characters of a label; longer pieces are cut."""
 
 SPACE, NO_GLYPH = "␣", "□"
 
@@ -15,25 +15,25 @@ _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 class Labels(NamedTuple):
-    """The labels of both axes, and how to draw them."""
+    """The labels of both axes, and their fonts."""
 
     queries: list[str]
     keys: list[str]
     families: list[str]
-    """Names of fonts that together have every character."""
+    """Font families that together have all characters."""
     note: str
-    """A line for the picture if no font has some character."""
+    """A line for the picture if no font has some of the characters."""
 
     @property
     def options(self) -> dict[str, object]:
-        """Properties of a text of matplotlib. A piece with two dollar signs is no formula."""
+        """Text properties for matplotlib. Dollar signs in a piece do not start a formula."""
         return {"fontfamily": self.families, "parse_math": False}
 
 
 def labels_of(queries: Sequence[str], keys: Sequence[str]) -> Labels:
     """Return the labels of pieces.
 
-    Spaces become visible, what cannot be printed is escaped, and a character that no installed
+    Spaces become visible, unprintable characters are escaped, and a character that no installed
     font has becomes a box.
     """
     sides = [readable(queries), readable(keys)]
@@ -45,9 +45,9 @@ def labels_of(queries: Sequence[str], keys: Sequence[str]) -> Labels:
 
 
 def readable(pieces: Sequence[str]) -> list[str]:
-    """Return a short printable label for each piece; U+2423 stands for a space.
+    """Return a short printable label for each piece. A space becomes U+2423.
 
-    If pieces are the bytes of one printable character, the last of them shows the character.
+    If adjacent pieces are the bytes of one printable character, the last of them shows it.
     """
     labels = list(pieces)
     for first in range(len(pieces)):
@@ -59,14 +59,14 @@ def readable(pieces: Sequence[str]) -> list[str]:
 
 
 def _printable(piece: str) -> str:
-    """One piece as a label."""
+    """Return the label of a piece."""
     spaced = piece.replace(" ", SPACE).replace("\u2581", SPACE) or "(empty)"
     label = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in spaced)
     return label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"
 
 
 def _character(pieces: Sequence[str]) -> str | None:
-    """Return the printable character that pieces spell in bytes of UTF-8, if they do."""
+    """Return the printable character whose UTF-8 bytes the pieces are, or None."""
     spelled = [_BYTE.fullmatch(piece) for piece in pieces]
     try:
         text = bytes(int(byte[1], 16) for byte in spelled if byte).decode()

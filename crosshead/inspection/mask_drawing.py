@@ -1,4 +1,4 @@
-"""Masks drawn as text and as pictures: who may look at whom."""
+"""Draw masks as text and as pictures."""
 
 from pathlib import Path
 
@@ -12,21 +12,27 @@ from crosshead.inspection.drawing import MOST_DRAWN, check_picture, save
 from crosshead.system.plotting import drawing, new_figure
 
 MAY, MAY_NOT = "■", "·"
-"""A pair of a drawn mask."""
+"""The signs for allowed and masked pairs."""
 
 
 def draw_mask(
     mask: Mask | Bool[Tensor, "Q K"], queries: int, keys: int, path: Path | str | None = None
 ) -> str:
-    """Return a mask as text, for the first sentence and head: a line a query, a character a key.
+    """Return a mask as text, for the first sentence and head: one line per query, one sign per key.
 
-    Position 0 is the first line, and the first character. The last line explains the characters.
-    With a `path` (PNG, SVG or PDF) the mask is drawn as a picture too.
+    Position 0 is the first line and the first sign. The last line explains the signs.
+
+    Args:
+        mask: The mask, or a boolean matrix.
+        queries: The number of queries.
+        keys: The number of keys.
+        path: A PNG, SVG or PDF file to draw the mask to; None writes none.
 
     Raises:
-        UserError: As `draw_attention` does; sides of more than `MOST_DRAWN` positions count as too
-            many pieces.
-        ValueError: If a matrix is not boolean or has other sides.
+        ConfigError: If the path has another suffix.
+        DataError: If a side of the picture has more than `MOST_DRAWN` positions.
+        UserError: If matplotlib is missing or fails, or the file cannot be written.
+        ValueError: If a matrix is not boolean or has another shape.
     """
     if isinstance(mask, Tensor):
         if mask.dtype != torch.bool or mask.shape != (queries, keys):
@@ -46,7 +52,7 @@ def draw_mask(
 
 @drawing()
 def _plot_mask(path: Path, allowed: Bool[Tensor, "Q K"]) -> None:
-    """The squares of a mask, and what their colours mean."""
+    """Draw a mask as coloured cells with a legend."""
     check_picture(path)
     queries, keys = allowed.shape
     if max(queries, keys) > MOST_DRAWN:
@@ -61,7 +67,7 @@ def _plot_mask(path: Path, allowed: Bool[Tensor, "Q K"]) -> None:
     axes = figure.subplots()
     colours = ["#f0f0f0", "#2166ac"]
     axes.imshow(allowed.numpy(), cmap=ListedColormap(colours), vmin=0, vmax=1)
-    # Lines between positions, as fine as there are many.
+    # Lines between positions, thinner if there are more positions.
     axes.set_xticks([n + 0.5 for n in range(keys - 1)], minor=True)
     axes.set_yticks([n + 0.5 for n in range(queries - 1)], minor=True)
     axes.grid(which="minor", color="white", linewidth=min(1.5, 24 / max(queries, keys)))

@@ -1,4 +1,4 @@
-"""The kinds of attention of a model, and its weights recorded while it computes."""
+"""Record the attention weights of a model, and select its kinds of attention."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -14,23 +14,23 @@ NAMES: dict[AttentionKind, str] = {
     "encoder": "encoder self-attention",
     "decoder": "decoder self-attention",
 }
-"""The kinds of attention as people read them."""
+"""The names of the kinds of attention for people."""
 
 
 @contextlib.contextmanager
 def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """Record the attention weights of every call inside the block.
 
-    Inside the block, the explicit backend computes every attention, because only that backend has
-    weights to show. After the block the modules are as before.
+    Inside the block the explicit backend computes every attention, because other backends do not
+    expose weights. After the block the modules are as before.
 
     Args:
         model: Any model or module.
 
     Yields:
-        The weights by the name of the module: one tensor "B H Q K" a call. The dictionary fills up
-        as the model is called. In beam search the rows of a sentence query its memory together:
-        "Q" then counts rows.
+        The weights by module name: one tensor "B H Q K" per call. The dictionary fills up as the
+            model is called. In beam search the rows of a sentence query its memory together: "Q"
+            then counts rows.
     """
     recorded: dict[str, list[Tensor]] = {}
     before = [
@@ -50,10 +50,10 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
 
 def choose_kind(model: Model, kind: str | None) -> AttentionKind:
-    """Return the kind of attention asked for, by default the first of `NAMES` that the model has.
+    """Return the requested kind of attention, by default the first of `NAMES` that the model has.
 
     Raises:
-        ConfigError: If the model has no attention, or none of this kind.
+        ConfigError: If the model has no attention, or no attention of this kind.
     """
     there = [each for each in NAMES if each in model.attentions()]
     if not there:
@@ -68,16 +68,16 @@ def choose_kind(model: Model, kind: str | None) -> AttentionKind:
 
 
 def modules_of(model: Model, kind: str | None) -> tuple[AttentionKind, Sequence[Attention]]:
-    """Return a kind of attention and its modules, a layer each; see `choose_kind`."""
+    """Return a kind of attention and its modules, one per layer; see `choose_kind`."""
     chosen = choose_kind(model, kind)
     return chosen, model.attentions()[chosen]
 
 
-def check_numbered(what: str, number: int, count: int, kind: AttentionKind) -> None:
-    """Raise `ConfigError` for the number of a layer or a head that does not exist."""
+def check_numbered(noun: str, number: int, count: int, kind: AttentionKind) -> None:
+    """Raise `ConfigError` if there is no layer or head with this number."""
     if not 1 <= number <= count:
-        numbered = f"{what}s 1 to {count}" if count > 1 else f"{what} 1 alone"
-        raise ConfigError(f"no {what} {number} in the {NAMES[kind]}: it has {numbered}")
+        numbered = f"{noun}s 1 to {count}" if count > 1 else f"only {noun} 1"
+        raise ConfigError(f"no {noun} {number} in the {NAMES[kind]}: it has {numbered}")
 
 
 def _keeper(calls: list[Tensor]) -> Callable[[Tensor], None]:

@@ -1,6 +1,6 @@
 """The interface of all models, and of models that predict tokens.
 
-Training, search and bundles know models by these classes alone.
+Training, search and bundles know models only by these classes.
 """
 
 from abc import ABC, abstractmethod
@@ -21,19 +21,19 @@ AttentionKind = Literal["cross", "encoder", "decoder"]
 
 
 class ModelConfig(Config, ABC):
-    """The shape of a model; `architecture` says which."""
+    """The shape of a model. `architecture` names its architecture."""
 
     task: ClassVar[str] = "translation"
     """The task that models of this architecture are trained for, by name: see `crosshead.tasks`."""
 
     vocabularies: ClassVar[int] = 2
-    """Vocabularies of such a model: of source and target, or of one text."""
+    """The number of vocabularies: two for source and target, one for monolingual text."""
 
     cannot: ClassVar[Mapping[str, str]] = {
-        "memory": "what stands before a text is remembered by one architecture alone, "
-        "transformer-xl, which reads from left to right; choose that, or leave memory out"
+        "memory": "only the architecture transformer-xl, which reads from left to right, has a "
+        "memory of earlier text; choose it, or leave memory out"
     }
-    """Keys that an architecture cannot have, or not set to anything but the default, and why."""
+    """Keys that an architecture does not support, or only with their default, and the reasons."""
 
     architecture: str
     """The architecture of the model."""
@@ -42,8 +42,8 @@ class ModelConfig(Config, ABC):
     """Width of embeddings and hidden states (Vaswani et al. 2017, section 3.1)."""
 
     dropout: float = Field(0.1, ge=0, lt=1)
-    """Share of numbers set to zero in training: of embeddings, and of the output of each sublayer
-    (section 5.4)."""
+    """The share of numbers set to zero in training: in embeddings, and in the output of each
+    sublayer (section 5.4)."""
 
     @field_validator("dropout", "activation_dropout", "attention_dropout", check_fields=False)
     @classmethod
@@ -57,7 +57,7 @@ class ModelConfig(Config, ABC):
         for key, why in cls.cannot.items() if isinstance(values, dict) else ():
             field = cls.model_fields.get(key)
             if key in values and (field is None or values[key] != field.default):
-                # Not of the model as a whole: the message begins with the key.
+                # An error of this key, so that the message begins with the key.
                 error: Any = {"type": "value_error", "loc": (key,), "input": values[key]}
                 error["ctx"] = {"error": ValueError(why)}
                 raise ValidationError.from_exception_data(cls.__name__, [error])
@@ -65,28 +65,32 @@ class ModelConfig(Config, ABC):
 
     @property
     def start_token(self) -> int:
-        """The id that the target begins with."""
+        """The id of the first token of every target."""
         return BOS
 
     @property
     def most_positions(self) -> int | None:
-        """The number of positions that what is written may have; None where there is no end."""
+        """The largest number of positions of an output, or None without a limit."""
         return None
 
     @property
     def most_source(self) -> int | None:
-        """The number of positions that a source may have; None where there is no end."""
+        """The largest number of positions of a source, or None without a limit."""
         return self.most_positions
 
     @property
     def bound(self) -> str:
-        """The limited resource behind `most_source`, named for messages."""
+        """The resource that limits `most_source`, named for messages."""
         return "learned positions of model.max_length"
 
     def refuse_idle(self, key: str, option: str, user: str, former: int) -> None:
-        """Raise `ValueError` where `key` is given and `option` is not its only `user`.
+        """Raise `ValueError` if `key` is set but has no effect.
 
-        Not for its `former` default: every bundle says that which was written when it had one.
+        Args:
+            key: The key, which has an effect only if `option` is `user`.
+            option: The key that selects the variant.
+            user: The only value of `option` that uses `key`.
+            former: An earlier default of `key`, which is accepted because old bundles contain it.
         """
         given, found = getattr(self, key), getattr(self, option)
         if found != user and given not in (None, former):
@@ -97,21 +101,21 @@ class ModelConfig(Config, ABC):
 
     @abstractmethod
     def shape(self) -> str:
-        """Its layers and widths, in a clause."""
+        """Return the number of layers and the widths, as a clause."""
 
     @property
     def shares_vocabulary(self) -> bool:
-        """True if source and target have one embedding, and so need one vocabulary."""
+        """True if source and target share one embedding matrix, and therefore one vocabulary."""
         return False
 
     @property
     def depth(self) -> int:
-        """The number of layers that have weights of their own."""
+        """The number of layers with their own weights."""
         return 0
 
     @classmethod
     def variant(cls, values: Any) -> type[Config]:
-        """Return the configuration class of the architecture that `values` name, for messages."""
+        """Return the configuration class of the architecture in `values`, for messages."""
         wanted = values.get("architecture") if isinstance(values, dict) else None
         for each in cls.__subclasses__():
             found = each.variant(values)
@@ -121,20 +125,20 @@ class ModelConfig(Config, ABC):
 
 
 class Model(nn.Module, ABC):
-    """Any model: its configuration, its attention and its layers."""
+    """The base of all models: configuration, attention and layers."""
 
     config: ModelConfig
 
     def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
-        """Return the attention modules of each kind that the model has, the first layer first."""
+        """Return the attention modules of each kind, the first layer first."""
         return {}
 
     def layers(self) -> Iterable[nn.Module]:
-        """The layers that it is a stack of: each computes with its own weights alone."""
+        """Return the layers of the model. Each computes only with its own weights."""
         return ()
 
     def called_alone(self) -> Iterable[nn.Module]:
-        """Parts of layers that also compute when their layer does not."""
+        """Return parts of layers that also compute outside their layer's call."""
         return ()
 
 
@@ -142,65 +146,90 @@ class TokenModel(Model):
     """A model that predicts a token at each position."""
 
     projection: nn.Linear
-    """From hidden states to logits; fused with the loss in training."""
+    """The projection of hidden states to logits, which training fuses with the loss."""
 
     @abstractmethod
     def features(self, *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
         """Return the last hidden states, one per predicted position.
 
-        The inputs are a source `B S` and a shifted target `B T`, or tokens `B T` alone for a model
-        of monolingual text. `forward` projects these hidden states to logits. A loss that never
-        holds all logits starts here.
+        `forward` projects these hidden states to logits. A loss that never holds all logits starts
+        here.
+
+        Args:
+            inputs: A source, "B S", and a shifted target, "B T"; or tokens, "B T", for a model of
+                monolingual text.
+            named: Further arguments of a model.
         """
 
     def forward(self, *inputs: Int[Tensor, "B _"]) -> Float[Tensor, "B _ V"]:
-        """Logits of the token of each position; inputs as those of `features`."""
+        """Return the logits of every position, "B T V".
+
+        Args:
+            inputs: As for `features`.
+        """
         return self.projection(self.features(*inputs))
 
 
 class SequenceModel(TokenModel):
-    """A model that says what follows, of a target given a source or of text by itself.
+    """An autoregressive model: it predicts a target given a source, or continues monolingual text.
 
-    The logits of a position are those of the token after the one that stands there. `start` and
-    `step` decode: see `crosshead.decoding.protocol`.
+    The logits of a position belong to the token after it. `start` and `step` decode: see
+    `crosshead.decoding.protocol`.
     """
 
     @abstractmethod
     def start(self, source: Int[Tensor, "B S"]) -> Any:
-        """The state before the first token: one row a sentence.
+        """Return the state before the first token, one row per sentence.
 
-        The source of a model of text by itself is empty: `B 0`.
+        Args:
+            source: Padded token ids, "B S"; "B 0", empty, for a model of monolingual text.
         """
 
     @abstractmethod
     def step(self, state: Any, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N D"], Any]:
-        """Feed each row its next tokens; what `logits` makes the token after them of, and a state.
+        """Feed each row its next tokens.
 
-        `state` is used up: what it holds may be extended in place, and then no gradient passes.
+        Args:
+            state: The state so far. It may be extended in place, so do not use it again.
+            tokens: Token ids, "N T".
+
+        Returns:
+            The last hidden state of each row, "N D", for `logits`, and the new state. No gradient
+            passes if the state is extended in place.
         """
 
     def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
-        """The logits of the token that follows each of `features`."""
+        """Return the logits of the next token, "N V", from last hidden states, "N D"."""
         return self.projection(features)
 
 
 def decodable(model: Model) -> SequenceModel:
-    """Return the model as autoregressive, or raise `TypeError`."""
+    """Return the model if it is autoregressive, else raise `TypeError`."""
     if not isinstance(model, SequenceModel):
-        raise TypeError(f"{type(model).__name__} does not say what follows: it cannot be searched")
+        raise TypeError(f"{type(model).__name__} is not autoregressive: it cannot be decoded")
     return model
 
 
 class RememberingModel(SequenceModel):
-    """A model of text by itself that reads on without end, as far as its memory goes."""
+    """A model of monolingual text that reads text of any length, with a limited memory."""
 
     @abstractmethod
     def start(self, source: Int[Tensor, "B 0"], memory: int | None = None) -> Any:
-        """The state before the first token; `memory` may be another than that of training."""
+        """Return the state before the first token.
+
+        Args:
+            source: Empty, "B 0".
+            memory: The number of remembered positions, by default as in training.
+        """
 
     @abstractmethod
     def read(self, state: Any, tokens: Int[Tensor, "N T"]) -> tuple[Float[Tensor, "N T D"], Any]:
-        """Read the next tokens of each row; return their last hidden states and the new state.
+        """Read the next tokens of each row. No gradient passes.
 
-        No gradient passes. `state` is used up, as by `step`.
+        Args:
+            state: The state so far. It may be extended in place, so do not use it again.
+            tokens: Token ids, "N T".
+
+        Returns:
+            The last hidden states, "N T D", and the new state.
         """

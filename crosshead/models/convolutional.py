@@ -53,7 +53,7 @@ EMBEDDING_STD = 0.1
 
 
 class ConvolutionalConfig(ModelConfig):
-    """The shape of a ConvS2S; the defaults are those for WMT'16 English-Romanian (section 5.1)."""
+    """The shape of a ConvS2S. The defaults are those of WMT'16 English-Romanian (section 5.1)."""
 
     architecture: Literal["convolutional"] = "convolutional"
     """The architecture of the model."""
@@ -74,14 +74,14 @@ class ConvolutionalConfig(ModelConfig):
     """Score of a decoder state and a source position; the paper has the dot product."""
 
     tie: Literal["three-way", "two-way", "none"] = "three-way"
-    """Which of source embedding, target embedding and output projection share one matrix: all, the
-    last two, or none of them, as in the paper."""
+    """The matrices that are shared: `three-way` shares source embedding, target embedding and
+    output projection, `two-way` the last two, `none` shares none, as in the paper."""
 
     @field_validator("kernel")
     @classmethod
     def _has_a_middle(cls, kernel: int) -> int:
         if kernel % 2 == 0:
-            raise ValueError(f"expected an odd number, found {kernel}: windows have a middle")
+            raise ValueError(f"expected an odd number, because windows are centred, found {kernel}")
         return kernel
 
     @property
@@ -91,7 +91,7 @@ class ConvolutionalConfig(ModelConfig):
 
     @property
     def shares_vocabulary(self) -> bool:
-        """True if source and target have one embedding."""
+        """True if source and target share one embedding matrix."""
         return self.tie == "three-way"
 
     @property
@@ -100,7 +100,7 @@ class ConvolutionalConfig(ModelConfig):
         return self.encoder_layers + self.decoder_layers
 
     def shape(self) -> str:
-        """Its layers and widths, in a clause."""
+        """Return the number of layers and the widths, as a clause."""
         return (
             f"{self.encoder_layers}+{self.decoder_layers} convolutional layers, d_model "
             f"{self.d_model}, kernel {self.kernel}"

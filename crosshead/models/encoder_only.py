@@ -24,7 +24,7 @@ class EncoderConfig(TextStackConfig):
     """The architecture of the model."""
 
     positions: PositionsName = "rotary"
-    """How positions are known: as for `transformer`."""
+    """The kind of positions, as for `transformer`."""
 
 
 class TransformerEncoder(TextStack):

@@ -28,7 +28,7 @@ class LanguageConfig(TextStackConfig):
     """The architecture of the model."""
 
     positions: PositionsName = "rotary"
-    """How positions are known: as for `transformer`. Rotary positions learned text fastest in short
+    """The kind of positions, as for `transformer`. Rotary positions learned text fastest in short
     training, and they have no limit."""
 
 

@@ -70,15 +70,15 @@ class RecurrentConfig(ModelConfig):
     """Layers of the decoder."""
 
     bidirectional: bool = True
-    """Whether half of the units of each encoder layer read the source backwards."""
+    """True makes half of the units of each encoder layer read the source backwards."""
 
     attention: Kind = "luong-general"
-    """How the decoder sees the source. Without attention, an LSTM starts from each layer's final
-    state (Sutskever et al. 2014), and a GRU reads one source vector at every step (Cho et al.
+    """The kind of attention to the source. Without attention, an LSTM starts from each layer's
+    final state (Sutskever et al. 2014), and a GRU reads one source vector at every step (Cho et al.
     2014)."""
 
     input_feeding: bool = False
-    """Whether each step also reads the attentional hidden state of the step before (Luong et al.
+    """True makes each step also read the attentional hidden state of the step before (Luong et al.
     2015, section 3.3)."""
 
     radius: int | None = Field(None, ge=1, le=MOST_POSITIONS)
@@ -89,11 +89,11 @@ class RecurrentConfig(ModelConfig):
     attention have no limit, and targets have none."""
 
     reverse_source: bool = False
-    """Whether the source is read from its end (Sutskever et al. 2014, section 3.3)."""
+    """True reads the source from its end (Sutskever et al. 2014, section 3.3)."""
 
     tie: Literal["three-way", "two-way", "none"] = "three-way"
-    """Which of source embedding, target embedding and output projection share one matrix: all, the
-    last two, or none of them."""
+    """The matrices that are shared: `three-way` shares source embedding, target embedding and
+    output projection, `two-way` the last two, `none` shares none."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
@@ -101,12 +101,12 @@ class RecurrentConfig(ModelConfig):
         self.refuse_idle("max_length", "attention", "luong-location", FORMER_MAX_LENGTH)
         if self.bidirectional and self.d_model % 2:
             raise ValueError(
-                f"d_model {self.d_model} is odd, and half of a bidirectional encoder's units read "
-                "backwards; choose an even one, or set bidirectional = false"
+                f"d_model {self.d_model} is odd, but half of a bidirectional encoder's units read "
+                "backwards; choose an even d_model, or set bidirectional = false"
             )
         if self.input_feeding and not self.attention.startswith("luong"):
             raise ValueError(
-                f"input_feeding goes with Luong's attentions, found attention {self.attention!r}"
+                f"input_feeding needs one of Luong's attentions, found attention {self.attention!r}"
             )
         if self.hands_over_layers and self.encoder_layers != self.decoder_layers:
             raise ValueError(
@@ -135,7 +135,7 @@ class RecurrentConfig(ModelConfig):
 
     @property
     def shares_vocabulary(self) -> bool:
-        """True if source and target have one embedding."""
+        """True if source and target share one embedding matrix."""
         return self.tie == "three-way"
 
     @property
@@ -144,7 +144,7 @@ class RecurrentConfig(ModelConfig):
         return self.encoder_layers + self.decoder_layers
 
     def shape(self) -> str:
-        """Its layers and widths, in a clause."""
+        """Return the number of layers and the widths, as a clause."""
         attention = "no" if self.attention == "none" else self.attention
         return (
             f"{self.encoder_layers}+{self.decoder_layers} {self.cell.upper()} layers"
@@ -166,7 +166,7 @@ class RecurrentState:
 
 
 class Recurrent(SequenceModel):
-    """A recurrent encoder and decoder, with one of the attentions between them, or without.
+    """A recurrent encoder-decoder, with one of several kinds of attention or without attention.
 
     `forward` gives logits for training; `start` and `step` decode (`crosshead.decoding.protocol`).
 

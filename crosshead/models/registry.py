@@ -20,7 +20,7 @@ CONFIGS: dict[str, type[ModelConfig]] = {
     "recurrent": RecurrentConfig,
     "transformer-xl": TransformerXLConfig,
 }
-"""The configuration of each `architecture`."""
+"""The configuration class of each `architecture`."""
 
 MODELS: dict[str, type[Model]] = {
     "transformer": Transformer,
@@ -30,11 +30,16 @@ MODELS: dict[str, type[Model]] = {
     "recurrent": Recurrent,
     "transformer-xl": TransformerXL,
 }
-"""The model of each `architecture`."""
+"""The model class of each `architecture`."""
 
 
 def register_architecture(config: type[ModelConfig], model: type[Model]) -> None:
-    """Make an architecture known, under the name that its configuration has by default."""
+    """Register an architecture under the default `architecture` of its configuration.
+
+    Args:
+        config: The configuration class.
+        model: The model class.
+    """
     name = config.model_fields["architecture"].default
     CONFIGS[name], MODELS[name] = config, model
 
@@ -43,9 +48,9 @@ def build_model(config: ModelConfig, source_vocabulary: int, target_vocabulary: 
     """Build a freshly initialised model of tokens, in training mode.
 
     Args:
-        config: Its shape.
-        source_vocabulary: Tokens of the source; a model of one text has no use for it.
-        target_vocabulary: Tokens of the target, or of the text.
+        config: The configuration.
+        source_vocabulary: The number of source tokens, unused by a model of monolingual text.
+        target_vocabulary: The number of target tokens, or of tokens of the text.
     """
     sizes = (source_vocabulary, target_vocabulary)[-config.vocabularies :]
     model = MODELS[config.architecture](config, *sizes)
@@ -54,7 +59,7 @@ def build_model(config: ModelConfig, source_vocabulary: int, target_vocabulary: 
 
 
 def _parsed(values: Any, info: ValidationInfo) -> ModelConfig:
-    """Return the configuration of the architecture that `values` name, a Transformer by default."""
+    """Return the configuration of the architecture in `values`, by default a Transformer."""
     if isinstance(values, ModelConfig):
         return values
     if not isinstance(values, dict):
@@ -62,9 +67,9 @@ def _parsed(values: Any, info: ValidationInfo) -> ModelConfig:
     name = values.get("architecture", "transformer")
     if not isinstance(name, str) or name not in CONFIGS:
         known = ", ".join(map(repr, CONFIGS))
-        raise ValueError(f"there is no {name!r}; known: {known}")
+        raise ValueError(f"there is no architecture {name!r}; known: {known}")
     return CONFIGS[name].model_validate(values, context=info.context)
 
 
 AnyConfig = Annotated[SerializeAsAny[ModelConfig], PlainValidator(_parsed)]
-"""The configuration of any model; `architecture` says of which, by default a Transformer."""
+"""The configuration of any model. `architecture` selects its class, by default a Transformer."""

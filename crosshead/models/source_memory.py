@@ -36,7 +36,7 @@ class SentenceMemory:
             rows: Indices of rows, "M".
 
         Returns:
-            The memory of rows of which row i continues row `rows[i]`.
+            The memory, whose row i continues row `rows[i]`.
 
         Raises:
             ValueError: If no row is chosen.

@@ -63,11 +63,11 @@ class StackConfig(ModelConfig):
     """Activation function of the feed-forward network; the paper has `relu`."""
 
     score: ScoreName = "scaled-dot"
-    """Score function of all attention; the paper has `scaled-dot` (Eq. 1)."""
+    """Score function of all attention layers; the paper has `scaled-dot` (Eq. 1)."""
 
     positions: PositionsName = "sinusoidal"
-    """How positions are known. Sinusoids (section 3.5) and learned vectors are added to embeddings.
-    Sinusoids have the order of the paper, of Hugging Face's Marian (`halves`) or of Marian itself.
+    """The kind of positions. Sinusoids (section 3.5) and learned vectors are added to embeddings.
+    Sinusoids are ordered as in the paper, in Hugging Face's Marian (`halves`) or in Marian itself.
     The other kinds act in self-attention, with separate parameters in each layer."""
 
     max_length: int | None = Field(None, ge=1, le=MOST_POSITIONS)
@@ -100,8 +100,8 @@ class StackConfig(ModelConfig):
             )
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(
-                f"heads {self.heads} is not divisible by kv_heads {self.kv_heads}: as many heads "
-                "must share each"
+                f"heads {self.heads} is not divisible by kv_heads {self.kv_heads}; choose kv_heads "
+                "that divides heads"
             )
         return self
 
@@ -112,14 +112,14 @@ class StackConfig(ModelConfig):
         if scores is not None and self.score not in scores:
             known = ", ".join(name for name in SCORES if name in scores)
             raise ValueError(
-                f"positions {self.positions} do not go with score {self.score}: they act on plain "
-                f"products of queries and keys; choose another score ({known}), or "
-                "positions t5 or alibi, which go with any"
+                f"positions {self.positions} do not work with score {self.score}: they act on "
+                f"plain products of queries and keys; choose another score ({known}), "
+                "or positions t5 or alibi, which work with any score"
             )
         if self.positions == "rotary" and self.key_width % 2:
             raise ValueError(
-                f"positions rotary turn pairs of numbers: queries and keys of {self.key_width} "
-                "have one too many; give an even d_key"
+                f"positions rotary rotate pairs of numbers, but the width {self.key_width} of "
+                "queries and keys is odd; give an even d_key"
             )
         return self
 
@@ -153,8 +153,9 @@ class StackConfig(ModelConfig):
             )
         if self.pattern == "fixed" and POSITIONS[self.positions].needs_distances:
             raise ValueError(
-                f"positions {self.positions} do not go with pattern 'fixed': its summary columns "
-                "stand at no regular distance; choose positions rotary, or added to embeddings"
+                f"positions {self.positions} do not work with pattern 'fixed', whose summary "
+                "columns have no regular distances; choose positions rotary, or positions that "
+                "are added to embeddings"
             )
         return self
 
@@ -356,4 +357,4 @@ _PATTERNS: dict[str, tuple[tuple[str, ...], Callable[..., Mask] | None]] = {
     "strided": (("stride",), strided),
     "fixed": (("stride", "columns"), fixed),
 }
-"""The settings of each pattern, and the function that makes its mask of them."""
+"""The settings of each pattern, and the function that makes its mask from them."""

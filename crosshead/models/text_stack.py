@@ -39,11 +39,11 @@ class TextStackConfig(StackConfig):
     """Activation function of the feed-forward network."""
 
     tie: bool = False
-    """Whether the embeddings and the output projection are one matrix. That saves weights if the
-    vocabulary is large, but an untrained model then expects every token to be repeated."""
+    """True shares one matrix between the embeddings and the output projection. That saves weights
+    if the vocabulary is large, but an untrained model then expects every token to be repeated."""
 
     output_bias: bool = False
-    """Whether the output projection has a bias."""
+    """True gives the output projection a bias."""
 
     @property
     def depth(self) -> int:
@@ -51,7 +51,7 @@ class TextStackConfig(StackConfig):
         return self.layers
 
     def shape(self) -> str:
-        """Its layers and widths, in a clause."""
+        """Return the number of layers and the widths, as a clause."""
         return (
             f"{self.layers} layers, d_model {self.d_model}, d_ff {self.d_ff}, {self.heads} heads, "
             f"{self.norm}-norm"

@@ -49,23 +49,23 @@ class TransformerConfig(StackConfig):
     """Layers of the decoder."""
 
     tie: Literal["three-way", "two-way", "none"] = "three-way"
-    """Which of source embedding, target embedding and output projection share one matrix: all
-    (section 3.4), the last two, or none of them."""
+    """The matrices that are shared: `three-way` shares source embedding, target embedding and
+    output projection (section 3.4), `two-way` the last two, `none` shares none."""
 
     output_bias: bool = False
-    """Whether the output projection has a bias."""
+    """True gives the output projection a bias."""
 
     start: Literal["bos", "pad"] = "bos"
     """The token that the target starts with; Marian starts with padding."""
 
     @property
     def start_token(self) -> int:
-        """The id that the target begins with."""
+        """The id of the first token of every target."""
         return BOS if self.start == "bos" else PAD
 
     @property
     def shares_vocabulary(self) -> bool:
-        """True if source and target have one embedding."""
+        """True if source and target share one embedding matrix."""
         return self.tie == "three-way"
 
     @property
@@ -74,7 +74,7 @@ class TransformerConfig(StackConfig):
         return self.encoder_layers + self.decoder_layers
 
     def shape(self) -> str:
-        """Its layers and widths, in a clause."""
+        """Return the number of layers and the widths, as a clause."""
         return (
             f"{self.encoder_layers}+{self.decoder_layers} layers, d_model {self.d_model}, d_ff "
             f"{self.d_ff}, {self.heads} heads, {self.norm}-norm"

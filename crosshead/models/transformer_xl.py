@@ -24,12 +24,14 @@ class TransformerXLConfig(TextStackConfig):
 
     cannot = {
         **{key: why for key, why in TextStackConfig.cannot.items() if key != "memory"},
-        "positions": "transformer-xl has its own, distances that also reach into its memory (Dai "
-        "et al. 2019, section 3.3); leave positions out, or choose architecture 'language'",
-        "score": "transformer-xl has its own, in which its positions are (Dai et al. 2019, section "
-        "3.3); leave score out, or choose architecture 'language'",
-        "pattern": "transformer-xl has its own, the segment up to a position and the memory before "
-        "it; leave pattern out and set segment and memory, or choose architecture 'language'",
+        "positions": "transformer-xl has fixed positions, distances that also reach into its "
+        "memory (Dai et al. 2019, section 3.3); leave positions out, or choose architecture "
+        "'language'",
+        "score": "transformer-xl has a fixed score, which contains its positions (Dai et al. 2019, "
+        "section 3.3); leave score out, or choose architecture 'language'",
+        "pattern": "transformer-xl has a fixed pattern, the segment up to a position and the "
+        "memory before it; leave pattern out and set segment and memory, or choose architecture "
+        "'language'",
     }
 
     architecture: Literal["transformer-xl"] = "transformer-xl"

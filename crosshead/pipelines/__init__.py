@@ -1,4 +1,4 @@
-"""Pipelines: a bundle as a function on raw text."""
+"""Pipelines: a bundle as a callable on raw text."""
 
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.text_generator import TextGenerator

@@ -1,4 +1,4 @@
-"""The base of all pipelines: a bundle as a function."""
+"""The base of all pipelines: a bundle as a callable."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
@@ -15,11 +15,12 @@ from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, Model
 
 LONGEST_SCORED = 4096
-"""Tokens of a side that are scored: the memory that attention takes grows with their square."""
+"""The largest number of tokens of a side that can be scored. The memory of attention grows with its
+square."""
 
 
 class AttentionInputs(NamedTuple):
-    """The inputs of a model, and labels along the axes of its attention."""
+    """The inputs of a model, and the labels on the axes of its attention."""
 
     inputs: tuple[Tensor, ...]
     queries: list[str]
@@ -27,14 +28,14 @@ class AttentionInputs(NamedTuple):
 
 
 class Pipeline(ABC):
-    """A bundle as a function on raw input."""
+    """The base of pipelines, which make a bundle a callable on raw input."""
 
     does: ClassVar[str]
-    """A phrase that says in a message what the bundle does."""
+    """A phrase for messages that says what the model does."""
     verb: ClassVar[str]
-    """The command that does it."""
+    """The command of the task."""
     usage: ClassVar[str]
-    """A line on how to use the bundle; `{command}` stands for the program with this verb, and
+    """A line on how to use the bundle. `{command}` stands for the program with this verb, and
     `{bundle}` for the bundle."""
 
     def __init__(self, bundle: Any) -> None:
@@ -56,28 +57,28 @@ class Pipeline(ABC):
         """Return the words of a model card for a bundle with this configuration."""
 
     def facts(self) -> list[list[str]]:
-        """Return facts about the bundle that only its task knows, in rows of a name and a value."""
+        """Return task-specific facts about the bundle, as rows of a name and a value."""
         return []
 
     def attention_inputs(
         self, text: str, target: str | None, kind: AttentionKind
     ) -> AttentionInputs:
-        """Return the inputs with which a model reads a text as a whole.
+        """Return the inputs with which a model reads a whole text at once.
 
         Args:
             text: The text.
-            target: The text that a decoder is given, or None.
-            kind: The kind of attention to be looked at.
+            target: The target text of a decoder, or None.
+            kind: The kind of attention to look at.
 
         Raises:
-            ConfigError: If the model does not read text, or has no use for a target.
+            ConfigError: If the model does not read text, or takes no target.
             DataError: If the text is longer than the model reads at once.
         """
         raise ConfigError(f"this model {self.does}: it reads no text")
 
 
 class TextPipeline(Pipeline):
-    """A bundle as a function on text."""
+    """The base of pipelines on text."""
 
     bundle: TextBundle
 
@@ -87,7 +88,10 @@ class TextPipeline(Pipeline):
 
     @property
     def context(self) -> int:
-        """The tokens that the model saw at once in training: of sources, or of monolingual text."""
+        """The number of tokens that the model saw at once in training.
+
+        They are tokens of a source, or of a window of monolingual text.
+        """
         return self.bundle.config.longest_source
 
     def facts(self) -> list[list[str]]:
@@ -107,7 +111,7 @@ class TextPipeline(Pipeline):
         return rows
 
     def _read_alone(self, ids: list[int], target: str | None) -> AttentionInputs:
-        """Return the inputs for monolingual text, which is queries and keys."""
+        """Return the inputs for monolingual text, whose pieces are queries and keys."""
         if target is not None:
             raise ConfigError(
                 f"this model {self.does}, it does not translate; leave the target out"

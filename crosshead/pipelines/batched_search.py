@@ -1,4 +1,4 @@
-"""Search for many sentences at once: batches of like length, and on a CPU some side by side."""
+"""Search for many sentences: batches of similar length, several side by side on a CPU."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
 from crosshead.models.base import SequenceModel
 
 LEAST_TOKENS = 1024
-"""Source tokens that a batch may hold, at least, when the budget is shared among threads."""
+"""The smallest token budget of a batch when threads share the budget."""
 
 Rows = list[int]
 Found = list[list[Hypothesis]]
@@ -80,7 +80,7 @@ def search_all(
 def _side_by_side(
     searched: Callable[..., Found], calls: Sequence[tuple[Rows, tuple[Any, ...]]], workers: int
 ) -> Iterator[tuple[Rows, Found]]:
-    """Yield the rows and the result of each call when it is done; `workers` threads make them."""
+    """Yield the rows and the result of each call when it is done, in `workers` threads."""
     workers, threads = min(workers, len(calls)), torch.get_num_threads()
     pool = ThreadPoolExecutor(
         workers, initializer=torch.set_num_threads, initargs=(threads // workers,)
@@ -91,4 +91,4 @@ def _side_by_side(
             yield started[done], done.result()
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # PyTorch also has a number for threads that are to come
+        torch.set_num_threads(threads)  # the workers also changed the number for future threads

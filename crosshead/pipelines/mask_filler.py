@@ -1,4 +1,4 @@
-"""A bundle of a masked language model as a function: it finds what is hidden in a text."""
+"""Prediction of hidden tokens with a masked language model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from crosshead.pipelines.base import AttentionInputs, TextPipeline
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
 MARK = "[MASK]"
-"""The mark in a text for a hidden token."""
+"""The mark for a hidden token in a text."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A token that may stand where one is hidden."""
+    """A token for a mark, with its probability."""
 
     piece: str
     probability: float
@@ -34,49 +34,56 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Filled:
-    """A text in which everything hidden was found."""
+    """A text with all its marks filled."""
 
     text: str
     candidates: list[list[Candidate]]
-    """For each mark, in the order of the text, the most probable tokens when it was filled."""
+    """The most probable tokens of each mark, in the order of the text, at the time it was
+    filled."""
 
 
 @dataclass(frozen=True)
 class ScoredMasks:
-    """Scores of a model's predictions of hidden tokens, window by window."""
+    """Scores of predicted hidden tokens, window by window."""
 
     windows: list[tuple[float, int, int]]
     """For each window: the negative log-likelihood of the hidden tokens in nats, their number, and
-    how many of them the model found most probable."""
+    the number of them that the model ranked first."""
     how: str
-    """A phrase of the signature that names the hidden share."""
+    """The part of the signature with the context and the hidden share."""
     tokenizer: Tokenizer
 
 
 class MaskFiller(TextPipeline):
-    """Finds the tokens that are hidden in a text, each behind a `[MASK]`.
+    """Predicts the tokens that `[MASK]` marks in a text.
 
-    A call takes a text and returns it filled; `fill` says more about each mark.
+    A call takes a text and returns it filled. `fill` also returns the candidates of each mark.
     """
 
-    does, verb = "finds what is hidden in a text", "fill"
+    does, verb = "predicts masked tokens of a text", "fill"
     usage = "Fill with: {command} {bundle} TEXT"
 
     def __call__(self, text: str) -> str:
-        """The text with the most probable token in the place of each `[MASK]`."""
+        """Return the text with every `[MASK]` replaced by the most probable token."""
         return self.fill(text).text
 
     @torch.inference_mode()
     def fill(self, text: str, top: int = 1) -> Filled:
-        """Put a token in the place of each `[MASK]`, and say which `top` ones might stand there.
+        """Fill every `[MASK]` with a token, and return the `top` candidates of each mark.
 
-        The surest comes first, and the others are judged again with it in its place. The text is a
-        line, or several, and stays as it is around the marks, also where the tokenizer does not
-        know it. In a text of subwords, a token brings the space before it along: a space before a
-        mark is the token's.
+        The mark with the most certain prediction is filled first. The other marks are then
+        predicted again. The text may have several lines. Around the marks it stays unchanged, even
+        if the tokenizer does not know it. With a subword tokenizer, a space before a mark belongs
+        to the token that fills it.
 
-        Raises `TypeError` for what is no text, `ConfigError` for a text without a mark or `top`
-        below 1, `DataError` for a text that is longer than the model has seen.
+        Args:
+            text: The text, with at least one mark.
+            top: The number of candidates per mark.
+
+        Raises:
+            TypeError: If `text` is not a string.
+            ConfigError: If the text has no mark, or `top` is below 1.
+            DataError: If the text is longer than the model's context, or a mark is part of a word.
         """
         if top < 1:
             raise ConfigError(f"expected a number of candidates of 1 or more, found {top}")
@@ -84,7 +91,7 @@ class MaskFiller(TextPipeline):
         lines = [line.split(MARK) for line in text.split("\n")]
         marks: list[int] = np.flatnonzero(ids == MASK).tolist()
         if not marks:
-            raise ConfigError(f"nothing is hidden in this text: put {MARK} where a token is to be")
+            raise ConfigError(f"this text has no mark: put {MARK} in the place of a token")
         found: dict[int, list[Candidate]] = {}
         while len(found) < len(marks):
             left = [mark for mark in marks if mark not in found]
@@ -106,13 +113,13 @@ class MaskFiller(TextPipeline):
     def score(
         self, text: str, progress: Callable[[float], None] = lambda share: None
     ) -> ScoredMasks:
-        """Score the model's predictions of 15 % of the tokens, each window alone as in training.
+        """Score the predictions of 15 % of the tokens, in separate windows as in training.
 
         Every call hides the same tokens.
 
         Args:
-            text: Text to score.
-            progress: Callback that receives the share that is done, from 0 to 1.
+            text: The text to score.
+            progress: A callback that gets the finished share, from 0 to 1.
         """
         return self.score_ids(Stream.of(self.tokenizer, text), progress)
 
@@ -120,7 +127,7 @@ class MaskFiller(TextPipeline):
     def score_ids(
         self, text: Stream, progress: Callable[[float], None] = lambda share: None
     ) -> ScoredMasks:
-        """`score` of a text that is tokenized."""
+        """Score a tokenized text, as `score` does."""
         windows = hidden_windows(text, self.context, self.tokenizer.vocab_size)
         found: list[tuple[float, int, int]] = []
         for rows in windows.in_order(self.bundle.config.decode.batch_tokens):
@@ -131,17 +138,17 @@ class MaskFiller(TextPipeline):
         return ScoredMasks(found, f"context:{self.context}|hidden:{SHARE:g}", self.tokenizer)
 
     def encoded(self, text: str) -> np.ndarray:
-        """Return the ids of a text as the model reads it: between two ends of lines.
+        """Return the ids of a text as the model reads it, with an end of line at both ends.
 
         Args:
-            text: A text, with `[MASK]` for each hidden token or without any.
+            text: A text, with or without `[MASK]`.
 
         Returns:
-            The ids; `MASK` stands for a mark.
+            The ids, with `MASK` for each mark.
 
         Raises:
-            TypeError: If `text` is no string.
-            DataError: If the text is longer than the model has seen, or a mark is part of a word.
+            TypeError: If `text` is not a string.
+            DataError: If the text is longer than the model's context, or a mark is part of a word.
         """
         check_text(text)
         marks = 0
@@ -155,15 +162,15 @@ class MaskFiller(TextPipeline):
             marks += len(parts) - 1
         if len(ids) > self.context:
             raise DataError(
-                f"the text has {len(ids)} tokens, and the model has seen {self.context} at once "
-                "(data.context); shorten it"
+                f"the text has {len(ids)} tokens, but the model reads at most {self.context} at "
+                "once (data.context); shorten it"
             )
         return np.array(ids, dtype=np.int64)
 
     def attention_inputs(
         self, text: str, target: str | None, kind: AttentionKind
     ) -> AttentionInputs:
-        """Return a text between two ends of lines, with or without marks."""
+        """Return the inputs for a text, with an end of line at both ends."""
         ids = self.encoded(text).tolist()
         inputs, pieces, _ = self._read_alone(ids, target)
         read = [MARK if index == MASK else piece for index, piece in zip(ids, pieces, strict=True)]
@@ -173,7 +180,7 @@ class MaskFiller(TextPipeline):
     def words(cls, config: TextBundleConfig) -> Words:
         """Return the words of a model card."""
         return Words(
-            does="finds what is hidden in a text",
+            does="predicts masked tokens of a text",
             hub_task="fill-mask",
             command="crosshead fill DIR 'Once [MASK] a time'",
             variable="fill",
@@ -188,9 +195,9 @@ class MaskFiller(TextPipeline):
     def _candidates(
         self, ids: np.ndarray, places: Sequence[int], top: int
     ) -> tuple[Tensor, Tensor]:
-        """The probabilities `N C` and the tokens `N C` of the best, of those that a text may have.
+        """Return the probabilities `N C` and the ids `N C` of the best allowed tokens.
 
-        They are as many as `top`, or all that there are.
+        `C` is `top`, or the number of allowed tokens if that is smaller.
         """
         logits = self.model(torch.from_numpy(ids).to(self.device)[None])[0, places].float().cpu()
         barred = sorted({PAD, MASK, UNK, *self.tokenizer.line_breaks})
@@ -200,12 +207,21 @@ class MaskFiller(TextPipeline):
 
 
 def hidden_windows(text: Stream, context: int, vocabulary: int) -> MaskedWindows:
-    """The windows that a model is judged on, with what is hidden in them."""
+    """Return the validation windows with their hidden tokens, which never change.
+
+    Args:
+        text: The validation text.
+        context: The number of ids in a window.
+        vocabulary: The number of ids of the tokenizer.
+    """
     return MaskedWindows(Windows(text.ids, context), vocabulary, (0,), all_hidden=True)
 
 
 def _window_scores(logits: Tensor, wanted: Tensor) -> Sequence[tuple[float, int, int]]:
-    """The losses, tokens and hits of windows, from logits `B T V` and tokens `B T`."""
+    """Return loss, number of tokens and number of hits of each window.
+
+    `logits` are "B T V", `wanted` the hidden tokens, "B T", and padding elsewhere.
+    """
     losses = F.cross_entropy(
         logits.flatten(0, 1), wanted.flatten(), ignore_index=PAD, reduction="none"
     ).view(wanted.shape)

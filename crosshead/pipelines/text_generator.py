@@ -1,4 +1,4 @@
-"""A bundle of a model of text by itself as a function: it goes on with text, and scores it."""
+"""Generation and scoring of text with a language model."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from crosshead.pipelines.base import LONGEST_SCORED, AttentionInputs, TextPipeli
 from crosshead.vocabulary import EOS, UNK
 
 _STRETCHES = 1_000_003
-"""More than a text has stretches."""
+"""A number larger than the number of stretches of any text."""
 
 LENGTH = 500
-"""Tokens that are written where nobody says how many."""
+"""The default number of generated tokens."""
 
 
 @dataclass(frozen=True)
@@ -30,26 +30,25 @@ class ScoredText:
     """Log-likelihoods of a text under a model, window by window."""
 
     windows: list[tuple[float, int, int]]
-    """For each window: its negative log-likelihood in nats, its tokens and its characters. The
-    characters are those of the original text, also where a token stands for an unknown
-    character."""
+    """For each window: its negative log-likelihood in nats, and its numbers of tokens and
+    characters. The characters are counted in the original text, also for unknown characters."""
     unknown: int
-    """Tokens in them that stand for what the tokenizer does not know."""
+    """The number of tokens that stand for unknown characters."""
     how: str
-    """A phrase of the signature that names the context of each token."""
+    """The part of the signature with the context of each token."""
     tokenizer: Tokenizer
 
 
 class TextGenerator(TextPipeline):
-    """Goes on with a text.
+    """Generates text with a language model.
 
-    A call takes a prompt and returns it with what the model writes behind it, as the bundle says:
-    drawn from the model's distribution as a rule. A token is drawn from what the seed, the number
-    of the sample and its place say, so that the same call writes the same.
+    A call takes a prompt and returns it with a continuation, by default sampled as the bundle's
+    settings say. Each token is drawn with a random number that depends only on the seed, the number
+    of the sample and the position. Equal calls therefore give equal texts.
     """
 
-    does, verb = "goes on with text", "generate"
-    usage = "Write with: {command} {bundle} --prompt TEXT"
+    does, verb = "continues text", "generate"
+    usage = "Generate with: {command} {bundle} --prompt TEXT"
 
     @property
     def model(self) -> SequenceModel:
@@ -57,7 +56,7 @@ class TextGenerator(TextPipeline):
         return decodable(self.bundle.model)
 
     def __call__(self, prompt: str = "", length: int = LENGTH) -> str:
-        """The prompt and `length` tokens that follow it."""
+        """Return the prompt followed by `length` generated tokens."""
         return prompt + "".join(self.write(prompt, length=length))
 
     def write(
@@ -69,18 +68,21 @@ class TextGenerator(TextPipeline):
         stop: str = "",
         number: int = 0,
     ) -> Iterator[str]:
-        """Yield the continuation of the prompt, piece by piece, with at most `length` tokens.
+        """Yield the continuation of a prompt, piece by piece.
 
-        Without a prompt the model starts a new line. After as many tokens as in training, the model
-        continues from the last half of them, unless it has a memory.
+        Without a prompt the model starts a new line. When the text reaches the length of training
+        windows, the model continues from the last half of them, unless it has a memory.
 
         Args:
-            prompt: Text to continue.
-            length: Largest number of tokens to write.
-            decode: Search settings, by default the bundle's. With a beam, the text comes in one
-                piece.
-            stop: Text before which the continuation ends, if it is not empty.
-            number: Number of the sample; samples of one seed differ by it.
+            prompt: The text to continue.
+            length: The largest number of tokens to generate.
+            decode: The settings of the search, by default the bundle's. With a beam, the text comes
+                in one piece.
+            stop: A text that ends the continuation and is not part of it; "" for none.
+            number: The number of the sample. Samples with the same seed differ by it.
+
+        Raises:
+            ConfigError: If `length` is below 1.
         """
         decode = decode or self.bundle.config.decode
         if length < 1:
@@ -100,23 +102,23 @@ class TextGenerator(TextPipeline):
         memory: int | None = None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> ScoredText:
-        """Score every token of a text but the first, given the tokens before it.
+        """Score every token of a text except the first, given the tokens before it.
 
-        Windows of as many tokens as in training move by `stride`. Each token is scored once and
-        sees at least `context - stride` tokens before it, if there are as many. A model with a
-        memory reads the text in one pass instead, unless a stride is given.
+        Windows of the training length move by `stride`. Each token is scored once and sees at least
+        `context - stride` tokens before it, if there are as many. A model with a memory reads the
+        text in one pass instead, unless a stride is given.
 
         A character that several tokens spell counts at its first token. A token for an unknown
         character costs only the prediction of that token.
 
         Args:
-            text: Text to score.
-            stride: Tokens between windows, by default the window's length.
-            memory: Positions that a model with a memory remembers, by default as in training.
-            progress: Callback that receives the share that is done, from 0 to 1.
+            text: The text to score.
+            stride: The number of tokens between windows, by default the window's length.
+            memory: The positions that a model with a memory remembers, by default as in training.
+            progress: A callback that gets the finished share, from 0 to 1.
 
         Raises:
-            ConfigError: If the stride is impossible, or the model has no memory but one is given.
+            ConfigError: If the stride is invalid, or a memory is given to a model without one.
         """
         return self.score_ids(Stream.of(self.tokenizer, text), stride, memory, progress)
 
@@ -127,7 +129,7 @@ class TextGenerator(TextPipeline):
         memory: int | None = None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> ScoredText:
-        """`score` of a text that is tokenized."""
+        """Score a tokenized text. Arguments and errors are those of `score`."""
         if memory is not None and not isinstance(self.model, RememberingModel):
             raise ConfigError("this model has no memory; give a stride")
         if memory is not None and stride is not None:
@@ -140,7 +142,7 @@ class TextGenerator(TextPipeline):
         if not 1 <= stride <= self.context:
             raise ConfigError(f"expected a stride from 1 to {self.context}, found {stride}")
         count = max(0, len(text) - 1)
-        # Every token but the first is predicted: by the window that ends with its stretch.
+        # Every token except the first is predicted by the window that ends with its stretch.
         ends = [min(count, begin + stride) for begin in range(0, count, stride)]
         losses: list[float] = []
         rows = max(1, self.bundle.config.decode.batch_tokens // self.context)
@@ -153,12 +155,12 @@ class TextGenerator(TextPipeline):
     def attention_inputs(
         self, text: str, target: str | None, kind: AttentionKind
     ) -> AttentionInputs:
-        """Return a text behind the end of a line, as it is generated."""
+        """Return the inputs for a text after an end of line, as in generation."""
         ids = [EOS, *encode_text(self.tokenizer, text).tolist()]
         most = LONGEST_SCORED if isinstance(self.model, RememberingModel) else self.context
         if len(ids) > most:
             raise DataError(
-                f"the text has {len(ids):,} tokens, and the model reads {most:,}; shorten it"
+                f"the text has {len(ids):,} tokens, but the model reads only {most:,}; shorten it"
             )
         return self._read_alone(ids, target)
 
@@ -186,7 +188,7 @@ class TextGenerator(TextPipeline):
         memory: int | None,
         progress: Callable[[float], None],
     ) -> ScoredText:
-        """The score of a text that is read from its beginning to its end, a context at a time."""
+        """Score a text in one pass with the model's memory, one context at a time."""
         ids = torch.from_numpy(text.ids.astype(np.int64)).to(self.device)[None]
         state = model.start(ids[:, :0], memory)
         losses, ends = [], [0]
@@ -202,7 +204,10 @@ class TextGenerator(TextPipeline):
     def _scored(
         self, text: Stream, losses: Sequence[float], ends: Sequence[int], how: str
     ) -> ScoredText:
-        """The losses of what stands between each two of `ends`, with its tokens and characters."""
+        """Return the score of a text from the losses of its windows.
+
+        `ends` are the places where the windows end, with 0 before the first.
+        """
         tokens = np.diff(ends).tolist()
         characters = np.diff(text.character_counts(self.tokenizer, ends)).tolist()
         windows = list(zip(losses, tokens, characters, strict=True))
@@ -210,9 +215,9 @@ class TextGenerator(TextPipeline):
 
     @torch.inference_mode()
     def _window_losses(self, ids: np.ndarray, ends: Sequence[int], stride: int) -> list[float]:
-        """The losses of the last tokens of windows, each of which ends where they do."""
+        """Return the losses of the last tokens of windows with the given ends."""
         losses = []
-        # The first windows, and the last, may be shorter than the others.
+        # The first windows and the last window may be shorter.
         begins = [max(0, -(-end // stride) * stride - self.context) for end in ends]
         lengths = [end - begin for begin, end in zip(begins, ends, strict=True)]
         inputs = np.zeros((2, len(ends), max(lengths)), dtype=np.int64)
@@ -231,7 +236,7 @@ class TextGenerator(TextPipeline):
     def _tokens(
         self, prompted: list[int], length: int, decode: DecodeConfig, number: int
     ) -> Iterator[int]:
-        """The tokens that follow, at most `length`, in stretches that the model can see at once."""
+        """Yield at most `length` tokens, in stretches that fit the model's context."""
         seen, turn = prompted, 0
         while length > 0:
             room = length
@@ -239,7 +244,7 @@ class TextGenerator(TextPipeline):
                 seen = seen[-max(1, self.context // 2) :] if len(seen) >= self.context else seen
                 room = min(length, self.context - len(seen) + 1)
             written = []
-            # A stretch of its own has random numbers of its own.
+            # Each stretch has its own random numbers.
             for token in self._stretch(seen, room, decode, number * _STRETCHES + turn):
                 yield token
                 written.append(token)
@@ -248,7 +253,7 @@ class TextGenerator(TextPipeline):
     def _stretch(
         self, seen: list[int], room: int, decode: DecodeConfig, number: int
     ) -> Iterator[int]:
-        """The `room` tokens that follow what is seen."""
+        """Yield the next `room` tokens."""
         prefix = torch.tensor([seen], device=self.device)
         if decode.beam == 1:
             yield from stream(self.model, prefix, room, self.bundle.specials, decode, number)
@@ -262,13 +267,13 @@ class TextGenerator(TextPipeline):
 
 
 class _Shown:
-    """Text as it can be shown while it is written: whole characters, and nothing of a `stop`."""
+    """Text that can be shown during generation: whole characters, and no part of a `stop`."""
 
     def __init__(self, tokenizer: Tokenizer, stop: str, after: Sequence[int]) -> None:
         self._stop = stop
         self._running = RunningText(tokenizer)
         self._running.add(after)
-        self._prompted = len(self._running.rest())  # of the prompt, still to be settled
+        self._prompted = len(self._running.rest())  # characters of the prompt not yet settled
         self._held = ""
         self.ended = False
 
@@ -287,6 +292,6 @@ class _Shown:
         return shown
 
     def rest(self) -> str:
-        """Return the text that was held back."""
+        """Return the text that was held back, at the end."""
         text = self._held + self._running.rest()[self._prompted :]
         return text.partition(self._stop)[0] if self._stop else text

@@ -1,4 +1,4 @@
-"""Translation of raw text by a bundle."""
+"""Translation of raw text with a bundle."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -28,28 +28,32 @@ from crosshead.pipelines.batched_search import search_all
 from crosshead.vocabulary import EOS
 
 MARGIN = 1.2
-"""A single sentence is translated whole if it is at most this many times as long as the longest
-source of training."""
+"""A single sentence is translated whole up to this many times the longest source of training."""
 
 SCORED_LOGITS = 2**25
-"""Logits that scoring holds at once: 128 MiB of float32."""
+"""The number of logits that scoring holds at once: 128 MiB of float32."""
 
 LONGEST_STRETCH = 10_000
-"""Characters without a space or the end of a clause that are translated, piece by piece. A longer
-stretch (an image in base64, say) is no text and would take minutes: its line is passed through."""
+"""The largest number of characters without a space or the end of a clause that is translated. A
+longer stretch (an image in base64, for example) is not text and would take minutes. Its line is
+passed through unchanged."""
 
 
 @dataclass(frozen=True)
 class Translation:
     """One translation of a line.
 
-    `pieces` are the tokens as the model produced them, with the end of the sentence where it came
-    (once for each part of a line that was split), and `piece_log_probs` their natural
-    log-probabilities, whose sum is `log_prob`. `score`, by which hypotheses are ranked, is
-    `log_prob` over the length penalty. `was_split` says that the line was longer than the model's
-    reach and was translated in parts, `sentence_was_cut` that it had a sentence longer than that.
-    `was_passed_through` says that the line was not translated: `text` is the line itself, because
-    more than `LONGEST_STRETCH` characters follow each other in it without a space.
+    Attributes:
+        text: The translation.
+        log_prob: The sum of `piece_log_probs`.
+        score: `log_prob` divided by the length penalty. Hypotheses are ranked by it.
+        pieces: The tokens that the model produced, including the end of the sentence if it was
+            produced (once for each part of a split line).
+        piece_log_probs: The natural log-probabilities of the pieces.
+        was_split: True if the line was too long for the model and was translated in parts.
+        sentence_was_cut: True if even a single sentence was too long and was cut.
+        was_passed_through: True if the line was not translated because it has more than
+            `LONGEST_STRETCH` characters without a space. `text` is then the line itself.
     """
 
     text: str
@@ -64,9 +68,12 @@ class Translation:
 
 @dataclass(frozen=True)
 class ScoredTranslation:
-    """Natural log-probabilities of a given translation under the model.
+    """Log-probabilities of a given translation under the model.
 
-    The last of the pieces is the end of the sentence; `log_prob` is the sum of `piece_log_probs`.
+    Attributes:
+        log_prob: The sum of `piece_log_probs`.
+        pieces: The tokens of the translation, including the end of the sentence.
+        piece_log_probs: The natural log-probabilities of the pieces.
     """
 
     log_prob: float
@@ -77,9 +84,9 @@ class ScoredTranslation:
 class Translator(TextPipeline):
     """Translates lines of raw text with a bundle's model.
 
-    A call takes a text or a list of lines and returns the like, searched as the bundle says;
-    `translate` searches as it is told, and says more about each line. The model
-    (`translator.model`, a plain `torch.nn.Module`) may be moved to another device.
+    A call translates a text or a list of lines with the bundle's search settings. `translate` takes
+    other settings and returns more about each line. The model (`translator.model`, a plain
+    `torch.nn.Module`) may be moved to another device.
     """
 
     does, verb = "translates", "translate"
@@ -92,7 +99,7 @@ class Translator(TextPipeline):
 
     @property
     def reach(self) -> int:
-        """Source tokens, without the end of the sentence, that are translated in one piece."""
+        """The largest number of source tokens, without the end, that is translated in one piece."""
         reach = int(MARGIN * self.bundle.config.longest_source)
         positions = self.bundle.config.model.most_source
         return reach if positions is None else min(reach, positions - 1)
@@ -104,11 +111,16 @@ class Translator(TextPipeline):
     def __call__(self, text: Sequence[str]) -> list[str]: ...
 
     def __call__(self, text: str | Sequence[str]) -> str | list[str]:
-        """The best translation of a text, line by line, or of each line in a list.
+        """Return the best translation of a text, line by line, or of each line in a list.
 
-        A text has as many lines as its translation, as on the command line. In a list each text is
-        one line, with one line of translation: a line break inside it is white space.
-        Raises `TypeError` for anything else, and what `translate` raises.
+        The translation of a text has as many lines as the text. In a list, each item is one line
+        with one line of translation, and a line break inside it is white space.
+
+        Args:
+            text: A text, or a list of lines.
+
+        Raises:
+            TypeError: If `text` is neither.
         """
         if isinstance(text, str):
             return "\n".join(self(text.split("\n")))
@@ -123,25 +135,34 @@ class Translator(TextPipeline):
         first: int = 0,
         progress: Callable[[float], None] = lambda share: None,
     ) -> list[list[Translation]]:
-        """The translations of each line, best first: one list a line, in order, none left out.
+        """Translate lines.
 
-        `decode` is how to search, by default as the bundle says. A line of nothing but white space
-        has one translation, the empty one; the others have `n_best`, or fewer where the vocabulary
-        has no more to offer. A line longer than training ever saw is split at the ends of
-        sentences, translated in parts and joined again. The model sees no white space around lines
-        and parts: it is put around their translations, but for line breaks, which none contains.
-        A line with more than `LONGEST_STRETCH` characters without a space or the end of a clause
-        is passed through: its one translation is the line itself.
-        None depends on the other lines; samples depend on the line's number, the first of which is
-        `first`. `progress` is called with the share that is done, first with 0.
+        A blank line has one empty translation. A line longer than the longest training source is
+        split at sentence ends, translated in parts and joined again. The model does not see white
+        space around lines and parts. This white space is put around the translations, except for
+        line breaks. A line with more than `LONGEST_STRETCH` characters without a space or the end
+        of a clause is passed through: its only translation is the line itself. The translation of a
+        line does not depend on other lines. Samples depend on the line's number.
 
-        Raises `TypeError` for what are not lines of text, a single text included.
+        Args:
+            lines: The lines.
+            decode: The settings of the search, by default the bundle's.
+            n_best: The number of translations per line.
+            first: The number of the first line, for samples.
+            progress: A callback that gets the finished share, from 0 to 1.
+
+        Returns:
+            The translations of each line, best first, for all lines in order. A list is shorter
+            than `n_best` if the vocabulary offers no more.
+
+        Raises:
+            TypeError: If `lines` is not a list of texts, for example a single text.
         """
         decode = decode or self.bundle.config.decode
         lines = _checked_lines(lines)
         parts = [self._parts(line) for line in lines]
         texts = [part for line_parts in parts for part in line_parts]
-        # Samples are drawn by number: a line's own, and which of its parts it is.
+        # Samples are drawn by number: the line's number, and the number of the part in the line.
         numbers = [
             (line << 20) + index
             for line, line_parts in enumerate(parts, first)
@@ -168,14 +189,23 @@ class Translator(TextPipeline):
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
     ) -> list[ScoredTranslation]:
-        """The log-probability of each target as the translation of its source, in order.
+        """Return the log-probability of each target as a translation of its source, in order.
 
-        The model sees no white space around lines, as in translation. Nothing is split or left
-        out, and nothing is smoothed. Raises what `examples` raises, before anything is scored.
+        As in translation, the model does not see white space around lines. Nothing is split, left
+        out or smoothed.
+
+        Args:
+            sources: The source lines.
+            targets: The target lines.
+            first: The number of pairs before these, for messages.
+
+        Raises:
+            TypeError: If a side is not a list of texts.
+            DataError: If the lists differ in length, or a side of a pair is too long.
         """
         examples = self.examples(sources, targets, first=first)
         lengths = example_lengths(examples)
-        # Not many tokens of a small vocabulary either: features take room as well.
+        # A small vocabulary does not allow any number of tokens: hidden states need memory too.
         budget = max(SCORED_LOGITS // self.bundle.config.target_vocabulary, 1)
         budget = min(budget, self.bundle.config.decode.batch_tokens)
         scored: dict[int, ScoredTranslation] = {}
@@ -195,11 +225,17 @@ class Translator(TextPipeline):
     def examples(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
     ) -> list[Example]:
-        """Return the tokens of sources and their targets.
+        """Return the token ids of sources and targets.
 
-        Raises `TypeError` for what are not lines of text, `DataError` where the lists differ in
-        length, and where a side has more than `LONGEST_SCORED` tokens or than the model has
-        positions for; it counts the pairs from 1, after the `first` that went before these.
+        Args:
+            sources: The source lines.
+            targets: The target lines.
+            first: The number of pairs before these, for messages.
+
+        Raises:
+            TypeError: If a side is not a list of texts.
+            DataError: If the lists differ in length, or a side has more than `LONGEST_SCORED`
+                tokens or more than the model has positions.
         """
         examples = self._examples(sources, targets)
         for why in self._too_long(examples, first).values():
@@ -209,11 +245,16 @@ class Translator(TextPipeline):
     def refusals(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
     ) -> dict[int, str]:
-        """Return why `score` refuses pairs, by their rows from 0; `first` pairs went before these.
+        """Return why `score` would refuse pairs, by their rows from 0.
+
+        Args:
+            sources: The source lines.
+            targets: The target lines.
+            first: The number of pairs before these, for messages.
 
         Raises:
-            TypeError: If a side is not lines of text.
-            DataError: If the sides differ in length.
+            TypeError: If a side is not a list of texts.
+            DataError: If the lists differ in length.
         """
         return self._too_long(self._examples(sources, targets), first)
 
@@ -243,20 +284,20 @@ class Translator(TextPipeline):
             for side, length, most in zip(("source", "target"), lengths, bounds, strict=True):
                 if length > most and row not in found:
                     found[row] = (
-                        f"pair {first + row + 1}: its {side} has {length:,} tokens, and the model "
-                        f"takes {most:,} at once"
+                        f"pair {first + row + 1}: its {side} has {length:,} tokens, but the model "
+                        f"takes at most {most:,}"
                     )
         return found
 
     def _parts(self, line: str) -> list[str]:
-        """Return what a line is translated in: itself, or its sentences.
+        """Return the parts in which a line is translated: the line, or its sentences.
 
-        A blank line has no parts, and neither has one that is passed through.
+        A blank line and a line that is passed through have no parts.
         """
         if not line.strip():
             return []
         length = self._source_length
-        # A line of so many letters is measured before it is tokenized, which takes more memory.
+        # A very long line is checked before tokenizing it, which needs more memory.
         if len(line) > LONGEST_STRETCH and longest_stretch(line) > LONGEST_STRETCH:
             return []
         if length(line.strip()) <= min(self.bundle.config.longest_source, self.reach):
@@ -269,7 +310,10 @@ class Translator(TextPipeline):
     def attention_inputs(
         self, text: str, target: str | None, kind: AttentionKind
     ) -> AttentionInputs:
-        """Return a source and its target, by default the model's own, for teacher forcing."""
+        """Return a source and its target for teacher forcing.
+
+        The target is by default the model's translation.
+        """
         if kind == "encoder":
             if target is not None:
                 raise ConfigError("the encoder does not see the target; leave the target out")
@@ -278,8 +322,8 @@ class Translator(TextPipeline):
             [best] = self.translate([text])[0]
             if best.was_split:
                 raise DataError(
-                    "the text is longer than the model translates in one piece; give a sentence of "
-                    "it"
+                    "the text is longer than the model translates in one piece; give a single "
+                    "sentence"
                 )
             target = best.text
         bundle = self.bundle
@@ -330,7 +374,7 @@ class Translator(TextPipeline):
         decode: DecodeConfig,
         n_best: int,
     ) -> list[Translation]:
-        """The translations of a line: the n-th of each part together are its n-th."""
+        """Return the translations of a line: its n-th joins the n-th of each part."""
         if not parts:
             return [Translation("", 0.0, 0.0, [], [])]
         count = min(n_best, max(len(hypotheses) for hypotheses in found))
@@ -362,7 +406,7 @@ class Translator(TextPipeline):
         return Translation(text, log_prob, score, pieces, log_probs, True, cut)
 
     def _log_probs(self, batch: Batch) -> list[list[float]]:
-        """The log-probability of each target token, the end too, given those before it."""
+        """Return the log-probability of each target token and of the end."""
         logits = self.model(batch.source, batch.target_input).float()
         expected = batch.target_output
         losses = F.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="none")
@@ -371,7 +415,7 @@ class Translator(TextPipeline):
 
 
 def _checked_lines(lines: Iterable[str]) -> list[str]:
-    """The lines as a list; raises `TypeError` for what are none, a single text included."""
+    """Return the lines as a list; raise `TypeError` for a single text or other values."""
     if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
         raise TypeError(f"expected a list of lines of text, found {type(lines).__name__}")
     found = list(lines)

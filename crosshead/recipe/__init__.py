@@ -1,1 +1,1 @@
-"""A whole run as one value."""
+"""Recipes: a whole run as one value."""

@@ -1,4 +1,4 @@
-"""How the settings of a recipe come together: preset < recipe file < named flags < `--set`."""
+"""Combine the settings of a recipe: preset < recipe file < named flags < `--set`."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ class KnownKeys:
     """The keys that recipes may have."""
 
     sections: Mapping[str, Sequence[str]]
-    """The keys of each section, over all tasks and architectures."""
+    """The keys of each section, of all tasks and architectures."""
     refused: frozenset[str]
-    """Keys of `[model]` that no architecture has; its message says why."""
+    """Keys of `[model]` that no architecture has. The model's message explains why."""
 
 
 def stated(
@@ -28,7 +28,7 @@ def stated(
     *,
     where: str = "",
 ) -> Sections:
-    """Return the stated settings: `recipe`, then `flags`, then `assignments`; later ones win.
+    """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
     The arguments are those of `compose`, which adds the defaults.
     """
@@ -55,10 +55,10 @@ def completed(
 
     Args:
         preset: The name of the preset.
-        below: Sections in the place of the preset's.
+        below: Sections that replace those of the preset.
         sections: The stated settings.
         typed: The flags that were typed, by key, for messages.
-        default: The architecture where none is stated.
+        default: The architecture if none is stated.
     """
     train = sections["train"]
     beneath = below.get("model", {}).get("architecture", default)
@@ -68,19 +68,19 @@ def completed(
     beginning = lowest["train"].get("schedule")
     schedule = train.get("schedule", beginning)
     if any(key in train for key in _BUDGETS):
-        # Budgets that are stated replace those of the preset. Where its cosine ends is more than a
-        # budget: that stays.
+        # Stated budgets replace those of the preset. The `max_updates` of a cosine schedule stays,
+        # because it is also the end of the schedule.
         ends = {"max_updates"} if schedule == beginning == "cosine" else set()
         replaced = set(_BUDGETS) - ends
         lowest["train"] = {k: v for k, v in lowest["train"].items() if k not in replaced}
     if schedule == "paper":
-        # The preset's peak belongs to the other schedule.
+        # The learning rate of the preset belongs to another schedule.
         lowest["train"].pop("learning_rate", None)
     return {name: {**lowest.get(name, {}), **table} for name, table in sections.items()}
 
 
 def _preset(architecture: Any, name: str, typed: Mapping[str, str]) -> Sections:
-    """The sections of a preset for an architecture."""
+    """Return the sections of a preset for an architecture."""
     if not isinstance(architecture, str) or architecture not in PRESETS:
         known = nearest(str(architecture), list(PRESETS))
         key = typed.get("model.architecture", "model.architecture")
@@ -88,14 +88,14 @@ def _preset(architecture: Any, name: str, typed: Mapping[str, str]) -> Sections:
     presets = PRESETS[architecture]
     if name not in presets:
         every = {each for sizes in PRESETS.values() for each in sizes}
-        of = f" of {architecture}" if name in every else ""
-        raise ConfigError(f"there is no preset {name!r}{of}; {nearest(name, list(presets))}")
+        suffix = f" of {architecture}" if name in every else ""
+        raise ConfigError(f"there is no preset {name!r}{suffix}; {nearest(name, list(presets))}")
     sections = presets[name]
     return {**sections, "model": {"architecture": architecture, **sections["model"]}}
 
 
 def _overlay(sections: dict[str, Any], above: Mapping[str, Any], where: str) -> None:
-    """Let the tables of `above` replace single keys of `sections`, in place."""
+    """Replace keys of `sections` by those in the tables of `above`, in place."""
     prefix = f"{where}: " if where else ""
     for name, table in above.items():
         if name == "model" and isinstance(table, str):
@@ -108,7 +108,7 @@ def _overlay(sections: dict[str, Any], above: Mapping[str, Any], where: str) -> 
 
 
 def _assignment(text: str, known_keys: KnownKeys) -> tuple[str, str, Any]:
-    """`section.key=value` or `key=value` as section, key and value."""
+    """Return the section, the key and the value of `section.key=value` or `key=value`."""
     name, equals, raw = text.partition("=")
     if not text.isprintable():
         text = repr(text)  # a message is one line
@@ -136,7 +136,7 @@ def _assignment(text: str, known_keys: KnownKeys) -> tuple[str, str, Any]:
 
 
 def _value(raw: str) -> Any:
-    """A TOML value, or the text itself where it is none."""
+    """Return the TOML value of a text, or the text itself if it is not TOML."""
     try:
         table = tomllib.loads(f"value = {raw}")
     except ValueError:  # also for a number of thousands of digits

@@ -1,9 +1,9 @@
-"""Presets: whole recipes but for the data, by architecture and size."""
+"""Presets: complete recipes except for the data, by architecture and size."""
 
 from typing import Any
 
 Sections = dict[str, dict[str, Any]]
-"""Tables of a recipe by their names."""
+"""Tables of a recipe by name."""
 
 _SMALL_DATA = {"learning_rate": 0.004, "max_updates": 30_000, "batch_tokens": 4096}
 _PAPER = {
@@ -117,6 +117,6 @@ PRESETS: dict[str, dict[str, Sections]] = {
     "encoder": _ENCODER,
     "transformer-xl": _TRANSFORMER_XL,
 }
-"""By architecture, then by size. `base` and `big` are those of Vaswani et al. 2017, Table 3, and
-never stop early; the others are for small data, to which vocabulary, warm-up and validation adapt.
-"""
+"""Presets by architecture and size. `base` and `big` are the models of Vaswani et al. 2017, Table
+3, and never stop early. The other presets are for small data: vocabulary, warm-up and validation
+adapt to it."""

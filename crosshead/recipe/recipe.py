@@ -1,7 +1,7 @@
-"""The recipe: a whole run as one frozen value.
+"""The recipe: the settings of a whole run as one frozen value.
 
-Every recipe has the sections `[data]`, `[model]` and `[train]`; the recipe of a task may have more.
-A recipe that cannot be run is refused when it is made, before any data is read.
+Every recipe has the sections `[data]`, `[model]` and `[train]`. The recipe of a task may have more.
+An invalid recipe is refused when it is created, before any data is read.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from crosshead.recipe.train import TrainConfig
 
 
 class Recipe(Config):
-    """A whole run."""
+    """The settings of a whole run."""
 
     data: SerializeAsAny[DataSection]
     model: AnyConfig
@@ -29,21 +29,21 @@ class Recipe(Config):
         }),
     }  # fmt: skip
     """Keys by section that may change when a run is resumed. The keys of `[data]` that name files
-    may change as well, but not the number of files: their contents are checked when they are read.
-    """
+    may change as well, but not the number of files. Their contents are checked when they are
+    read."""
 
     left_open: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "train": {"warmup": None, "valid_every": 0, "precision": "auto"},
     }
-    """Values by section and key that leave a setting open. The run then chooses it for good."""
+    """Values by section and key that leave a setting open. The run then chooses its value once."""
 
     of_training: ClassVar[frozenset[str]] = frozenset(
         {"dropout", "attention_dropout", "activation_dropout"}
     )
-    """Keys that fine-tuning may change in the sections that a bundle fixes."""
+    """Keys that fine-tuning may change although their sections are fixed by the bundle."""
 
     fixed_by_bundle: ClassVar[tuple[str, ...]] = ("model",)
-    """The sections that fine-tuning takes from the bundle it begins with."""
+    """The sections that fine-tuning takes from its bundle."""
 
     @classmethod
     def may_change(cls, section: str, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Recipes of models of text: with a tokenizer and a search."""
+"""Recipes of tasks on text, with a tokenizer and a search."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -12,7 +12,7 @@ from crosshead.recipe.recipe import Recipe
 
 
 class TextRecipe(Recipe):
-    """A run on text."""
+    """The settings of a run on text."""
 
     data: SerializeAsAny[DataConfig]
     tokenizer: TokenizerConfig

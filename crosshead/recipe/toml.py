@@ -1,4 +1,4 @@
-"""Recipes written as TOML."""
+"""Write recipes as TOML."""
 
 from typing import Any
 
@@ -6,7 +6,10 @@ from crosshead.recipe.recipe import Recipe
 
 
 def to_toml(recipe: Recipe) -> str:
-    """The recipe as TOML that `compose` reads back to an equal one; what is unset is left out."""
+    """Return the recipe as TOML, from which `compose` makes an equal recipe.
+
+    Unset keys are left out.
+    """
     lines = []
     for section, values in recipe.model_dump().items():
         lines.append(f"[{section}]")
@@ -18,7 +21,7 @@ def to_toml(recipe: Recipe) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """A value as TOML."""
+    """Return a value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -11,41 +11,44 @@ class TrainConfig(Config):
     """Settings of training: the section `[train]` of a recipe."""
 
     batch_tokens: int = Field(4096, ge=1, le=MOST)
-    """The budget of a batch: sentences times the longer of source and target, padding counted."""
+    """The budget of a batch: sentences times the length of the longer side in tokens, padding
+    included."""
 
     accumulate: int = Field(1, ge=1, le=100_000)
-    """The parts that a batch is computed in, one after the other, to take less memory; the update
-    is that of the whole batch."""
+    """The number of parts that a batch is computed in, one after the other, to use less memory. The
+    update is the same as for the whole batch."""
 
     recompute: bool = False
-    """Keep of each layer its inputs only, and compute the rest again for the gradients: less
-    memory, and about a third more time."""
+    """True keeps only the inputs of each layer and recomputes the rest for the gradients: less
+    memory, about a third more time."""
 
     sharded: bool = False
-    """Each of several processes holds its share of weights, gradients and moments: less memory,
-    and half as much again to send. One process holds them all in any case."""
+    """True gives each of several processes a share of weights, gradients and moments: less memory,
+    and half as much again to send. A single process always holds all of them."""
 
     max_updates: int | None = Field(None, ge=1, le=MOST)
-    """Budget: training ends after this many updates, if no other budget ends it before."""
+    """Budget: training ends after this many updates at the latest."""
 
     max_epochs: int | None = Field(None, ge=1, le=MOST)
-    """Budget: training ends after this many passes over the data."""
+    """Budget: training ends after this many passes over the data at the latest."""
 
     max_minutes: float | None = Field(None, gt=0, le=1e8)
-    """Budget: the whole command takes at most this many minutes. Training ends with the first
-    budget that is reached."""
+    """Budget: the whole command takes at most this many minutes. The first budget reached ends
+    training."""
 
     schedule: Literal["paper", "inverse-sqrt", "cosine"] = "inverse-sqrt"
-    """`paper` is Eq. 3 of Vaswani et al. 2017; `inverse-sqrt` has a stated peak, and so has
-    `cosine`, which falls to a tenth of it by `max_updates` (Loshchilov and Hutter 2017), whatever
-    other budget ends the run earlier: it ends at a higher rate then."""
+    """The learning-rate schedule. `paper` is Eq. 3 of Vaswani et al. 2017; `inverse-sqrt` has its
+    peak at `learning_rate`; `cosine` has the same peak and falls to a tenth of it at `max_updates`
+    (Loshchilov and Hutter 2017). If another budget ends the run earlier, `cosine` ends at a higher
+    rate."""
 
     learning_rate: float | None = Field(None, gt=0, le=1e30)
-    """The peak of the schedule, reached after the warm-up; Eq. 3 has its own."""
+    """The peak of the schedule, reached at the end of the warm-up. `paper` has none."""
 
     warmup: int | None = Field(None, ge=1, le=MOST)
-    """Updates in which the learning rate grows. Unset, the run chooses: ten epochs of them, from
-    200 to 4,000 and at most a tenth of what `max_updates` and `max_epochs` allow."""
+    """The number of updates in which the learning rate grows. Unset, the run chooses: ten epochs,
+    from 200 to 4,000 updates and at most a tenth of the updates that `max_updates` and `max_epochs`
+    allow."""
 
     adam_beta1: float = Field(0.9, ge=0, lt=1)
     """Decay of the first moment of Adam (section 5.3)."""
@@ -57,60 +60,63 @@ class TrainConfig(Config):
     """Adam's epsilon (section 5.3)."""
 
     label_smoothing: float = Field(0.1, ge=0, lt=1)
-    """Share of the target distribution spread over all tokens (section 5.4). It has no effect on
-    tasks without tokens."""
+    """The share of the target distribution that is spread over all tokens (section 5.4). It has no
+    effect on tasks without tokens."""
 
     clip_norm: float = Field(1.0, ge=0, le=1e9)
-    """Gradients longer than this are shortened to it; 0 leaves them alone."""
+    """The largest norm of the gradient; a longer gradient is scaled down to it. 0 turns this
+    off."""
 
     seed: int = Field(1, ge=0, le=LARGEST)
-    """Random seed of the run."""
+    """The random seed of the run."""
 
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """`bfloat16` computes with 16-bit weights beside float32 masters; `auto` takes it where this
-    machine multiplies matrices faster with it. `float16`, for GPUs without bfloat16, scales the
-    loss besides."""
+    """The number format. `bfloat16` computes with 16-bit weights and keeps float32 master weights.
+    `auto` uses it if this machine multiplies matrices faster with it. `float16`, for GPUs without
+    bfloat16, also scales the loss."""
 
     device: str = "auto"
-    """Device to train on, such as cpu or cuda:1; `auto` takes the first CUDA GPU, or else the
-    CPU."""
+    """The device to train on, such as cpu or cuda:1; `auto` uses the first CUDA GPU, or the CPU if
+    there is none."""
 
     threads: int = Field(0, ge=0, le=1024)
-    """Threads of the CPU, at most one a core; 0 takes all cores."""
+    """The number of CPU threads, at most one per core; 0 uses all cores."""
 
     valid_every: int = Field(0, ge=0, le=MOST)
-    """Updates between validations; with 0 the run chooses: an epoch of them, from 200 to 2,000. The
-    end of a run is validated in any case."""
+    """The number of updates between validations; 0 lets the run choose: one epoch, from 200 to
+    2,000 updates. A run always ends with a validation."""
 
     checkpoint_every: int = Field(0, ge=0, le=MOST)
-    """Updates between checkpoints; 0 writes one at every validation."""
+    """The number of updates between checkpoints; 0 writes one at every validation."""
 
     keep_last: int = Field(5, ge=1, le=MOST)
-    """Number of checkpoints that are kept: the newest ones. The best one is kept besides."""
+    """The number of newest checkpoints to keep. The best checkpoint is kept as well."""
 
     average: int = Field(5, ge=0, le=MOST)
-    """The weights of so many last checkpoints are averaged at the end (section 6.1); the average is
-    taken where it validates better than the best single one. 0 or 1 averages nothing."""
+    """The number of last checkpoints whose weights are averaged at the end (section 6.1). The
+    average is used if it validates better than the best single checkpoint. 0 and 1 turn averaging
+    off."""
 
     patience: int = Field(10, ge=0, le=MOST)
-    """Training stops after so many validations without a better one, counted from the end of the
-    warm-up; 0 never stops early."""
+    """Early stopping: training stops after this many validations without improvement, counted from
+    the end of the warm-up. 0 turns it off."""
 
     metric: str | None = None
-    """Metric that chooses checkpoints: for translation `bleu` (of greedy translations, the default)
-    or `loss`; for text `loss`."""
+    """The metric that chooses checkpoints. Translation has `bleu` (of greedy translations, the
+    default) and `loss`; language models have `loss` (the default) and `bits_per_character`; masked
+    models have `loss`."""
 
     log_every: int = Field(100, ge=1, le=MOST)
-    """Updates between lines of the log."""
+    """The number of updates between lines of the log."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.max_updates is None and self.max_epochs is None and self.max_minutes is None:
-            raise ValueError("give max_updates, max_epochs or max_minutes: one budget at least")
+            raise ValueError("no budget: give max_updates, max_epochs or max_minutes")
         if self.schedule != "paper" and self.learning_rate is None:
             raise ValueError(f"the schedule {self.schedule} needs learning_rate, its peak")
         if self.schedule == "cosine" and self.max_updates is None:
-            raise ValueError("the schedule cosine needs max_updates, where it ends")
+            raise ValueError("the schedule cosine needs max_updates, its end")
         if self.schedule == "paper" and self.learning_rate is not None:
             raise ValueError(
                 "the schedule paper (Eq. 3) has no learning_rate; remove it, or set "
@@ -118,7 +124,7 @@ class TrainConfig(Config):
             )
         if self.average > self.keep_last:
             raise ValueError(
-                f"average {self.average} is more than the {self.keep_last} checkpoints that "
-                "keep_last keeps"
+                f"average {self.average} is more than keep_last {self.keep_last}; lower the first "
+                "or raise the second"
             )
         return self

@@ -1,1 +1,1 @@
-"""Studies: claims about attention that can be run. One file a claim."""
+"""Studies: claims about attention that can be run, one file per claim."""

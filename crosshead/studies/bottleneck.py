@@ -205,19 +205,19 @@ def by_length(source: Sequence[str], lines: Sequence[str], reference: Sequence[s
     return scores
 
 
-def by_seed(scores: Scores, what: str) -> dict[str, list[list[float]]]:
+def by_seed(scores: Scores, score_name: str) -> dict[str, list[list[float]]]:
     """Return one kind of scores by model, in the order of the seeds."""
     found: dict[str, list[list[float]]] = {name: [] for name in (PLAIN, *LOOKING)}
     for name, seed in sorted(scores, key=lambda run: run[1]):
-        found[name].append(list(scores[name, seed][what]))
+        found[name].append(list(scores[name, seed][score_name]))
     return {name: each for name, each in found.items() if each}
 
 
-def means(scores: Scores, what: str) -> dict[str, list[float]]:
+def means(scores: Scores, score_name: str) -> dict[str, list[float]]:
     """Return one kind of scores by model, as means over seeds."""
     return {
         name: [statistics.mean(each) for each in zip(*runs, strict=True)]
-        for name, runs in by_seed(scores, what).items()
+        for name, runs in by_seed(scores, score_name).items()
     }
 
 
@@ -277,13 +277,13 @@ def captions_table(scores: Scores, title: str, sizes: Mapping[str, int]) -> Tabl
 
 
 def draw(words: Scores, lengths: Sequence[int], scores: Scores, figure: Any) -> None:
-    """Quality by length: a line for each model, and a thin one for each seed."""
+    """Draw quality by length: a line for each model, and a thin one for each seed."""
     left, right = figure.subplots(1, 2)
-    for axes, places, found, what in (
+    for axes, places, found, score_name in (
         (left, lengths, words, "words"), (right, range(len(BINS)), scores, "groups"),
     ):  # fmt: skip
-        runs = by_seed(found, what)
-        for name, mean in means(found, what).items():
+        runs = by_seed(found, score_name)
+        for name, mean in means(found, score_name).items():
             [line] = axes.plot(places, mean, "o-", label=name)
             for one in runs[name]:
                 axes.plot(places, one, color=line.get_color(), lw=0.5)

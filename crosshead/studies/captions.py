@@ -97,8 +97,8 @@ class CaptionCorpus:
     def place(self, recipe: Recipe) -> Path:
         """Return the directory of a run, which depends on the model, the seed and the code."""
         model = recipe.model
-        told = hashlib.sha256(f"{THIS_CODE} {model.model_dump_json()}".encode()).hexdigest()[:8]
-        return self.runs / f"{model.architecture}-{told}-{recipe.train.seed}"
+        digest = hashlib.sha256(f"{THIS_CODE} {model.model_dump_json()}".encode()).hexdigest()[:8]
+        return self.runs / f"{model.architecture}-{digest}-{recipe.train.seed}"
 
     def finished(self, recipe: Recipe) -> Path:
         """Return the file that a run has once it has ended, for `Result.kept`."""

@@ -77,7 +77,7 @@ def seeds_of(effort: Effort, seed: int, number: int = 2) -> list[int]:
 
 
 def effort_within(minutes: float, times: Sequence[Times]) -> Effort:
-    """Return the effort at which studies with these times together take so many minutes.
+    """Return the effort at which studies with these times together take the given minutes.
 
     All studies get the same share. Minutes beyond the full form give the full form, and minutes
     below the quick form the quick form.

@@ -112,7 +112,7 @@ def build(kind: str, length: int) -> TransformerLanguageModel:
 
 
 def latest(length: int, generator: Generator, rows: int = 16) -> Batch:
-    """Tokens that each give one of `KEYS` a value; labels are the value that it had before.
+    """Return tokens that each give one of `KEYS` a value, with the key's earlier value as label.
 
     The first token of a key has no label.
     """
@@ -159,7 +159,7 @@ def share_kept(within: float, beyond: float) -> Value:
 
 
 def draw(curves: dict[str, Tensor], length: int, figure: Any) -> None:
-    """Accuracy by place, a line for each kind."""
+    """Draw accuracy by place, a line for each kind of positions."""
     axes = figure.subplots()
     for kind, curve in curves.items():
         places = (torch.arange(len(curve)) + 0.5) / len(curve) * TIMES_AS_LONG * length

@@ -117,12 +117,12 @@ def learn(layer: SumLayer, modulus: int, most: int, seed: int) -> float:
 
 
 def random_sums(modulus: int, generator: Generator, rows: int = 256) -> Batch:
-    """Pairs drawn at random, with their sums."""
+    """Return pairs drawn at random, with their sums."""
     return sums(torch.randint(modulus, (rows, 2), generator=generator), modulus)
 
 
 def sums(pairs: Tensor, modulus: int) -> Batch:
-    """Pairs "B 2" as the tokens a, b and `=`; the label at `=` is the sum."""
+    """Return pairs "B 2" as the tokens a, b and `=`, with the sum as label at `=`."""
     equals = torch.full((len(pairs), 1), modulus)
     tokens = torch.cat([pairs, equals], dim=1) + FIRST
     last = torch.full((len(pairs),), 2)
@@ -135,7 +135,7 @@ def described(heads: int, normed: bool) -> str:
 
 
 def draw(means: dict[Arm, float], figure: Any) -> None:
-    """Accuracies with and without, side by side."""
+    """Draw accuracies with and without feed-forward networks side by side."""
     axes = figure.subplots()
     for shift, feedforward in ((-0.2, False), (0.2, True)):
         label = "feed-forward" if feedforward else "wider attention"

@@ -94,7 +94,7 @@ class Stack(nn.Module):
 
 @contextlib.contextmanager
 def drawn_from(seed: int) -> Iterator[Generator]:
-    """Draw weights within the block from `seed`, and give a generator of that seed for the data."""
+    """Draw weights in the block from `seed`, and yield a generator of that seed for the data."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield Generator().manual_seed(seed)

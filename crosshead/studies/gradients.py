@@ -147,14 +147,14 @@ def factor(norms: np.ndarray) -> float:
 
 
 def recall(length: int, generator: Generator, rows: int = 64) -> Batch:
-    """Random letters and a question mark; the label at the question mark is the first letter."""
+    """Return random letters and a question mark, whose label is the first letter."""
     tokens = torch.randint(FIRST, FIRST + LETTERS, (rows, length), generator=generator)
     tokens[:, -1] = FIRST + LETTERS
     return labelled_at(tokens, torch.full((rows,), length - 1), tokens[:, 0])
 
 
 def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]], figure: Any) -> None:
-    """Norms by distance, at the start and after training."""
+    """Draw norms by distance, at the start and after training."""
     panels = figure.subplots(1, 2, sharey=True)
     for place, title in enumerate(("at the start", "after training")):
         for name, both in curves.items():

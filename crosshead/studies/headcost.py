@@ -138,7 +138,7 @@ def quantities(found: Costs, effort: Effort) -> dict[str, Value]:
 def as_rows(found: Costs) -> list[list[str]]:
     """Return a line for each layer: times, their ratios to one head, and memory."""
     both = [
-        f"{what}{direction}" for direction in (FORWARD, TRAINING) for what in ("", "over one, ")
+        f"{prefix}{direction}" for direction in (FORWARD, TRAINING) for prefix in ("", "over one, ")
     ]
     rows = [["kernel", "positions", "heads", *both, "memory kept, MiB"]]
     for (kernel, length, heads), cost in found.items():
@@ -151,7 +151,7 @@ def as_rows(found: Costs) -> list[list[str]]:
 
 
 def draw(found: Costs, how: HeadSizes, figure: Any) -> None:
-    """Time and memory over those of one head, by heads: a line for each kernel and length."""
+    """Draw time and memory relative to one head, a line for each kernel and length."""
     left, right = figure.subplots(1, 2)
     for kernel, style in zip(KERNELS, ("o-", "s--"), strict=True):
         for length, color in zip(how.lengths, COLORS, strict=False):

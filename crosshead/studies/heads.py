@@ -188,7 +188,7 @@ def costs_table(wholes: Sequence[float], costs: HeadCosts) -> Table:
 
 
 def draw(found: Mapping[int, list[float]], costs: HeadCosts, figure: Any) -> None:
-    """Quality by heads, and the cost of every head by kind."""
+    """Draw quality by number of heads, and the cost of every head by kind."""
     left, right = figure.subplots(1, 2)
     for place, each in enumerate(found.values()):
         left.plot([place] * len(each), each, "o", color="C0")

@@ -81,7 +81,7 @@ def table(found: LayerTimes) -> Table:
 
 
 def draw(found: LayerTimes, axes: Any) -> None:
-    """Ratios by n over d, with their ranges."""
+    """Draw ratios by n over d, with their ranges."""
     ratios = [recurrent.ratio for _, recurrent in found.values()]
     error_bars(axes, [n / d for n, d in found], ratios, fmt="o", color="tab:blue")
     axes.axhline(1, color="gray", ls=":")

@@ -168,7 +168,7 @@ def taken(pattern: str, length: int, rounds: int, threads: int) -> TimeAndMemory
 
 
 def alone(cases: Sequence[tuple[str, int]], rounds: int) -> list[TimeAndMemory]:
-    """Measure each pattern at its length, each in a process of its own.
+    """Measure each pattern at its length, each in a separate process.
 
     The processes are forked from one that has imported this module and computed nothing. So no
     thread is lost and no memory is held.
@@ -225,13 +225,16 @@ def learn(name: str, filler: int, most: int, seed: int, say: Say) -> float:
 
 
 def mixed(filler: int, generator: Generator) -> Batch:
-    """MaskFiller of the length or of a fourth, 16th or 64th; as many tokens, within bounds."""
+    """Return a batch whose filler is the full length, or a 4th, 16th or 64th of it.
+
+    Shorter fillers come with more rows, so that the number of tokens stays about the same.
+    """
     shorter = filler // 4 ** int(torch.randint(4, (1,), generator=generator))
     return copying(shorter, generator, min(64, 2 * filler // shorter))
 
 
 def copying(filler: int, generator: Generator, rows: int) -> Batch:
-    """Indices with their letters, filler, and then questions for the letter of each index."""
+    """Return indices with their letters, filler, and then questions for these letters."""
     letters = torch.randint(LETTERS, (rows, INDICES), generator=generator)
     index = torch.arange(INDICES).expand(rows, INDICES)
     said = FIRST + index * LETTERS + letters
@@ -242,7 +245,7 @@ def copying(filler: int, generator: Generator, rows: int) -> Batch:
 
 
 def draw(curves: Curves, figure: Any) -> None:
-    """Time and memory by length."""
+    """Draw time and memory by length."""
     left, right = figure.subplots(1, 2)
     for pattern, found in curves.items():
         left.plot(list(found), [each.seconds for each in found.values()], "o-", label=pattern)

@@ -80,7 +80,7 @@ def gradient_norms(body: torch.nn.Module, x: Tensor) -> Tensor:
 
 
 def draw(weights: Tensor, norms: Tensor, figure: Any) -> None:
-    """Both matrices, with their numbers."""
+    """Draw both matrices with their numbers."""
     titles = "weights", "gradient norms"
     for axes, matrix, title in zip(figure.subplots(1, 2), (weights, norms), titles, strict=True):
         axes.imshow(matrix.numpy(), cmap="Blues", vmin=0)

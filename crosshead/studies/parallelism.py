@@ -239,7 +239,7 @@ def conclusion(found: Ratios, how: TimingSizes) -> str:
 
 
 def draw(found: Ratios, how: TimingSizes, figure: Any) -> None:
-    """Ratios by width, a line for each number of sentences; the band is the range of rounds."""
+    """Draw ratios by width for each number of sentences; bands are ranges over rounds."""
     panels = figure.subplots(1, 2, sharey=True)
     for axes, level in zip(panels, (LAYER, MODEL), strict=True):
         for sentences in how.batches:

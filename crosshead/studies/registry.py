@@ -1,4 +1,4 @@
-"""All studies by name."""
+"""The registry of studies."""
 
 import math
 from collections.abc import Sequence

@@ -172,7 +172,7 @@ def softness(score: Score, d_key: int, queries: int) -> Softness:
 
 
 def backwards(generator: Generator, rows: int = 32) -> Batch:
-    """Sequences to be read backwards: the label of each position is the letter opposite."""
+    """Return sequences to be read backwards: the label of a position is the letter opposite."""
     tokens = torch.randint(FIRST, FIRST + LETTERS, (rows, LENGTH), generator=generator)
     return Batch((tokens,), tokens.flip(1))
 
@@ -200,7 +200,7 @@ def learning(build: Callable[[int], Score], d_key: int, most: int, seed: int) ->
 def draw(
     found: dict[tuple[str, int], Softness], learned: Learned, budget: int, figure: Any
 ) -> None:
-    """Entropy, gradients and updates by d_k; a cross marks a budget without success."""
+    """Draw entropy, gradients and updates by d_k; a cross marks a budget without success."""
     soft, gradients, training = figure.subplots(1, 3)
     for name, color in zip(SCORES, COLORS, strict=True):
         measured = [found[name, d_key] for d_key in STATISTICS]

@@ -86,13 +86,13 @@ def accuracies(means: Mapping[str, float], effort: Effort) -> dict[str, Value]:
 
 
 def attention_alone(x: Tensor) -> Tensor:
-    """y_i = sum_j softmax_j(x_i . x_j / sqrt(D)) x_j: "B T D" to "B T D"."""
+    """Return y_i = sum_j softmax_j(x_i . x_j / sqrt(D)) x_j: "B T D" to "B T D"."""
     heads = x.unsqueeze(1)
     return attend(heads, heads, heads).squeeze(1)
 
 
 def layers(number_of: int, mask: Mask | None = None) -> Stack:
-    """Small encoder layers of the paper's kind."""
+    """Return small encoder layers of the paper's kind."""
     return Stack(number_of, WIDTH, 4, 2 * WIDTH, mask)
 
 
@@ -106,7 +106,10 @@ def equivariance_error(function: Callable[[Tensor], Tensor] | nn.Module) -> floa
 
 
 def which_is_first(generator: Generator, rows: int = 64) -> Batch:
-    """Sequences of different letters, A and B among them; the label at A: does B come later?"""
+    """Return sequences of different letters with A and B.
+
+    The label at A says whether B comes later.
+    """
     others = torch.rand(rows, LETTERS - 2, generator=generator).argsort(dim=1)[:, : LENGTH - 2]
     both = torch.tensor([A, B]).expand(rows, 2)
     tokens = torch.cat([both, others + B + 1], dim=1)
@@ -117,7 +120,7 @@ def which_is_first(generator: Generator, rows: int = 64) -> Batch:
 
 
 def draw(errors: dict[str, float], learned: dict[str, float], figure: Any) -> None:
-    """Errors on a logarithmic axis, accuracies beside them."""
+    """Draw errors on a logarithmic axis, and accuracies beside them."""
     left, right = figure.subplots(1, 2)
     left.plot(list(errors.values()), ["no parameters", "4 layers", "4 layers,\npositions"], "o")
     left.set(xscale="log", xlim=(1e-8, 10), ylim=(-0.5, 2.5), title="error of equivariance")

@@ -85,7 +85,7 @@ def draw(
     offsets: tuple[int, ...],
     figure: Any,
 ) -> None:
-    """Errors by offset, a line for each way and width."""
+    """Draw errors by offset, a line for each way and width."""
     axes = figure.subplots()
     for width, style in zip(widths, ("o-", "s--", "^:"), strict=False):
         for (name, way), color in zip(WAYS.items(), COLORS, strict=True):

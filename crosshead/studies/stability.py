@@ -217,7 +217,7 @@ def learn(each: StabilityRun, train: Pairs, valid: Pairs) -> LossAndNorms:
 
 
 def endless(pairs: Pairs, tokens: int, seed: int) -> Iterator[Batch]:
-    """Give the batches of one epoch after the other."""
+    """Yield the batches of all epochs, one after another."""
     epoch = 0
     while True:
         for rows in pairs.plan(tokens, seed, epoch):
@@ -275,7 +275,7 @@ def as_rows(found: Runs, bound: float) -> list[list[str]]:
 
 
 def draw(found: Runs, bound: float, figure: Any) -> None:
-    """Final losses by learning rate, and the gradient norms of the first seed at the best one."""
+    """Draw final losses by learning rate, and the first seed's gradient norms at the best rate."""
     left, right = figure.subplots(1, 2)
     for name, color in ((RECURRENT, "tab:orange"), (TRANSFORMER, "tab:blue")):
         rates = [rate for each, rate in found if each == name]

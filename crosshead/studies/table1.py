@@ -321,7 +321,7 @@ def _cells(fitted: Sequence[Exponent]) -> list[str]:
 def draw(
     counted: Counted, rows: Sequence[Sequence[str]], compared: layer_times.LayerTimes, figure: Any
 ) -> None:
-    """Operations by length at the smallest width and reach, path lengths by length, and times."""
+    """Draw operations at the smallest width and reach, path lengths, and times, each by length."""
     left, right, times = figure.subplots(1, 3)
     layer_times.draw(compared, times)
     # Some lines lie on others: the later ones are thinner and dashed.

@@ -80,7 +80,7 @@ def _mean_seconds(call: Callable[[], object], least: float) -> float:
 
 
 def _wait() -> None:
-    """Wait for a GPU, which computes while the program goes on."""
+    """Wait for a GPU, which computes asynchronously."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 

@@ -1,1 +1,1 @@
-"""What touches the machine: files, devices, pipes, pictures."""
+"""Access to the machine: files, devices, pipes, pictures and progress."""

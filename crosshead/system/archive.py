@@ -1,4 +1,4 @@
-"""The form of a packed bundle: an uncompressed zip archive, written and read by `zipfile`."""
+"""Packed bundles: uncompressed zip archives, written and read by `zipfile`."""
 
 import io
 import os
@@ -9,37 +9,47 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 BROKEN = (zipfile.BadZipFile, EOFError)
-"""Errors of reading a member whose bytes are not those that were packed."""
+"""Errors while reading a member whose bytes have changed."""
 
 _NO_ARCHIVE = (*BROKEN, NotImplementedError, ValueError, OverflowError, struct.error)
 
 
 class NotPackedError(ValueError):
-    """A file that is no packed bundle; the message is a clause that says why."""
+    """A file that is no packed bundle. The message is a clause with the reason."""
 
 
 def new_archive(write: Callable[[bytes], None]) -> zipfile.ZipFile:
-    """Return an archive to be filled with `add`, and closed; `write` appends to its file."""
+    """Return an empty archive, to be filled with `add` and closed.
+
+    `write` appends to the archive's file.
+    """
     return zipfile.ZipFile(_Sink(write), "w", zipfile.ZIP_STORED)
 
 
 def add(archive: zipfile.ZipFile, name: str, file: io.BufferedIOBase, size: int) -> None:
-    """Copy the `size` bytes of a file into a new archive; equal files give equal bytes."""
-    member = zipfile.ZipInfo(name)  # of 1980-01-01, the first day of zip
+    """Copy a file into a new archive. Equal files give equal bytes.
+
+    Args:
+        archive: The archive.
+        name: The name of the member.
+        file: The open file.
+        size: The size of the file in bytes.
+    """
+    member = zipfile.ZipInfo(name)  # dated 1980-01-01, the earliest date of zip
     member.create_system, member.external_attr = 3, 0o100644 << 16
-    member.file_size = size  # one of 4 GiB or more needs larger fields
+    member.file_size = size  # 4 GiB or more need larger fields
     with archive.open(member, "w") as out:
         shutil.copyfileobj(file, out, 1 << 20)
 
 
 def open_archive(file: BinaryIO) -> zipfile.ZipFile:
-    """Open an archive whose members may be read: uncompressed, and no larger than the archive.
+    """Open an archive, after checking that its members are uncompressed and fit its size.
 
     Args:
         file: An open regular file. Its members are not read.
 
     Raises:
-        NotPackedError: The file is another archive, or none.
+        NotPackedError: If the file is another kind of archive, or no archive.
     """
     try:
         archive = zipfile.ZipFile(file)
@@ -47,7 +57,7 @@ def open_archive(file: BinaryIO) -> zipfile.ZipFile:
         raise NotPackedError("it is no zip archive") from None
     members = archive.infolist()
     if len({each.filename for each in members}) < len(members):
-        raise NotPackedError("a name stands twice in the archive")
+        raise NotPackedError("a name occurs twice in the archive")
     for each in members:
         if each.header_offset < 0:
             raise NotPackedError(f"{each.filename[:40]!a} is not where the archive says")
@@ -63,8 +73,8 @@ def open_member(archive: zipfile.ZipFile, name: str) -> tuple[io.BufferedIOBase,
     """Open a member of an archive, and return it with its size in bytes.
 
     Raises:
-        FileNotFoundError: There is no such member.
-        NotPackedError: The member is not where the archive says.
+        FileNotFoundError: If there is no such member.
+        NotPackedError: If the member is not at its stated place.
     """
     if name not in archive.namelist():
         raise FileNotFoundError(name)
@@ -76,7 +86,7 @@ def open_member(archive: zipfile.ZipFile, name: str) -> tuple[io.BufferedIOBase,
 
 
 class _Sink(io.RawIOBase):
-    """A file that can only be appended to."""
+    """A file that only supports appending."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._append = write

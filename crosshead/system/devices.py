@@ -1,4 +1,4 @@
-"""Devices by name, CPU threads and cores, and the limit of cached kernels."""
+"""Devices by name, CPU threads and cores, and a limit for cached kernels."""
 
 import os
 
@@ -7,16 +7,21 @@ import torch
 from crosshead.errors import ConfigError
 
 DEVICE_TYPES = ("cpu", "cuda", "mps", "xpu")
-"""Where models are run; PyTorch has names of other places, some of which hold no numbers."""
+"""The supported types of devices. PyTorch has more, some of which hold no numbers."""
 
 MOST_THREADS = 1024
-"""PyTorch starts as many as it is told to, and dies where the system refuses."""
+"""The largest number of threads. PyTorch starts any number, and crashes if the system refuses."""
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name (`cpu`, `cuda:1`, ...); `auto` is the first CUDA GPU, or the CPU.
+    """Return the device with the given name.
 
-    Raises `ConfigError` where there is no such device here.
+    Args:
+        name: A device such as `cpu` or `cuda:1`; `auto` is the first CUDA GPU, or the CPU if there
+            is none.
+
+    Raises:
+        ConfigError: If this machine has no such device.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -24,14 +29,14 @@ def choose_device(name: str) -> torch.device:
         if name.partition(":")[0] in DEVICE_TYPES:
             return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError, NotImplementedError):
-        pass  # that is how PyTorch says that it is not there
+        pass  # PyTorch raises these for a missing device
     raise ConfigError(
-        f"no device {name!r} here; use auto, or one there is: {', '.join(_devices_here())}"
+        f"no device {name!r} on this machine; use auto or one of: {', '.join(_devices_here())}"
     )
 
 
 def _devices_here() -> list[str]:
-    """The names of all devices that there are."""
+    """Return the names of all devices of this machine."""
     found = ["cpu"]
     for kind in DEVICE_TYPES[1:]:
         module = torch.get_device_module(kind)
@@ -41,10 +46,13 @@ def _devices_here() -> list[str]:
 
 
 def choose_threads(threads: int) -> int:
-    """Set and return PyTorch's number of CPU threads, which is one for the whole process.
+    """Set and return PyTorch's number of CPU threads for the whole process.
 
-    0 is one for each core that this process may use. Raises `ConfigError` for a number that cannot
-    be.
+    Args:
+        threads: The number of threads; 0 is one per core that this process may use.
+
+    Raises:
+        ConfigError: If the number is out of range.
     """
     if not 0 <= threads <= MOST_THREADS:
         raise ConfigError(
@@ -58,19 +66,19 @@ def choose_threads(threads: int) -> int:
 
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
-    # Of all systems Linux alone tells those of a process from those of the machine.
+    # Only Linux distinguishes the cores of a process from the cores of the machine.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def hold_kernels() -> None:
-    """Bound the compiled kernels that are kept, in a process that has computed nothing yet.
+    """Limit the number of cached kernels, in a process that has not computed anything yet.
 
-    oneDNN, and PyTorch's layer above it, each keep those of a thousand shapes; those of bfloat16
-    products take gigabytes, and the shapes of sentence batches hardly recur. Fewer than these take
-    longer to train with; the layer above is hardly missed. Both read this at their first
-    product.
+    oneDNN and PyTorch's layer above it each cache the kernels of a thousand shapes. Kernels of
+    bfloat16 products take gigabytes, and the shapes of sentence batches hardly recur. A limit below
+    this one makes training slower. The cache of the upper layer is hardly needed. Both read their
+    limit at the first product.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
     os.environ.setdefault("LRU_CACHE_CAPACITY", "1")

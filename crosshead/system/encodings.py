@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 _HEAD = 4096
-"""So many bytes tell UTF-16 from UTF-8."""
+"""The number of bytes that distinguish UTF-16 from UTF-8."""
 
 _MARKS = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"),
           (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))  # fmt: skip
@@ -17,14 +17,15 @@ _ARCHIVE = b"PK\x03\x04"
 _FEWEST_ZEROS = 16
 _LEAST_SHARE = 0.1
 _NOT_WESTERN = frozenset(b"\x81\x8d\x8f\x90\x9d")
-"""Bytes that Windows-1252 has no character for."""
+"""Bytes without a character in Windows-1252."""
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """Return the name of the UTF-16 or UTF-32 that a file begins with, or None.
+    """Return the name of the UTF-16 or UTF-32 encoding of a file, or None.
 
-    Without a byte order mark, UTF-16 shows in its zero bytes: all of them stand at even places or
-    all of them at odd ones, since letters, spaces and line ends of most scripts have one each.
+    Without a byte order mark, UTF-16 is recognised by its zero bytes. All of them are at even
+    places or all at odd places, because in most scripts letters, spaces and line ends have one zero
+    byte each.
 
     Args:
         head: The first bytes of the file.
@@ -41,13 +42,13 @@ def wide_encoding(head: bytes) -> str | None:
 
 
 def archive_advice(head: bytes) -> str | None:
-    """Return what to do with a file that is a spreadsheet, a document or another zip archive.
+    """Return advice for a file that is a spreadsheet, a document or another zip archive.
 
     Args:
         head: The first bytes of the file.
 
     Returns:
-        A clause, or None where the file is no zip archive.
+        A clause, or None if the file is no zip archive.
     """
     if not head.startswith(_ARCHIVE):
         return None
@@ -58,7 +59,7 @@ def archive_advice(head: bytes) -> str | None:
 
 
 def legacy_advice(raw: bytes, name: str) -> str:
-    """Return a clause for bytes that are not UTF-8: their likely encoding, and what to do.
+    """Return a clause with the likely encoding of bytes that are not UTF-8, and the remedy.
 
     Args:
         raw: Bytes of the file, some of which are not UTF-8.
@@ -85,7 +86,7 @@ def legacy_advice(raw: bytes, name: str) -> str:
 def conversion(encoding: str, name: str) -> str:
     """Return the command that writes a UTF-8 copy of a file.
 
-    The copy of `train.en` is `train.utf8.en`: its suffix, which says what is in it, stays.
+    The copy of `train.en` is `train.utf8.en`: the suffix stays, because it names the content.
     """
     path = Path(name)
     if not path.suffix and not path.is_file():  # standard input

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside their place, synchronised, then renamed."""
+"""Atomic files: written beside their place, flushed to disk, then renamed."""
 
 import contextlib
 import errno
@@ -14,16 +14,21 @@ StrPath = str | os.PathLike[str]
 """The name of a file or directory, as text or as a path."""
 
 Write = Callable[[bytes], None]
-"""Appends to a file that is being written."""
+"""A function that appends to a file."""
 
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Write]:
-    """Write a file piece by piece: it takes its place when the block ends without an error.
+    """Write a file piece by piece, and put it in its place if the block ends without an error.
 
-    Until then an earlier file at `path` stays as it is, and after an error nothing is left of the
-    new one. A device or a named pipe cannot be replaced and is written to directly. Raises
-    `UserError` where the file cannot be written (no such directory, no permission, disk full).
+    Until then an earlier file at `path` stays, and after an error nothing of the new file remains.
+    A device or a named pipe is written to directly, because it cannot be replaced.
+
+    Yields:
+        A function that appends to the file.
+
+    Raises:
+        UserError: If the file cannot be written (no such directory, no permission, disk full).
     """
     with _Unfinished(path, writes_to_devices=True) as file:
         yield file.write
@@ -32,19 +37,27 @@ def atomic_file(path: Path) -> Iterator[Write]:
 
 
 def atomic_write(path: Path, data: bytes) -> None:
-    """Write `data` to `path` as a whole: a reader sees the earlier file or this one.
+    """Write `data` to `path`, so that a reader sees either the earlier file or the new one.
 
-    Raises `UserError` where the file cannot be written, and where a device or a named pipe stands
-    in its place; the earlier file is intact then.
+    Raises:
+        UserError: If the file cannot be written, or `path` is a device or a named pipe. An earlier
+            file then stays intact.
     """
     atomic_write_all(path.parent, {path.name: data})
 
 
 def atomic_write_all(directory: Path, contents: dict[str, bytes]) -> None:
-    """Write several files of a directory: all are on the disk before any takes its place.
+    """Write several files of a directory. All are on the disk before any takes its place.
 
-    The files are moved in the order of `contents`. Raises `UserError` where one cannot be written,
-    and where a device or a named pipe stands in its place; all the earlier files are intact then.
+    The files are moved in the order of `contents`.
+
+    Args:
+        directory: The directory.
+        contents: The bytes of each file by its name.
+
+    Raises:
+        UserError: If a file cannot be written, or a device or a named pipe is in its place. All
+            earlier files then stay intact.
     """
     with contextlib.ExitStack() as stack:
         files = []
@@ -58,41 +71,46 @@ def atomic_write_all(directory: Path, contents: dict[str, bytes]) -> None:
 
 
 def real_path(path: Path) -> Path:
-    """Return a path without links; a link that leads to itself stays, and raises nothing."""
+    """Return a path without links. A link that leads to itself stays as it is."""
     return Path(os.path.realpath(path))
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory, and those above it, unless it is there; raises `UserError`."""
+    """Make a directory and its parents, if necessary.
+
+    Raises:
+        UserError: If it cannot be made.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{directory}: cannot be made a directory: {error.strerror}") from None
+        reason = f"{error.strerror}; name another place"
+        raise UserError(f"{directory}: cannot make the directory: {reason}") from None
 
 
 def write_all(file: io.FileIO, data: bytes) -> None:
-    """Write all of `data` to an unbuffered file, which may take less of it at a time."""
+    """Write all of `data` to an unbuffered file, whose `write` may accept only a part."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 class _Unfinished:
-    """A file that is written beside its place, and removed unless it is moved there."""
+    """A file that is written beside its place, and deleted unless it is moved there."""
 
     def __init__(self, path: Path, *, writes_to_devices: bool) -> None:
         self._path, self._target = path, real_path(path)
         self._replaceable = self._target.is_file() or not self._target.exists()
         if not (self._replaceable or writes_to_devices or self._target.is_dir()):
             raise UserError(
-                f"{path}: is a named pipe or a device, expected a file; remove it, or name another "
+                f"{path}: a named pipe or a device, expected a file; remove it, or name another "
                 "place"
             )
         self._beside = self._target
         if self._replaceable:
             self._beside = self._target.with_name(f".{self._target.name}.{os.getpid()}.tmp")
         with explained(path):
-            # Unbuffered: what a full disk refused must not come up again when the file is closed.
+            # Unbuffered, so that closing the file does not write again what a full disk refused.
             self._file = self._beside.open("wb", buffering=0)
 
     def __enter__(self) -> Self:
@@ -109,14 +127,14 @@ class _Unfinished:
             write_all(self._file, data)
 
     def finish(self) -> None:
-        """Bring all that was written to the disk."""
+        """Flush the file to the disk."""
         with explained(self._path):
             if self._replaceable:
                 os.fsync(self._file.fileno())
             self._file.close()
 
     def move(self) -> None:
-        """Put the finished file in its place."""
+        """Move the finished file to its place."""
         if self._replaceable:
             with explained(self._path):
                 self._beside.replace(self._target)
@@ -125,18 +143,18 @@ class _Unfinished:
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """A block that writes `path`: what the system says against it becomes a `UserError`."""
+    """Turn system errors in a block that writes `path` into `UserError`."""
     try:
         yield
     except BrokenPipeError:
-        raise  # a reader that left is no mistake; the command line ends quietly
+        raise  # a closed pipe is no mistake of the user; the command line ends quietly
     except OSError as error:
         reason = f"{error.strerror or error}; {_what_to_do(error, path)}"
         raise UserError(f"{path}: cannot be written: {reason}") from None
 
 
 def _what_to_do(error: OSError, path: Path) -> str:
-    """Advice for somebody whose file cannot be written."""
+    """Return advice for a file that cannot be written."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return f"make the directory {path.parent} first, or name another place"
     if isinstance(error, IsADirectoryError):
@@ -148,7 +166,7 @@ def _what_to_do(error: OSError, path: Path) -> str:
 
 
 def synchronise(directory: Path) -> None:
-    """Make a rename in `directory` survive a power failure."""
+    """Flush a rename in `directory` to the disk, so that it survives a power failure."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

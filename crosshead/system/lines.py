@@ -1,8 +1,8 @@
-"""Lines of text files, plain or gzipped.
+"""Read lines of text files, plain or gzipped.
 
-Only a line feed ends a line, and one carriage return before it is removed: form feeds, NUL,
-U+0085 and U+2028 stay inside their line. A byte order mark at the beginning of a file is removed.
-Nothing else is changed, dropped or repaired.
+Only a line feed ends a line, and a carriage return before it is removed. Form feeds, NUL, U+0085
+and U+2028 stay inside their line. A byte order mark at the beginning of a file is removed. Nothing
+else is changed, dropped or repaired.
 """
 
 import gzip
@@ -18,22 +18,20 @@ from crosshead.errors import DataError, why_unreadable
 from crosshead.system.encodings import archive_advice, conversion, legacy_advice, wide_encoding
 
 LONGEST_LINE = 1 << 24
-"""Bytes of the longest line that is read. A device or a sparse file may never end one."""
+"""The largest size of a line in bytes. A device or a sparse file may have no line end at all."""
 
 LONGEST_TEXT = 1 << 30
-"""Bytes of the longest file that is read as one text, whose line breaks have no meaning."""
+"""The largest size in bytes of a line in a file that is read as one text."""
 
 _BLOCK = 1 << 20
 
 
 def read_lines(path: Path, longest: int = LONGEST_LINE) -> list[str]:
-    """Return the lines of a text file (`.gz`: gunzipped), without their ends.
-
-    An empty file has none.
+    """Return the lines of a text file, without their ends. An empty file has no lines.
 
     Args:
-        path: The file.
-        longest: The bytes that a line may have.
+        path: The file; `.gz` files are gunzipped.
+        longest: The largest size of a line in bytes.
 
     Raises:
         DataError: If the file is missing, unreadable, damaged or not UTF-8, has a line that is too
@@ -43,19 +41,19 @@ def read_lines(path: Path, longest: int = LONGEST_LINE) -> list[str]:
         return list(iter_lines(path, longest))
     except MemoryError:
         raise DataError(
-            f"{path}: does not fit into memory; take a part of it, or a machine with more"
+            f"{path}: does not fit into memory; use a part of it, or a machine with more memory"
         ) from None
 
 
 def iter_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
-    """Yield the lines of `read_lines`, of which few are held at a time."""
+    """Yield the lines that `read_lines` returns, with few of them in memory at a time."""
     return chain.from_iterable(_line_blocks(path, longest))
 
 
 def check_regular(path: Path) -> None:
     """Raise `DataError` for a pipe, a device or a socket, which cannot be read several times.
 
-    A path that leads to nothing or to a directory passes: reading it says what is wrong.
+    A missing path or a directory passes, because reading it raises a clearer error.
     """
     try:
         mode = path.stat().st_mode
@@ -68,19 +66,27 @@ def check_regular(path: Path) -> None:
 
 
 def too_long(name: str, number: int, longest: int) -> DataError:
-    """Return the error for a line that does not end."""
+    """Return the error for a line without an end."""
     return DataError(
-        f"{name}:{number}: more than {longest:,} bytes without a line feed; expected text, in "
-        "lines; name another file, or break the line"
+        f"{name}:{number}: more than {longest:,} bytes without a line feed; expected lines of "
+        "text; name another file, or break the line"
     )
 
 
 def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
-    r"""The lines of a file's bytes; `name` is what errors call the file.
+    r"""Return the lines in the bytes of a file.
 
-    `\n` ends a line, and one `\r` before it goes with it; the last line needs no end. A byte order
-    mark in front is removed. `before` is how many lines of the file stand before these. Raises
-    `DataError` with `name:line:byte` where it is not UTF-8, and says which command converts it.
+    `\n` ends a line, and a `\r` before it is removed. The last line needs no end. A byte order mark
+    at the beginning is removed.
+
+    Args:
+        raw: The bytes.
+        name: The name of the file, for messages.
+        before: The number of lines of the file before these bytes.
+
+    Raises:
+        DataError: If the bytes are not UTF-8. The message has the form `name:line:byte` and names
+            the command that converts the file.
     """
     archive = None if before else archive_advice(raw)
     if archive is not None:
@@ -107,7 +113,7 @@ def split_lines(raw: bytes, name: str, before: int = 0) -> list[str]:
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file; raises `DataError` where it cannot be read."""
+    """Return the SHA-256 of a file; raise `DataError` if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -116,7 +122,7 @@ def file_sha256(path: Path) -> str:
 
 
 def _line_blocks(path: Path, longest: int) -> Iterator[list[str]]:
-    """The lines of a file, those of a block of bytes at a time."""
+    """Yield lists of lines, one for each block of bytes."""
     before = held = 0
     pieces: list[bytes] = []
     for block in _byte_blocks(path):
@@ -134,7 +140,7 @@ def _line_blocks(path: Path, longest: int) -> Iterator[list[str]]:
 
 
 def _byte_blocks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, gunzipped where its name ends in `.gz`."""
+    """Yield the bytes of a file, gunzipped if its name ends in `.gz`."""
     try:
         file: BinaryIO = path.open("rb")
     except OSError as error:

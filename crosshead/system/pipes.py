@@ -1,4 +1,4 @@
-"""Lines out of a stream as they arrive, in groups: what `crosshead translate` reads from a pipe."""
+"""Read lines from a stream in groups as they arrive, for `crosshead translate`."""
 
 import gzip
 import os
@@ -14,25 +14,30 @@ from crosshead.errors import DataError, why_unreadable
 from crosshead.system.lines import LONGEST_LINE, split_lines, too_long
 
 PATIENCE = 0.05
-"""Seconds that a line which has arrived waits for others to be answered with."""
+"""Seconds that a line waits for further lines, to be processed in one group."""
 
 FROM_PIPE, FROM_FILE = 1024, 2048
-"""Lines of a group at most: a pipe's reader waits for its answers, a file's wants large batches."""
+"""The largest number of lines in a group. The reader of a pipe waits for results; a file allows
+larger batches."""
 
 LARGE = 1 << 22
-"""Bytes with which a group is full, however few lines they are."""
+"""The size in bytes at which a group is complete, whatever its number of lines."""
 
 _CHUNK = 1 << 16
 _STDIN = 0
 
 
 def read_groups(name: str) -> Iterator[list[str]]:
-    r"""The lines of a file in groups, as they arrive; `-` is standard input.
+    r"""Yield the lines of a file in groups, as they arrive.
 
-    The lines are those of `crosshead.system.lines.read_lines`: `\n` alone ends one, a `\r` before
-    it goes with it, a byte order mark in front is removed; `.gz` is gunzipped.
-    Raises `DataError` where the file cannot be read or is not UTF-8, after the lines before that
-    place have been given.
+    Lines end as in `crosshead.system.lines.read_lines`: only `\n` ends a line, a `\r` before it is
+    removed, and so is a byte order mark at the beginning. `.gz` files are gunzipped.
+
+    Args:
+        name: The name of the file; `-` is standard input.
+
+    Raises:
+        DataError: If the file cannot be read or is not UTF-8, after the lines before that place.
     """
     if name == "-":
         try:
@@ -62,17 +67,21 @@ def count_lines(name: str) -> int | None:
             while chunk := file.read(_CHUNK):
                 count, end = count + chunk.count(b"\n"), chunk[-1:]
     except (OSError, EOFError, zlib.error):
-        return None  # reading it in earnest says why
+        return None  # reading the lines raises a clearer error
     return count + (end != b"\n")
 
 
 def line_groups(chunks: Iterable[bytes], name: str, most: int) -> Iterator[list[str]]:
-    """The lines in `chunks` in groups of at most `most`, or about `LARGE` bytes.
+    """Yield the lines in `chunks` in groups of at most `most` lines, or about `LARGE` bytes.
 
-    An empty chunk ends a group early.
+    Args:
+        chunks: Bytes of the stream. An empty chunk ends a group early.
+        name: The name of the stream, for messages.
+        most: The largest number of lines in a group.
 
-    `name` is what errors call the stream. Raises `DataError` with `name:line:byte` where it is not
-    UTF-8, and with `name:line` where a line is too long, after the lines before that one.
+    Raises:
+        DataError: With `name:line:byte` if the bytes are not UTF-8, or with `name:line` if a line
+            is too long, after the lines before that one.
     """
     pending = bytearray()
     complete = given = 0
@@ -93,7 +102,7 @@ def line_groups(chunks: Iterable[bytes], name: str, most: int) -> Iterator[list[
 
 
 def _end_of_line(data: bytearray, count: int) -> int:
-    """The offset behind the first `count` lines of `data`."""
+    """Return the offset after the first `count` lines of `data`."""
     end = 0
     for _ in range(count):
         end = data.index(b"\n", end) + 1
@@ -101,7 +110,7 @@ def _end_of_line(data: bytearray, count: int) -> int:
 
 
 def _decoded(raw: bytes, name: str, before: int) -> Iterator[list[str]]:
-    """The lines of `raw`, which follow `before` lines, as one group."""
+    """Yield the lines of `raw`, which follow `before` other lines, as one group."""
     good = raw
     try:
         raw.decode("utf-8")
@@ -109,7 +118,7 @@ def _decoded(raw: bytes, name: str, before: int) -> Iterator[list[str]]:
         good = raw[: raw.rfind(b"\n", 0, error.start) + 1]
     if lines := split_lines(good, name, before):
         yield lines
-    split_lines(raw[len(good) :], name, before + good.count(b"\n"))  # refuses it, line and byte
+    split_lines(raw[len(good) :], name, before + good.count(b"\n"))  # raises for a bad line
 
 
 def _most(descriptor: int) -> int:
@@ -117,7 +126,10 @@ def _most(descriptor: int) -> int:
 
 
 def _arriving(descriptor: int) -> Iterator[bytes]:
-    """The bytes of a descriptor as they come; an empty chunk `PATIENCE` after the first of them."""
+    """Yield the bytes of a descriptor as they arrive.
+
+    An empty chunk follows `PATIENCE` seconds after the first bytes of a group.
+    """
     deadline = None
     while True:
         wait = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -132,14 +144,14 @@ def _arriving(descriptor: int) -> Iterator[bytes]:
         now = time.monotonic()
         deadline = deadline or now + PATIENCE
         yield chunk
-        # A stream that never pauses is answered all the same.
+        # A stream that never pauses also gets the end of a group.
         if now >= deadline:
             deadline = None
             yield b""
 
 
 def _unzipped(file: FileIO, name: str) -> Iterator[bytes]:
-    """The bytes that a gzip file stands for."""
+    """Yield the content of a gzip file."""
     try:
         with gzip.GzipFile(fileobj=file) as unzipped:
             while chunk := unzipped.read(_CHUNK):

@@ -1,4 +1,4 @@
-"""Pictures, which need matplotlib: it is loaded when one is drawn."""
+"""Pictures with matplotlib, which is imported when a picture is drawn."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -25,9 +25,10 @@ def drawing() -> Iterator[None]:
 
 @drawing()
 def new_figure(**options: Any) -> Any:
-    """A Figure of matplotlib, which needs no display and leaves nothing behind in pyplot.
+    """Return a matplotlib figure, which needs no display and is not registered in pyplot.
 
-    Raises `UserError` as `drawing` does.
+    Raises:
+        UserError: As `drawing` does.
     """
     from matplotlib.figure import Figure
 
@@ -36,7 +37,16 @@ def new_figure(**options: Any) -> Any:
 
 @drawing()
 def rendered(figure: Any, kind: str = "png", dpi: int = 120) -> bytes:
-    """The bytes of a figure as a file of that kind. Raises `UserError` as `drawing` does."""
+    """Return a figure as the bytes of a picture file.
+
+    Args:
+        figure: The figure.
+        kind: The file format, such as png.
+        dpi: The resolution in dots per inch.
+
+    Raises:
+        UserError: As `drawing` does.
+    """
     picture = io.BytesIO()
     figure.savefig(picture, format=kind, dpi=dpi)
     return picture.getvalue()
@@ -44,14 +54,14 @@ def rendered(figure: Any, kind: str = "png", dpi: int = 120) -> bytes:
 
 @drawing()
 def families_for(characters: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Find installed fonts for characters that the usual font lacks.
+    """Find installed fonts for characters that the default font lacks.
 
     Args:
         characters: The characters of a text.
 
     Returns:
-        The font families to draw the text with, the usual one first, and the characters that no
-        font has.
+        The font families for the text, with the default font first, and the characters that no font
+        has.
 
     Raises:
         UserError: As `drawing` does.
@@ -64,10 +74,10 @@ def families_for(characters: Iterable[str]) -> tuple[list[str], set[str]]:
     for entry in fontManager.ttflist:
         if not missing:
             break
-        # The last resort has a box for each script.
+        # The font "Last Resort" only has a box for each script.
         if not entry.name.startswith("Last Resort"):
             found = missing & _glyphs(entry.fname)
-            # The family's regular face is the one that is drawn.
+            # Only the family's regular face is drawn.
             if found and findfont(FontProperties(family=entry.name)) == entry.fname:
                 families.append(entry.name)
                 missing -= found
@@ -75,7 +85,7 @@ def families_for(characters: Iterable[str]) -> tuple[list[str], set[str]]:
 
 
 def _glyphs(font: str) -> set[str]:
-    """The characters of a font file; none if matplotlib cannot read it."""
+    """Return the characters of a font file, or an empty set if matplotlib cannot read it."""
     from matplotlib.font_manager import get_font
 
     try:
@@ -88,5 +98,5 @@ def _why_missing(error: Exception) -> str:
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     if name and name.partition(".")[0] == "matplotlib":
         return "matplotlib is not installed (pip install 'crosshead[plot]')"
-    said = " ".join(str(error).split()) or type(error).__name__
-    return f"matplotlib fails ({said})"
+    message = " ".join(str(error).split()) or type(error).__name__
+    return f"matplotlib fails ({message})"

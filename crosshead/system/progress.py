@@ -14,39 +14,39 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 epoch`, `2 epochs`, `2,000 epochs`."""
+    """Return a number with its noun: `1 epoch`, `2 epochs`, `2,000 epochs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Display(Protocol):
-    """The display for the person who watches a run."""
+    """The display of a run's progress."""
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Show a line that stays."""
         ...
 
     def advance(self, fraction: float, line: str) -> None:
-        """Show the share of the run that is done, and its figures."""
+        """Show the finished share of the run, from 0 to 1, and a line of figures."""
         ...
 
     def due(self) -> bool:
-        """Return whether it is time to show figures again."""
+        """Return whether it is time to show new figures."""
         ...
 
     def close(self) -> None:
-        """The run is over."""
+        """End the display."""
         ...
 
 
 class Messages(io.TextIOBase):
-    """Standard error, which may be closed, or lose its reader while a run lasts.
+    """Standard error, which may be closed or lose its reader during a run.
 
-    `lost` is then called once, and what is written from there on goes nowhere.
+    `lost` is then called, and later text is discarded.
     """
 
     def __init__(self, lost: Callable[[], None]) -> None:
         self._lost = lost
-        self._stream = sys.stderr  # a progress bar puts itself in its place while it is shown
+        self._stream = sys.stderr  # kept, because a progress bar replaces sys.stderr while shown
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -58,19 +58,19 @@ class Messages(io.TextIOBase):
         return self._stream is not None and self._stream.isatty()
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the file descriptor."""
         if self._stream is None:
             raise OSError("standard error is closed")
         return self._stream.fileno()
 
     def write(self, text: str) -> int:
-        """Write at once."""
+        """Write a text and flush it."""
         try:
             if self._stream is not None:
                 self._stream.write(text)
                 self._stream.flush()
         except OSError:
-            # What is left in its buffer would come up again when the program ends.
+            # Otherwise the buffered text would raise the error again when the program ends.
             with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), self._stream.fileno())
             self._lost()
@@ -78,7 +78,7 @@ class Messages(io.TextIOBase):
 
 
 _PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
-"""Seconds between plain lines of figures: the first ones, and from the last on always."""
+"""Seconds between plain lines of figures. The last value repeats."""
 
 
 class Lines:
@@ -91,16 +91,19 @@ class Lines:
         self._shown = time.monotonic()
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Write a line."""
         self._messages.write(f"{line}\n")
 
     def advance(self, fraction: float, line: str) -> None:
-        """A line a call, with the share that is done."""
+        """Write a line with the finished share."""
         self.say(f"{fraction:4.0%}  {line}")
         self._shown, self._pause = time.monotonic(), next(self._pauses, _PAUSES[-1])
 
     def due(self) -> bool:
-        """Return whether the pause since the last figures is over: 5 seconds, later a minute."""
+        """Return whether the pause since the last figures is over.
+
+        The pause is 5 seconds at first, and a minute later on.
+        """
         return time.monotonic() - self._shown >= self._pause
 
     def close(self) -> None:
@@ -108,7 +111,7 @@ class Lines:
 
 
 class Bar:
-    """A progress bar with the time left, for a terminal."""
+    """A progress bar with the remaining time, for a terminal."""
 
     def __init__(self, messages: Messages) -> None:
         self._progress = Progress(
@@ -132,11 +135,11 @@ class Bar:
         self._shown = time.monotonic()
 
     def due(self) -> bool:
-        """Return whether the bar has stood still for a second."""
+        """Return whether the bar was last moved more than a second ago."""
         return time.monotonic() - self._shown >= 1.0
 
     def close(self) -> None:
-        """Leave the bar as it stands."""
+        """Stop the bar and leave it on the screen."""
         self._progress.stop()
 
 
@@ -158,6 +161,9 @@ class Silent:
 
 
 def choose_display(lost: Callable[[], None]) -> Display:
-    """A bar on a terminal, lines elsewhere; `lost` is called when nobody reads them any more."""
+    """Return a bar on a terminal and plain lines elsewhere.
+
+    `lost` is called if the reader of standard error disappears.
+    """
     messages = Messages(lost)
     return Bar(messages) if messages.isatty() else Lines(messages)

@@ -1,7 +1,7 @@
-"""Files of bundles, checkpoints and runs as they are read: regular ones alone, up to a size.
+"""Read files of bundles, checkpoints and runs: only regular files, up to a size.
 
-A bundle that `crosshead pack` has written is one file. What is in it is read under the names that
-it would have if that file were a directory: `NAME.crosshead.zip/config.json`.
+A packed bundle is one file. Its members are read under the names they would have if that file were
+a directory: `NAME.crosshead.zip/config.json`.
 """
 
 import contextlib
@@ -20,14 +20,14 @@ from crosshead.errors import BundleError, DamagedBundle
 from crosshead.system.archive import BROKEN, NotPackedError, open_archive, open_member
 
 LARGEST_HEADER = 1 << 22
-"""Bytes of names and shapes in a safetensors file: forty thousand tensors. More would take long to
-refuse."""
+"""The largest header of a safetensors file in bytes: names and shapes of forty thousand tensors.
+Larger headers would take long to refuse."""
 
 LARGEST_METADATA = 1 << 25
-"""Bytes of a tokenizer's file, the largest that is read as a whole: some 600,000 words."""
+"""The largest metadata file of a tokenizer in bytes: about 600,000 words."""
 
 LARGEST_CONFIG = 1 << 20
-"""Bytes of `config.json`."""
+"""The largest `config.json` in bytes."""
 
 _KINDS = {
     stat.S_ISDIR: "a directory",
@@ -41,18 +41,21 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class NotRegularError(OSError):
-    """Something else than a file: a directory, a named pipe, a device. `strerror` says which."""
+    """A path that is no regular file but a directory, a named pipe or a device.
+
+    `strerror` names it.
+    """
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a regular file to read; a named pipe, say, is refused and never waited for.
+    """Open a regular file for reading. A named pipe is refused without waiting for it.
 
     Raises:
-        NotRegularError: If `path` is something else.
+        NotRegularError: If `path` is not a regular file.
         OSError: If it cannot be opened.
     """
     _check_regular(os.stat(path).st_mode, path)
-    # Another may stand there by now.
+    # The file may have been replaced since, so that it is checked again after opening.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         _check_regular(os.fstat(descriptor).st_mode, path)
@@ -67,11 +70,11 @@ def read_stored(path: Path, most: int = LARGEST_METADATA) -> bytes:
 
     Args:
         path: The file, in a directory or in a packed bundle.
-        most: The largest size that is read, in bytes.
+        most: The largest size in bytes.
 
     Raises:
-        DamagedBundle: If it is missing, is no regular file, or is larger.
-        BundleError: If it may not be read.
+        DamagedBundle: If the file is missing, not regular, or too large.
+        BundleError: If the file cannot be read.
     """
     with open_stored(path) as (file, size):
         if size > most:
@@ -81,7 +84,7 @@ def read_stored(path: Path, most: int = LARGEST_METADATA) -> bytes:
 
 @contextlib.contextmanager
 def open_stored(path: Path) -> Iterator[tuple[io.BufferedIOBase, int]]:
-    """Open a file of a bundle to read, however large it is.
+    """Open a file of a bundle of any size for reading.
 
     Args:
         path: The file, in a directory or in a packed bundle.
@@ -90,9 +93,9 @@ def open_stored(path: Path) -> Iterator[tuple[io.BufferedIOBase, int]]:
         The open file, and its size in bytes.
 
     Raises:
-        DamagedBundle: If it is missing, is no regular file, or does not have the checksum that the
-            archive states.
-        BundleError: If it may not be read.
+        DamagedBundle: If the file is missing or not regular, or differs from its checksum in the
+            archive.
+        BundleError: If the file cannot be read.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -107,20 +110,25 @@ def open_stored(path: Path) -> Iterator[tuple[io.BufferedIOBase, int]]:
         try:
             yield found
         except BROKEN:
-            raise DamagedBundle(path, "is not what was packed") from None
+            raise DamagedBundle(path, "changed after it was packed") from None
 
 
 def stored_size(path: Path) -> int:
-    """The bytes of a file of a bundle; raises what `read_stored` raises."""
+    """Return the size of a bundle's file in bytes.
+
+    Raises:
+        DamagedBundle: If the file is missing or not regular.
+        BundleError: If the file cannot be read.
+    """
     with open_stored(path) as (_, size):
         return size
 
 
 def packed_names(archive: Path) -> list[str]:
-    """The names of the files in a packed bundle.
+    """Return the names of the files in a packed bundle.
 
     Raises:
-        BundleError: If the file is none, or cannot be read.
+        BundleError: If the file is no packed bundle, or cannot be read.
     """
     try:
         with open_regular(archive) as file:
@@ -137,14 +145,18 @@ def read_metadata(path: Path, most: int = LARGEST_METADATA) -> dict[str, Any]:
     """Read the JSON object in a file of a bundle.
 
     Raises:
-        DamagedBundle: If there is none, or one with text that is not Unicode.
-        BundleError: If the file may not be read.
+        DamagedBundle: If the file is no JSON object, or contains text that is not Unicode.
+        BundleError: If the file cannot be read.
     """
     return parse_metadata(read_stored(path, most), path)
 
 
 def parse_metadata(data: bytes, path: Path) -> dict[str, Any]:
-    """The JSON object that is the contents of `path`; raises what `read_metadata` raises."""
+    """Return the JSON object in `data`, the content of `path`.
+
+    Raises:
+        DamagedBundle: If it is no JSON object, or contains text that is not Unicode.
+    """
     try:
         found = json.loads(data.decode())
         if _SURROGATE.search(data):
@@ -154,7 +166,7 @@ def parse_metadata(data: bytes, path: Path) -> dict[str, Any]:
         raise DamagedBundle(path, f"not valid JSON ({where})") from None
     except UnicodeEncodeError as error:
         surrogate = f"U+{ord(error.object[error.start]):04X}"
-        raise DamagedBundle(path, f"holds {surrogate}, a lone surrogate: not text") from None
+        raise DamagedBundle(path, f"contains {surrogate}, a lone surrogate: not text") from None
     except (ValueError, RecursionError):
         raise DamagedBundle(path, "not valid JSON") from None
     if not isinstance(found, dict):
@@ -163,7 +175,7 @@ def parse_metadata(data: bytes, path: Path) -> dict[str, Any]:
 
 
 def _opened(path: Path, stack: contextlib.ExitStack) -> tuple[io.BufferedIOBase, int]:
-    """Open a file until `stack` is closed; return it and its size."""
+    """Open a file until `stack` is closed, and return it with its size."""
     if not path.parent.is_file():
         file = stack.enter_context(open_regular(path))
         return file, os.fstat(file.fileno()).st_size

@@ -20,20 +20,20 @@ Say = Callable[[str], None]
 class Task(ABC):
     """Everything that differs between kinds of data.
 
-    Training, bundles, model cards and the command line ask the task; none of them tests which task
+    Training, bundles, model cards and the command line ask the task. None of them tests which task
     it is.
     """
 
     name: ClassVar[str]
-    """Its name, which configurations of models state as their task."""
+    """The name of the task, which model configurations give as their `task`."""
     recipe: ClassVar[type[Recipe]]
-    """Its recipe, which checks itself."""
+    """The class of its recipes. A recipe validates itself."""
     bundle: ClassVar[type[Bundle]]
-    """Its kind of bundle."""
+    """The class of its bundles."""
     pipeline: ClassVar[type[Pipeline]]
-    """What `crosshead.load` makes of such a bundle."""
+    """The class of the pipelines that `crosshead.load` returns for its bundles."""
     validator: ClassVar[type[Validator[Any, Any, Any]]]
-    """Validates its models."""
+    """The class that validates its models."""
     metrics: ClassVar[tuple[Metric, ...]]
     """The metrics that validation computes; one of them chooses checkpoints."""
     chooses: ClassVar[str] = "loss"
@@ -41,16 +41,16 @@ class Task(ABC):
     architecture: ClassVar[str]
     """The default architecture."""
     units: ClassVar[str] = "tokens"
-    """Noun for the predictions that its loss counts."""
+    """The noun for the predictions that the loss counts."""
     counter: ClassVar[str] = "target_tokens"
     """The name of their number in the log."""
 
     def claims(self, data: Mapping[str, Any]) -> bool:
-        """Return whether `[data]` with these keys is meant for this task, whatever the model."""
+        """Return whether a `[data]` with these keys belongs to this task, whatever the model."""
         return False
 
     def prepare(self, recipe: Any) -> tuple[Recipe, list[str]]:
-        """Return the recipe with what the names of its files tell, and lines that say so."""
+        """Return the recipe with facts from the names of its files, and messages about them."""
         return recipe, []
 
     @abstractmethod
@@ -65,11 +65,11 @@ class Task(ABC):
         """Read the data of a recipe.
 
         Args:
-            recipe: The run.
-            base: The bundle that training begins with, or None.
+            recipe: The settings of the run.
+            base: The bundle that training starts from, or None.
             resumed: The run directory that is resumed, or None.
-            say: Receives lines for people.
-            should_stop: Returns whether somebody has asked for the end.
+            say: A callback that gets messages for people.
+            should_stop: Returns whether the run should stop.
 
         Raises:
             Stopped: Soon after `should_stop` returns true.
@@ -78,7 +78,13 @@ class Task(ABC):
 
     @abstractmethod
     def loss(self, model: Any, batch: Any, settings: TrainConfig) -> Loss:
-        """Return the loss of a batch, whose first axis training may split."""
+        """Return the loss of a batch. Training may split the batch along its first axis.
+
+        Args:
+            model: A model of the task.
+            batch: A batch as the corpus collates it.
+            settings: The section `[train]`.
+        """
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
         """Return the settings of a bundle as sections of a recipe, for fine-tuning."""
@@ -92,7 +98,15 @@ class Task(ABC):
         device: torch.device,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Validator[Any, Any, Any]:
-        """Return the validator of a run."""
+        """Return the validator of a run.
+
+        Args:
+            recipe: The settings of the run.
+            corpus: The data of the run.
+            reach: The positions of the longest input in training, as `Corpus.reach`.
+            device: The device of the validated model.
+            should_stop: Returns whether the run should stop.
+        """
 
         def loss(model: Any, batch: Any) -> Loss:
             return self.loss(model, batch, recipe.train)

@@ -1,4 +1,4 @@
-"""The data of a run, for all tasks: the interface between training and its data."""
+"""The data of a run: the interface between training and the data of all tasks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -16,22 +16,22 @@ from crosshead.models.base import Model
 
 
 class Stopped(Exception):
-    """Somebody has asked for the end while data was read, or weights were validated."""
+    """The run was asked to stop while it read data or validated weights."""
 
 
 @dataclass(frozen=True)
 class Corpus(ABC):
-    """The data of a run: what is trained on and what is validated on."""
+    """The training and validation data of a run."""
 
     files: list[CardFile]
     """The files that were read."""
 
     kind: ClassVar[type[Bundle]]
-    """The kind of bundle of a model of such data."""
+    """The class of the bundles of models of such data."""
     unit: ClassVar[str] = "row"
-    """Noun for what `size` counts."""
+    """The noun for what `size` counts."""
     unit_name: ClassVar[str] = "rows"
-    """Plural of the noun on the model card."""
+    """The plural noun on the model card."""
     bound: ClassVar[str] = ""
     """The setting that bounds the length of a row."""
 
@@ -43,16 +43,16 @@ class Corpus(ABC):
     @property
     @abstractmethod
     def reach(self) -> int:
-        """The positions of the longest input in training."""
+        """The number of positions of the longest input in training."""
 
     @property
     @abstractmethod
     def lengths(self) -> np.ndarray:
-        """The lengths of all rows, side by side: as `Epoch.lengths`."""
+        """The lengths of all rows, as `Epoch.lengths`."""
 
     @abstractmethod
     def epochs(self, recipe: Any) -> Callable[[int], Epoch]:
-        """Return the training rows of an epoch, as a function of the epoch's number."""
+        """Return a function that gives the training rows of an epoch by its number."""
 
     @abstractmethod
     def sha256(self) -> str:
@@ -68,23 +68,23 @@ class Corpus(ABC):
 
     @abstractmethod
     def opening(self, data: Any) -> list[str]:
-        """Return a line about the training and validation data, followed by warnings."""
+        """Return messages: a line about the training and validation data, then warnings."""
 
     @abstractmethod
     def validation(self, data: Any) -> str:
-        """Return a clause on the origin of the validation set; `data` names its files."""
+        """Return a clause about the validation set. `data` is the section with its files."""
 
     @abstractmethod
     def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
-        """Return rows of an epoch as the text of a file to train on, and a clause that says how."""
+        """Return rows of an epoch as the text of a training file, and the options to use it."""
 
     @abstractmethod
     def bundle_config(self, recipe: Any, reach: int) -> BundleConfig:
-        """Return the configuration of a bundle of this run, before its model is scored.
+        """Return the configuration of the run's bundle, before its model is scored.
 
         Args:
-            recipe: The run.
-            reach: The positions of the longest input that the weights have seen.
+            recipe: The settings of the run.
+            reach: The number of positions of the longest input in training.
         """
 
     def bundle(self, config: BundleConfig, model: Model) -> Any:
@@ -92,11 +92,11 @@ class Corpus(ABC):
         return self.kind(config, model)
 
     def completed(self, recipe: Any) -> Any:
-        """Return the recipe with the settings that reading the data has chosen."""
+        """Return the recipe with the settings chosen while reading the data."""
         return recipe
 
     def facts(self) -> str:
-        """Return a clause about the data for the line about the model, or nothing."""
+        """Return a clause about the data for the message about the model, or an empty string."""
         return ""
 
     def left_out(self) -> dict[str, int]:
@@ -104,10 +104,10 @@ class Corpus(ABC):
         return {}
 
     def write_files(self, out: Path, names: Mapping[str, str]) -> None:
-        """Write the files that a resumed run needs, and those about the data, into `out`.
+        """Write the files that resuming needs, and files about the data, into the run directory.
 
         Args:
             out: The run directory.
-            names: The shown name of each file of data, by the name it is read under.
+            names: The displayed name of each data file, by the name in the recipe.
         """
         return

@@ -25,18 +25,19 @@ BITS = Metric("bits_per_character", "bits per character", higher_is_better=False
 
 
 class LanguageValidator(TextValidator):
-    """Validates by the loss of the validation text, in windows as those of training."""
+    """Validates by the loss of the validation text, in windows of the training length."""
 
     def how(self) -> str:
-        """A few words on the context of each token."""
+        """Return a short description of the context of each token."""
         if isinstance(self.bundle.model, RememberingModel):
             return "read on, with its memory"
         return f"windows of {self.corpus.context:,} tokens"
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:
-        """The loss of all validation text, and bits per character.
+        """Return the loss of all validation text, and bits per character.
 
-        Each window is by itself; a model that remembers reads on, and its loss is not smoothed.
+        Windows are independent. A model with a memory reads the text in one pass, and its loss is
+        not smoothed.
         """
         bundle, valid = self.bundle_of(weights), self.corpus.valid
         if isinstance(bundle.model, RememberingModel):
@@ -51,7 +52,7 @@ class LanguageValidator(TextValidator):
         return Validation({**means, "bits_per_character": bits})
 
     def findings(self, weights: dict[str, Tensor]) -> Findings:
-        """Return perplexity and bits per character of the validation text, and a continuation."""
+        """Return perplexity and bits per character of the validation text, and a sample."""
         generator = TextGenerator(self.bundle_of(weights))
         found = generator.score_ids(self.corpus.valid, progress=lambda share: self.check())
         nll = sum(nats for nats, _, _ in found.windows) / sum(each[1] for each in found.windows)
@@ -63,7 +64,7 @@ class LanguageValidator(TextValidator):
         )
 
     def _continued(self, generator: TextGenerator) -> list[Sample]:
-        """Return continuations of the beginning of the validation text."""
+        """Return a continuation of the beginning of the validation text."""
         ids = self.corpus.valid.ids[1 : 1 + 2 * SAMPLE_TOKENS].tolist()
         given, wanted = (
             decode_text(self.corpus.target_tokenizer, part)
@@ -73,7 +74,7 @@ class LanguageValidator(TextValidator):
 
 
 class LanguageTask(MonolingualTask):
-    """Continuation of text."""
+    """Language modelling: continuation of text."""
 
     name: ClassVar[str] = "language"
     recipe: ClassVar[type[Recipe]] = MonolingualRecipe
@@ -83,5 +84,5 @@ class LanguageTask(MonolingualTask):
     architecture: ClassVar[str] = "language"
 
     def claims(self, data: Mapping[str, Any]) -> bool:
-        """Return whether there is text to train on."""
+        """Return whether `[data]` names monolingual text."""
         return bool(data.get("text"))

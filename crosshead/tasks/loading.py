@@ -1,4 +1,4 @@
-"""From a bundle to a function on raw text: `load(path)` gives the pipeline of the bundle's task."""
+"""Load a bundle as the pipeline of its task: `crosshead.load`."""
 
 from typing import Any, TypeVar
 
@@ -26,19 +26,19 @@ def load(
     """Load the bundle at `path` as the pipeline of its task, such as a `Translator`.
 
     Args:
-        path: Directory of a bundle, or a packed bundle.
-        device: Name of a device for `choose_device`.
-        threads: Number of CPU threads for `choose_threads`; None keeps PyTorch's.
-        precision: One of `PRECISIONS`. On a processor with units for it, `bfloat16` is about one
-            and a half times as fast. It sometimes finds another translation.
+        path: The directory of a bundle, or a packed bundle.
+        device: The device, as `choose_device` takes it.
+        threads: The number of CPU threads, as `choose_threads` takes it; None keeps PyTorch's.
+        precision: One of `PRECISIONS`. On a processor with hardware support, `bfloat16` is about
+            one and a half times as fast. It sometimes finds another translation.
 
     Raises:
-        BundleError: If there is no sound bundle at `path`.
+        BundleError: If there is no valid bundle at `path`.
         ConfigError: If the device, the number of threads or the precision is not available.
     """
     place = choose_device(device)
     if precision not in PRECISIONS:
-        raise ConfigError(f"no precision {precision!r} here; {nearest(precision, PRECISIONS)}")
+        raise ConfigError(f"there is no precision {precision!r}; {nearest(precision, PRECISIONS)}")
     if threads is not None:
         choose_threads(threads)
     hold_kernels()
@@ -56,9 +56,19 @@ def load_as(
     *,
     instead: str | None = None,
 ) -> T:
-    """Load a bundle of one kind; raise `BundleError` for a bundle of another kind.
+    """Load a bundle as a pipeline of the class `kind`.
 
-    `instead` is the hint shown for a bundle of another kind, by default its own command.
+    Args:
+        kind: The class of the pipeline.
+        path: The directory of a bundle, or a packed bundle.
+        device: The device, as in `load`.
+        threads: The number of CPU threads, as in `load`.
+        precision: The number format, as in `load`.
+        instead: The hint shown if the bundle is of another kind; by default its own command.
+
+    Raises:
+        BundleError: If there is no valid bundle at `path`, or it is of another kind.
+        ConfigError: If the device, the number of threads or the precision is not available.
     """
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):

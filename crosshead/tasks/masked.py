@@ -25,11 +25,11 @@ class MaskedValidator(TextValidator):
     """Validates by the loss of hidden tokens of the validation text."""
 
     def how(self) -> str:
-        """A few words on the context of each hidden token."""
+        """Return a short description of the context of each hidden token."""
         return f"windows of {self.corpus.context:,} tokens"
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:
-        """The loss of what is hidden: the same tokens each time."""
+        """Return the loss of the hidden tokens, which are the same each time."""
         self.bundle_of(weights)
         corpus = self.corpus
         windows = hidden_windows(corpus.valid, corpus.context, corpus.target_tokenizer.vocab_size)
@@ -38,7 +38,7 @@ class MaskedValidator(TextValidator):
         return Validation(means)
 
     def findings(self, weights: dict[str, Tensor]) -> Findings:
-        """Return how well the model finds what is hidden, and some lines that it fills."""
+        """Return the scores of predicting hidden tokens, and samples of filled lines."""
         filler = MaskFiller(self.bundle_of(weights))
         found = filler.score_ids(self.corpus.valid, progress=lambda share: self.check())
         nll = sum(nats for nats, _, _ in found.windows) / sum(each[1] for each in found.windows)
@@ -50,12 +50,12 @@ class MaskedValidator(TextValidator):
         )
 
     def _filled(self, filler: MaskFiller) -> list[Sample]:
-        """Lines of the validation text, each with a token hidden, as the model fills them."""
+        """Return lines of the validation text with one hidden token each, filled by the model."""
         tokenizer = self.corpus.target_tokenizer
         text = decode_text(tokenizer, self.corpus.valid.ids[1 : 20 * SAMPLE_TOKENS].tolist())
         samples = []
         for line in text.split("\n")[1:-1]:
-            # A word is a token of its own as a rule, a character in other vocabularies.
+            # Usually a word is a token. With characters or bytes a character is one.
             units = list(line) if tokenizer.kind in ("characters", "bytes") else line.split(" ")
             if len(units) >= 4 and len(tokenizer.encode(line)) + 4 < self.corpus.context:
                 between = "" if tokenizer.kind in ("characters", "bytes") else " "
@@ -68,7 +68,7 @@ class MaskedValidator(TextValidator):
 
 
 class MaskedTask(MonolingualTask):
-    """Hidden tokens of text."""
+    """Masked language modelling: prediction of hidden tokens."""
 
     name: ClassVar[str] = "masked"
     recipe: ClassVar[type[Recipe]] = MonolingualRecipe

@@ -1,4 +1,4 @@
-"""The base of tasks on monolingual text: their recipe, their data, and signs of a bad model."""
+"""The base of tasks on monolingual text: their recipe, their data and their validation."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ from crosshead.tasks.usability import frequency_faults
 from crosshead.tasks.validation import Validator
 
 SAMPLE_TOKENS = 40
-"""A text is continued by so many tokens, after as many of the validation text."""
+"""The number of tokens in a sample continuation, and in the text before it."""
 
 
 class MonolingualRecipe(TextRecipe):
@@ -30,8 +30,8 @@ class MonolingualRecipe(TextRecipe):
         for key in PAIRED:
             if getattr(self.data, key):
                 raise ValueError(
-                    f"{called(f'data.{key}', info)} is for translation; a model of text by itself "
-                    f"({self.model.architecture}) is trained on {called('data.text', info)}"
+                    f"{called(f'data.{key}', info)} is for translation; a model of monolingual "
+                    f"text ({self.model.architecture}) is trained on {called('data.text', info)}"
                 )
         if self.data.context > self.train.batch_tokens:
             raise ValueError(
@@ -42,12 +42,12 @@ class MonolingualRecipe(TextRecipe):
         if most is not None and self.data.context > most:
             raise ValueError(
                 f"data.context {self.data.context} is more than the {most} learned positions of "
-                "model.max_length"
+                "model.max_length; lower the first or raise the second"
             )
         if isinstance(self.model, TransformerXLConfig):
             self._check_memory(self.model)
         if not self.tokenizer.joint:
-            raise ValueError("text by itself has one side: set tokenizer.joint = true")
+            raise ValueError("monolingual text has one side: set tokenizer.joint = true")
         if self.tokenizer.sampling:
             raise ValueError("tokenizer.sampling is for translation; leave it out")
         return self
@@ -66,7 +66,7 @@ class MonolingualTask(TokenTask):
     """A task on monolingual text."""
 
     corpus: ClassVar[type[TextCorpus]] = TextCorpus
-    """The class of its data."""
+    """The class of its corpora."""
 
     def read(
         self,
@@ -81,7 +81,7 @@ class MonolingualTask(TokenTask):
         return read_text(recipe, base, resumed, say, should_stop, self.corpus)
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
-        """Return the settings of a bundle, and the length of its windows."""
+        """Return the settings of a bundle, including the length of its windows."""
         assert isinstance(bundle, TextBundle)
         found = super().sections(bundle)
         found["data"]["context"] = bundle.config.longest_source
@@ -89,10 +89,10 @@ class MonolingualTask(TokenTask):
 
 
 class TextValidator(Validator[TextRecipe, TextCorpus, TextBundle]):
-    """Validates on monolingual text."""
+    """The base of validation on monolingual text."""
 
     def frequency_faults(self, nll: float) -> list[str]:
-        """Return a clause where a model is hardly better than the frequencies of tokens."""
+        """Return a clause if a model is hardly better than token frequencies."""
         corpus = self.corpus
         size = corpus.target_tokenizer.vocab_size
         return frequency_faults(nll, corpus.stream.ids, corpus.valid.ids, size)

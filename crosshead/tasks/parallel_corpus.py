@@ -54,20 +54,21 @@ from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 
 IN_MEMORY = 500_000
-"""A corpus of more pairs is tokenized into files (`crosshead.data.parallel.shards`)."""
+"""The largest number of pairs that is tokenized in memory. More are tokenized into files
+(`crosshead.data.parallel.shards`)."""
 
 
 FEW = 100
-"""A run on fewer pairs begins with a warning."""
+"""The number of pairs below which a run begins with a warning."""
 
 
 @dataclass(frozen=True)
 class ParallelCorpus(TokenCorpus):
-    """Pairs of texts, tokenized."""
+    """Tokenized pairs of texts."""
 
     kept: Kept
     starts: Sequence[int]
-    """The row of the text at which each corpus begins, and how many rows there are."""
+    """The row of the text at which each corpus begins, and the number of all rows."""
     valid: ParallelText
     valid_examples: list[Example]
     held_out: bool
@@ -77,31 +78,34 @@ class ParallelCorpus(TokenCorpus):
 
     @property
     def size(self) -> int:
-        """The number of pairs to train on."""
+        """The number of training pairs."""
         return len(self.kept.examples)
 
     @property
     def reach(self) -> int:
-        """Tokens of the longest source that is trained on."""
+        """The number of tokens of the longest source in training."""
         return int(self.kept.examples.source.lengths.max())
 
     @property
     def lengths(self) -> np.ndarray:
-        """The lengths of all pairs, usually segmented."""
+        """The lengths of all pairs in their usual segmentation."""
         return example_lengths(self.kept.examples)
 
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Pairs]:
-        """The pairs of an epoch: all, a mixture of the corpora, or sampled segmentations."""
+        """Return a function that gives the pairs of an epoch.
+
+        These are all pairs, a mixture of corpora, or sampled segmentations.
+        """
         chosen = epoch_examples(recipe, self)
         return lambda epoch: Pairs(chosen(epoch), recipe.model.start_token)
 
     def sha256(self) -> str:
-        """The checksum of all that is trained and validated on, as ids and in this order."""
+        """Return the checksum of all training and validation ids, in this order."""
         both = self.kept.sha256 + Examples.of(self.valid_examples).sha256()
         return hashlib.sha256(both.encode()).hexdigest()
 
     def origin(self, row: int) -> str:
-        """The file and the line of a pair."""
+        """Return the file and the line of a pair."""
         origin = self.kept.text.origin(int(self.kept.encoded.rows[row]))
         return f"{origin.file}:{origin.line}"
 
@@ -111,7 +115,7 @@ class ParallelCorpus(TokenCorpus):
         return f"{source:,} and {target:,} tokens"
 
     def opening(self, data: DataConfig) -> list[str]:
-        """The pairs to train on, those left out, and those to validate with."""
+        """Return a line with the numbers of training and validation pairs, and warnings."""
         left_out = {reason: count for reason, count in self.left_out().items() if count}
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
         found = counted(self.size, "pair")
@@ -122,13 +126,13 @@ class ParallelCorpus(TokenCorpus):
         ]
         if self.size < FEW:
             lines.append(
-                f"warning: of {found} a model learns no more than to repeat them; for sentences it "
-                "has not seen it takes thousands"
+                f"warning: from {found} a model only learns to repeat them; to translate new "
+                "sentences it needs thousands of pairs"
             )
         return lines
 
     def validation(self, data: DataConfig) -> str:
-        """Return a clause on the origin of the validation set; `data` names its files."""
+        """Return a clause about the validation set. `data` is the section with its files."""
         found = counted(len(self.valid), "pair")
         if self.held_out:
             return f"{found} held out of the training files ({HELD_OUT})"
@@ -140,7 +144,7 @@ class ParallelCorpus(TokenCorpus):
         return self.kept.counts()
 
     def write_files(self, out: Path, names: Mapping[str, str]) -> None:
-        """Write the tokenizers, the pairs that were left out, and the held-out ones."""
+        """Write the tokenizers, the list of pairs left out, and the list of held-out pairs."""
         super().write_files(out, names)
         left_out = [row._replace(file=names[row.file]) for row in self.kept.left_out]
         write_left_out(out / LEFT_OUT, left_out)
@@ -149,7 +153,7 @@ class ParallelCorpus(TokenCorpus):
             write_held_out(out / HELD_OUT, rows)
 
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
-        """The texts of some pairs as JSON Lines."""
+        """Return the texts of some pairs as JSON Lines, and the options to train on them."""
         assert isinstance(epoch, Pairs)
         tokenizers = self.source_tokenizer, self.target_tokenizer
         texts = [
@@ -162,12 +166,12 @@ class ParallelCorpus(TokenCorpus):
 
 @dataclass(frozen=True)
 class _Watched(Part):
-    """A corpus that is read as long as `check` raises nothing."""
+    """A corpus that calls `check` while it is read."""
 
     check: Callable[[], None]
 
     def chunks(self) -> Iterator[Sides]:
-        """Its pairs, at most `CHUNK` at a time."""
+        """Yield the pairs, at most `CHUNK` at a time."""
         for sides in super().chunks():
             self.check()
             yield sides
@@ -181,12 +185,12 @@ class _Watched(Part):
 
 @dataclass(frozen=True)
 class _Reading:
-    """The training text, read as far as is needed."""
+    """The training text and its held-out set, each read at first use."""
 
     data: DataConfig
     parts: Sequence[Part]
     seed: int | None
-    """Seed that draws the held-out set; None if nothing is held out."""
+    """The seed that draws the held-out set; None if nothing is held out."""
 
     @cached_property
     def text(self) -> Corpora:
@@ -206,12 +210,22 @@ def read_parallel(
 ) -> ParallelCorpus:
     """Read, split, tokenize and filter the text of a recipe.
 
-    The tokenizers are those of the bundle `base` or of the run directory `resumed` where training
-    goes on from one, with the recipe's strength of sampling, and learned from the training text
-    otherwise. A text of more than `IN_MEMORY` pairs is tokenized into a cache, or found there, and
-    `say` gets a line now and then. Raises `Stopped` soon after `should_stop` says so, `DataError`
-    for text that cannot be read, `ConfigError` for a stated size of vocabulary that does not fit
-    it, and `UserError` where the cache cannot be written.
+    The tokenizers come from `resumed`, or from `base` with the recipe's `sampling`, or are learned
+    from the training text. A text of more than `IN_MEMORY` pairs is tokenized into a cache, or
+    found there.
+
+    Args:
+        recipe: The settings of the run.
+        base: The bundle that training starts from, or None.
+        resumed: The run directory that is resumed, or None.
+        say: A callback that gets messages.
+        should_stop: Returns whether the run should stop.
+
+    Raises:
+        Stopped: Soon after `should_stop` returns true.
+        DataError: If the text cannot be read.
+        ConfigError: If the configured vocabulary size does not fit the text.
+        UserError: If the cache cannot be written.
     """
 
     def check() -> None:
@@ -235,7 +249,7 @@ def read_parallel(
         try:
             config, source, target = learn_tokenizers(config, Remaining(reading.text, reading.held))
         except DataError:
-            check()  # SentencePiece says of all that its text raises the same
+            check()  # SentencePiece turns a `Stopped` that its text raises into its own error
             raise
     text, kept, held = _tokenized(reading, (source, target), checksums, say, check)
     held_out = valid is None
@@ -251,7 +265,7 @@ def read_parallel(
 
 
 def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int], Measured]:
-    """The training examples of an epoch, a function of (seed, epoch)."""
+    """Return a function that gives the training examples of an epoch, from (seed, epoch)."""
     examples, seed, weights = corpus.kept.examples, recipe.train.seed, recipe.data.weights
     counts = np.diff(corpus.kept.encoded.rows.searchsorted(corpus.starts)).tolist()
 
@@ -279,7 +293,7 @@ def _tokenized(
     say: Callable[[str], None],
     check: Callable[[], None],
 ) -> tuple[Corpora, Kept, HeldOut]:
-    """The pairs that are kept and those that are held out, in memory or in the cache."""
+    """Return the text, its kept pairs and its held-out pairs, in memory or in the cache."""
     data, parts = reading.data, reading.parts
     files = [[checksums[name] for name in part.files] for part in parts]
     with tempfile.TemporaryDirectory() as scratch:
@@ -297,18 +311,18 @@ def _tokenized(
         if not str(error).startswith(str(place.parent)):
             raise
         raise UserError(
-            f"{error}; $CROSSHEAD_CACHE names another place for tokenized corpora"
+            f"{error}; or set CROSSHEAD_CACHE to another place for tokenized corpora"
         ) from None
     return stored.text, stored.kept, stored.held
 
 
 def _with_sampling(tokenizer: Tokenizer, sampling: float) -> Tokenizer:
-    """The tokenizer with another strength of sampling; nothing but BPE is sampled."""
+    """Return the tokenizer with another strength of sampling. Only BPE tokenizers change."""
     return tokenizer.with_sampling(sampling) if isinstance(tokenizer, BpeTokenizer) else tokenizer
 
 
 def _card_files(text: Corpora, checksums: Mapping[str, str]) -> list[CardFile]:
-    """Every training file with its pairs and checksum, in the order of the recipe."""
+    """Return each training file with its number of pairs and checksum, in recipe order."""
     counts = {part.files: count for part, count in zip(text.parts, text.counts, strict=True)}
     aligned = [part for part in text.parts if len(part.files) == 2]
     names = [(part.files[side], part) for side in (0, 1) for part in aligned]

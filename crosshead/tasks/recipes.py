@@ -1,4 +1,4 @@
-"""Recipes of any task, put together from their settings."""
+"""Compose recipes of any task from their settings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,20 +24,30 @@ def compose(
     below: Sections | None = None,
     typed: Mapping[str, str] | None = None,
 ) -> Any:
-    """Put a recipe together: preset < `recipe` (the tables of a file) < `flags` < `assignments`.
+    """Compose a recipe: preset < `recipe` (the tables of a file) < `flags` < `assignments`.
 
-    `assignments` are `section.key=value`, or `key=value` where one section has that key; a value is
-    TOML, or else text. Without a preset `tiny` is completed. The sections `below` stand in the
-    place of the preset's. A budget that is stated replaces the budgets of the preset, but for the
-    `max_updates` where its `cosine` ends. `where` (the recipe's file) begins the messages about it.
-    `typed` has the flags that were typed, by key (`--seed` for `train.seed`): messages about other
-    mistakes than the file's name them so. Raises `ConfigError` for whatever cannot be.
+    A budget among the stated settings replaces the budgets of the preset, except for the
+    `max_updates` where the preset's cosine schedule ends.
+
+    Args:
+        preset: The name of a preset. Without one, the defaults come from `tiny`.
+        recipe: The tables of a recipe file.
+        flags: Values of command-line flags, by section and key.
+        assignments: Texts `section.key=value`, or `key=value` if only one section has the key. A
+            value is TOML, or else text.
+        where: The name of the recipe's file, which begins messages about it.
+        below: Sections that replace those of the preset.
+        typed: The flags that the user typed, by key (`--seed` for `train.seed`), for messages about
+            mistakes outside the file.
+
+    Raises:
+        ConfigError: If a setting is wrong or the settings do not fit together.
     """
     sections = stated(recipe, flags, assignments, where=where)
     try:
         return _recipe(preset or "tiny", below or {}, sections, typed)
     except ConfigError:
-        # Says which file, where the mistake is in it.
+        # If the mistake is in the file, this raises an error that names the file.
         _recipe(preset or "tiny", below or {}, stated(recipe, where=where), None, where)
         raise
 
@@ -49,7 +59,7 @@ def stated(
     *,
     where: str = "",
 ) -> Sections:
-    """Return the stated settings: `recipe`, then `flags`, then `assignments`; later ones win.
+    """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
     The arguments are those of `compose`, which adds the defaults.
     """
@@ -57,7 +67,7 @@ def stated(
 
 
 def known_keys() -> KnownKeys:
-    """Return the keys that recipes may have, over all tasks and architectures."""
+    """Return the keys that recipes may have, of all tasks and architectures."""
     sections: dict[str, dict[str, None]] = {}
     for task in TASKS.values():
         for name, field in task.recipe.model_fields.items():
@@ -65,13 +75,13 @@ def known_keys() -> KnownKeys:
             sections.setdefault(name, {}).update(dict.fromkeys(keys))
     models = CONFIGS.values()
     sections["model"] = dict.fromkeys(key for each in models for key in each.model_fields)
-    # No architecture has some of them: the model says why.
+    # No architecture has these keys, but the model explains why.
     refused = frozenset(key for each in models for key in each.cannot)
     return KnownKeys({name: list(keys) for name, keys in sections.items()}, refused)
 
 
 def file_keys() -> set[str]:
-    """Return the keys of `[data]` that name files, over all tasks."""
+    """Return the keys of `[data]` that name files, of all tasks."""
     return {key for task in TASKS.values() for key in task.recipe.data_class().file_keys}
 
 
@@ -82,12 +92,12 @@ def _recipe(
     typed: Mapping[str, str] | None,
     where: str = "",
 ) -> Recipe:
-    """Complete the settings and check them."""
+    """Complete the settings with defaults and validate them."""
     claimed = [task for task in TASKS.values() if task.claims(sections["data"])]
     default = (claimed or [TASKS["translation"]])[0].architecture
     completed = precedence.completed(preset, below, sections, typed, default)
     task = TASKS[CONFIGS[completed["model"]["architecture"]].task]
-    # A section of another task is no mistake where it is empty.
+    # An empty section of another task is no mistake.
     fields = task.recipe.model_fields
     values = {name: table for name, table in completed.items() if table or name in fields}
     found = validate(task.recipe, values, where, typed)

@@ -1,4 +1,4 @@
-"""The configuration reference: every key of a recipe, from the code that reads it."""
+"""The configuration reference: every key of every recipe, generated from the code."""
 
 import ast
 import inspect
@@ -29,13 +29,14 @@ class Key:
     section: str
     name: str
     kind: str
-    """Its type and bounds, or the values that it may have."""
+    """The type and the bounds, or the allowed values."""
     default: str
-    """Its default in TOML; `unset` where it may be left open, `required` without one."""
+    """The default in TOML; `unset` if the key may be left open, `required` if there is no
+    default."""
     meaning: str
     users: tuple[str, ...]
-    """The architectures that have it with this default, for a key of `[model]`; the tasks that
-    have its section otherwise."""
+    """For a key of `[model]`, the architectures that have it with this default; otherwise the tasks
+    that have its section."""
 
 
 def all_keys() -> list[Key]:
@@ -73,7 +74,7 @@ def descriptions(config: type[Config]) -> dict[str, str]:
 
 
 def explained(key: Key, every: bool) -> str:
-    """Return what there is to know of a key, as text.
+    """Return the reference entry of a key.
 
     Args:
         key: The key.
@@ -90,10 +91,10 @@ def explained(key: Key, every: bool) -> str:
 
 
 def reference(wanted: str | None = None) -> str:
-    """Return the reference of all keys, or of those called `wanted`, as text.
+    """Return the reference of all keys, or of the keys that match `wanted`.
 
     Args:
-        wanted: A key, with or without its section; None for all.
+        wanted: A key with or without its section, or a section; None for all keys.
 
     Raises:
         KeyError: If there is no such key.
@@ -109,7 +110,13 @@ def reference(wanted: str | None = None) -> str:
 
 
 def commented_recipe(preset: str, architecture: str) -> str:
-    """Return a whole recipe as TOML, each key below its meaning; keys left open are commented out.
+    """Return a whole recipe as TOML with the meaning above each key.
+
+    Keys that are left open are commented out.
+
+    Args:
+        preset: The name of the preset.
+        architecture: The name of the architecture.
 
     Raises:
         ConfigError: If there is no such preset or architecture.
@@ -128,7 +135,7 @@ def commented_recipe(preset: str, architecture: str) -> str:
 
 
 def _sections() -> Iterator[tuple[str, str, type[Config]]]:
-    """Yield each section of each task, and `[model]` of each architecture, with who has it."""
+    """Yield the owner, the name and the class of each section of each task and architecture."""
     for task in TASKS.values():
         for section, field in task.recipe.model_fields.items():
             if section != "model":
@@ -143,7 +150,7 @@ def _is_of_all(key: Key) -> bool:
 
 
 def _kind(field: FieldInfo) -> str:
-    """The type of a field and its bounds, in words."""
+    """Return the type of a field and its bounds, in words."""
     for each in field.metadata:
         if isinstance(each, OneOf):
             return " | ".join(map(toml_value, each.names))

@@ -1,4 +1,4 @@
-"""All tasks by name, and bundles by task."""
+"""The registry of tasks, and bundles by task."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -24,7 +24,7 @@ TASKS: dict[str, Task] = {
     "language": LanguageTask(),
     "masked": MaskedTask(),
 }
-"""By the `task` of a model's configuration."""
+"""The tasks by the `task` of a model's configuration."""
 
 
 def register_task(
@@ -32,13 +32,13 @@ def register_task(
     architectures: Mapping[type[ModelConfig], type[Model]],
     presets: Mapping[str, Sections] | None = None,
 ) -> None:
-    """Make a task known, so that every command trains, loads and describes its models.
+    """Register a task, so that every command trains, loads and describes its models.
 
     Args:
         task: The task.
-        architectures: Its models by their configuration.
-        presets: Sections of a recipe by the name of a preset, for each of these architectures; by
-            default one preset, `tiny`, of the configuration's defaults.
+        architectures: The models of the task by their configuration classes.
+        presets: Sections of a recipe by preset name, for each of these architectures. By default
+            there is one preset, `tiny`, with the defaults of the configuration.
     """
     TASKS[task.name] = task
     for config, model in architectures.items():
@@ -47,28 +47,28 @@ def register_task(
         PRESETS[name] = dict(presets or {"tiny": {"model": {}, "train": {}}})
 
 
-def task_of(thing: Any) -> Task:
+def task_of(config: Any) -> Task:
     """Return the task of a recipe, or of the configuration of a bundle."""
-    return TASKS[thing.model.task]
+    return TASKS[config.model.task]
 
 
 def kinds() -> Kinds:
-    """Return the kind of bundle of each task."""
+    """Return the class of the bundles of each task, by the task's name."""
     return {name: task.bundle for name, task in TASKS.items()}
 
 
 def load_bundle(path: StrPath, device: torch.device | str = "cpu") -> Bundle:
-    """Read a bundle of any task: see `crosshead.bundle.io.load_bundle`."""
+    """Load a bundle of any task: see `crosshead.bundle.io.load_bundle`."""
     return io.load_bundle(path, kinds(), device)
 
 
 def outline_bundle(path: Path | str) -> Bundle:
-    """Read a bundle but for the numbers of its model: see `crosshead.bundle.io`."""
+    """Read a bundle without the weights of its model: see `crosshead.bundle.io.outline_bundle`."""
     return io.outline_bundle(path, kinds())
 
 
 def sections_of(path: Path) -> Sections:
-    """Return the settings of a bundle as sections of a recipe; no weights are read."""
+    """Return the settings of a bundle as sections of a recipe. No weights are read."""
     kind, config = io.load_config(path, kinds())
     model = build_without_memory(partial(kind.build, config))
     bundle = kind(config, model, **kind.read(path, config))

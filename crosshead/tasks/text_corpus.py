@@ -1,4 +1,4 @@
-"""Text by itself as what a run is trained on: read, split, tokenized."""
+"""The monolingual text of a run: read, split and tokenized."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +24,12 @@ from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 
 FEW = 1000
-"""A run on fewer tokens begins with a warning."""
+"""The number of tokens below which a run begins with a warning."""
 
 
 @dataclass(frozen=True)
 class TextCorpus(TokenCorpus):
-    """One text to train on and one to validate on, each a stream of ids."""
+    """A training text and a validation text, each a stream of ids."""
 
     stream: Stream
     valid: Stream
@@ -41,31 +41,31 @@ class TextCorpus(TokenCorpus):
 
     @property
     def size(self) -> int:
-        """The number of ids to train on."""
+        """The number of training ids."""
         return len(self.stream)
 
     @property
     def reach(self) -> int:
-        """The ids of a window."""
+        """The number of ids in a window."""
         return self.context
 
     @property
     def lengths(self) -> np.ndarray:
-        """The lengths of the windows, from the beginning on."""
+        """The lengths of the windows, counted from the beginning of the text."""
         return Windows(self.stream.ids, self.context).lengths
 
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Epoch]:
-        """The windows of an epoch, which begin elsewhere in each."""
+        """Return a function that gives the windows of an epoch. They begin elsewhere in each."""
         seed = recipe.train.seed
         return lambda epoch: epoch_windows(self.stream, self.context, seed, epoch)
 
     def sha256(self) -> str:
-        """The checksum of all that is trained and validated on, as ids and in this order."""
+        """Return the checksum of all training and validation ids, in this order."""
         both = self.stream.sha256() + self.valid.sha256()
         return hashlib.sha256(both.encode()).hexdigest()
 
     def origin(self, row: int) -> str:
-        """The name of the text: all windows are alike."""
+        """Return the name of the first file, for all windows."""
         return self.files[0].path
 
     def extent(self, row: int) -> str:
@@ -73,7 +73,7 @@ class TextCorpus(TokenCorpus):
         return f"{self.lengths[row, 0]:,} tokens"
 
     def opening(self, data: DataConfig) -> list[str]:
-        """The tokens to train on, and those to validate with."""
+        """Return a line with the numbers of training and validation tokens, and warnings."""
         found = counted(self.size, "token")
         lines = [
             f"{found} to train on, in windows of {self.context:,}; "
@@ -81,20 +81,20 @@ class TextCorpus(TokenCorpus):
         ]
         if self.size < FEW:
             lines.append(
-                f"warning: of {found} a model learns no more than to repeat them; to write "
-                "anything else takes many thousands"
+                f"warning: from {found} a model only learns to repeat them; to write anything "
+                "else it needs many thousands of tokens"
             )
         return lines
 
     def validation(self, data: DataConfig) -> str:
-        """Return a clause on the origin of the validation set; `data` names its files."""
+        """Return a clause about the validation set. `data` is the section with its files."""
         found = f"{counted(len(self.valid), 'token')}, {self.valid.characters:,} characters,"
         if self.held_out:
             return f"the last {found} of the text"
         return f"{found} of {', '.join(data.valid_text)}"
 
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
-        """Return some windows as text, one below the other."""
+        """Return some windows as lines of text, and the option to train on them."""
         batch = epoch.collate(rows)
         lengths = epoch.lengths[rows, 0].tolist()
         texts = [
@@ -105,10 +105,13 @@ class TextCorpus(TokenCorpus):
 
 
 class MaskedCorpus(TextCorpus):
-    """The same, for a model that is to find what is hidden in it."""
+    """Monolingual text for a model that predicts hidden tokens."""
 
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Epoch]:
-        """The windows of an epoch; which begin elsewhere, and hide other tokens, in each."""
+        """Return a function that gives the windows of an epoch, with hidden tokens.
+
+        The windows and the hidden tokens differ in each epoch.
+        """
         seed, vocabulary = recipe.train.seed, self.target_tokenizer.vocab_size
 
         def windows(epoch: int) -> MaskedWindows:
@@ -118,7 +121,7 @@ class MaskedCorpus(TextCorpus):
         return windows
 
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
-        """Some windows as text, with nothing hidden."""
+        """Return some windows as text without hidden tokens, and the option to train on them."""
         return super().records(cast(MaskedWindows, epoch).windows, rows)
 
 
@@ -130,13 +133,24 @@ def read_text(
     should_stop: Callable[[], bool] = lambda: False,
     kind: type[TextCorpus] = TextCorpus,
 ) -> TextCorpus:
-    """Read, split and tokenize the text of a recipe, all of it in memory, as a corpus of `kind`.
+    """Read, split and tokenize the text of a recipe, all of it in memory.
 
-    The files follow each other as one text. Without validation files its last characters, a share
-    `data.valid_share`, are held out. The tokenizer is that of the bundle `base` or of the run
-    directory `resumed` where training goes on from one, and learned from the training text
-    otherwise. Raises `Stopped` soon after `should_stop` says so, `DataError` for text that cannot
-    be read or is too short, and `ConfigError` for a size of vocabulary that does not fit it.
+    All files together are one text. Without validation files the last characters of the text, a
+    share `data.valid_share`, are held out. The tokenizer comes from `resumed` or from `base`, or is
+    learned from the training text.
+
+    Args:
+        recipe: The settings of the run.
+        base: The bundle that training starts from, or None.
+        resumed: The run directory that is resumed, or None.
+        say: A callback for messages, which is not used.
+        should_stop: Returns whether the run should stop.
+        kind: The class of the corpus.
+
+    Raises:
+        Stopped: Soon after `should_stop` returns true.
+        DataError: If the text cannot be read or is too short.
+        ConfigError: If the configured vocabulary size does not fit the text.
     """
     data = recipe.data
     if not data.text:
@@ -146,7 +160,7 @@ def read_text(
     lines = [read_lines(Path(name), LONGEST_TEXT) for name in data.text]
     for name, each in zip(data.text, lines, strict=True):
         if not any(each):
-            raise DataError(f"{name}: is empty")
+            raise DataError(f"{name}: empty; expected text")
     text = "".join(_joined(lines))
     if data.valid_text:
         held = [read_lines(Path(name), LONGEST_TEXT) for name in data.valid_text]
@@ -163,23 +177,23 @@ def read_text(
         CardFile(name, len(each), file_sha256(Path(name)))
         for name, each in zip(data.text, lines, strict=True)
     ]
-    stream, judged = (_stream(tokenizer, each, should_stop) for each in (training, valid))
-    for what, found, names in (
+    stream, validation = (_stream(tokenizer, each, should_stop) for each in (training, valid))
+    for purpose, found, names in (
         ("train", stream, data.text),
-        ("validate", judged, data.valid_text or data.text),
+        ("validate", validation, data.valid_text or data.text),
     ):
         if len(found) < 2:
             raise DataError(
-                f"{', '.join(names)}: {found.characters:,} characters to {what} on; a model of "
-                "text needs two tokens at least"
+                f"{', '.join(names)}: {found.characters:,} characters to {purpose} on; a language "
+                "model needs at least two tokens"
             )
     return kind(
-        files, config, tokenizer, tokenizer, stream, judged, data.context, not data.valid_text
+        files, config, tokenizer, tokenizer, stream, validation, data.context, not data.valid_text
     )
 
 
 def _joined(files: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The text of all lines, each with its line feed."""
+    """Yield all lines, each with its line feed."""
     for lines in files:
         for line in lines:
             yield line + "\n"

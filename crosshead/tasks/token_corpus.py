@@ -1,4 +1,4 @@
-"""The data of tasks on tokens: what all of it has in common."""
+"""The base of corpora of tokens: tokenizers and bundle configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class TokenCorpus(Corpus):
     """Settings of the tokenizers, with the chosen vocabulary size."""
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
-    """The tokenizer of each side; monolingual text has the same one for both."""
+    """The tokenizer of each side. Monolingual text uses the same tokenizer for both."""
 
     kind: ClassVar[type[Bundle]] = TextBundle
 
     def bundle_config(self, recipe: TextRecipe, reach: int) -> TextBundleConfig:
-        """Return the configuration of a bundle of this run, before its model is scored."""
+        """Return the configuration of the run's bundle, before its model is scored."""
         return TextBundleConfig(
             task=recipe.model.task,
             model=recipe.model,

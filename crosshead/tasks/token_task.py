@@ -1,4 +1,4 @@
-"""Tasks on tokens: what all of them have in common."""
+"""The base of tasks whose models predict tokens."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ class TokenTask(Task):
     loss = staticmethod(token_loss)
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
-        """Return model, (source) tokenizer and languages of a bundle."""
+        """Return the model, the (source) tokenizer and the languages of a bundle."""
         assert isinstance(bundle, TextBundle)
         config, tokenizer = bundle.config, bundle.source_tokenizer
         return {

@@ -1,4 +1,4 @@
-"""Translation: models of pairs of texts."""
+"""Translation: models of parallel text."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -43,7 +43,7 @@ class TranslationRecipe(TextRecipe):
         for key in ("text", "valid_text"):
             if getattr(self.data, key):
                 raise ValueError(
-                    f"{called(f'data.{key}', info)} is for models of text by itself; "
+                    f"{called(f'data.{key}', info)} is for models of monolingual text; "
                     f"{self.model.architecture} is trained on pairs: give --source and --target, "
                     "or --pairs"
                 )
@@ -67,14 +67,14 @@ class TranslationRecipe(TextRecipe):
 
 
 class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
-    """Validates by the loss of the references, and by BLEU of greedy translations."""
+    """Validates by the loss of the references and the BLEU of greedy translations."""
 
     def how(self) -> str:
-        """A few words on the search for translations."""
+        """Return a short description of the search for translations."""
         return search_name(self.recipe.decode)
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:
-        """The loss of the references, and the BLEU of greedy translations."""
+        """Return the loss of the references, and the BLEU of greedy translations."""
         bundle, examples = self.bundle_of(weights), self.corpus.valid_examples
         lengths = example_lengths(examples)
         most = min(self.recipe.train.batch_tokens, self.recipe.decode.batch_tokens)
@@ -87,7 +87,7 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         return Validation({**means, "bleu": score})
 
     def findings(self, weights: dict[str, Tensor]) -> Findings:
-        """Return BLEU and chrF on the validation set, searched as the recipe says, and samples."""
+        """Return BLEU and chrF on the validation set by the search of the recipe, and samples."""
         self.bundle_of(weights)
         valid = self.corpus.valid
         translations = self._translate(self.recipe.decode)
@@ -102,7 +102,10 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
 
     @property
     def validations_to_score(self) -> float:
-        """A beam of n hypotheses takes up to n times as long as the greedy search of validation."""
+        """The estimated duration of the end of the run, in validations.
+
+        A beam of n hypotheses takes up to n times as long as the greedy search of a validation.
+        """
         return float(self.recipe.decode.beam)
 
     def _translate(self, decode: DecodeConfig) -> list[str]:
@@ -125,7 +128,7 @@ class TranslationTask(TokenTask):
     architecture: ClassVar[str] = "transformer"
 
     def prepare(self, recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
-        """Fill in the languages that the names of files tell."""
+        """Fill in the languages that the file names contain."""
         return with_languages(recipe)
 
     def read(
@@ -142,14 +145,14 @@ class TranslationTask(TokenTask):
 
 
 def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
-    """Fill in the languages that a recipe does not state, where names tell both of them.
+    """Fill in languages that a recipe does not state, if names give both.
 
-    Files of sources and targets have them as suffixes (`train.en`), and files of pairs as names of
-    fields. What the recipe states stays. Names that tell one side only, or the same for both, tell
-    nothing.
+    File suffixes (`train.en`) give the languages of aligned files, and field names those of files
+    of pairs. Stated languages stay. Nothing is filled in if the names give only one side, or the
+    same language for both.
 
     Returns:
-        The recipe, and a line that says what was filled in, in a list that may be empty.
+        The recipe, and a list with a message about what was filled in, or an empty list.
     """
     data = recipe.data
     stated = data.source_language, data.target_language
@@ -165,20 +168,20 @@ def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
         for code, given in zip((source, target), stated, strict=True)
     )
     line = (
-        f"languages: {sides}, by the names of files or fields (--source-language and "
-        "--target-language name others)"
+        f"languages: {sides}, from the names of files or fields (change them with "
+        "--source-language and --target-language)"
     )
     return recipe.model_copy(update={"data": filled}), [line]
 
 
 def _codes(data: DataConfig) -> Iterator[list[str | None]]:
-    """Yield for each side the languages that its names tell; None for a name without one."""
+    """Yield the languages in the names of each side. A name without a language gives None."""
     fields: Sequence[str] = data.fields if data.pairs else []
     for side, files in enumerate((data.source, data.target)):
         yield [*map(suffix_language, files), *map(language_code, fields[side : side + 1])]
 
 
 def _only(codes: Sequence[str | None]) -> str | None:
-    """The language that all names tell that tell any, if there is one."""
+    """Return the language if all names with a language agree, else None."""
     languages = set(codes) - {None}
     return languages.pop() if len(languages) == 1 else None

@@ -1,4 +1,4 @@
-"""Signs that a model is of no use yet, and samples of what it makes."""
+"""Signs that a model is not usable yet, and samples of its output."""
 
 import re
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ import numpy as np
 from crosshead.bundle.config import BundleScore
 
 LOW_BLEU = 5.0
-"""Translations that score less have hardly anything in common with the references."""
+"""Translations below this BLEU have hardly anything in common with the references."""
 
 _SHARE = 0.1
-"""So large a share of translations that repeat themselves, beyond that of the references, tells
-that a model does."""
+"""The share of translations that are empty, or that repeat themselves more often than the
+references do, from which on the model is at fault."""
 
 _PHRASES = re.compile(r"(?:^|(?<=\s))((?=\S*[^\W\d_])\S+(?:\s+\S+){0,3}?)(?:\s+\1){3,}(?=\s|$)")
 _LETTERS = re.compile(r"([^\W\d_]\S{0,7}?)\1{5,}|(\S)\2{15,}")
 
 
 class Sample(NamedTuple):
-    """A part of the validation set, and what the model makes of it."""
+    """An example from the validation set: input, output of the model, and expected output."""
 
     given: str
     made: str
@@ -33,11 +33,11 @@ class Findings:
     """Findings about the model at the end of a run."""
 
     scores: list[BundleScore]
-    """The scores on the validation set that the bundle is to tell."""
+    """The scores on the validation set that the bundle records."""
     faults: list[str] = field(default_factory=list)
-    """Clauses that say why the model is of no use yet, or none."""
+    """Clauses that say why the model is not usable yet, if it is not."""
     labels: tuple[str, str, str] = ("source", "output", "reference")
-    """Names of the parts of a sample."""
+    """The names of the parts of a sample."""
     samples: list[Sample] = field(default_factory=list)
     scores_enough: bool = False
     """True if the scores alone show that the model is usable."""
@@ -46,7 +46,14 @@ class Findings:
 def translation_samples(
     sources: Sequence[str], outputs: Sequence[str], references: Sequence[str], most: int = 3
 ) -> list[Sample]:
-    """Return samples from the beginning, the middle and the end of a validation set."""
+    """Return samples from the beginning, the middle and the end of a validation set.
+
+    Args:
+        sources: The source sentences.
+        outputs: The translations.
+        references: The reference translations.
+        most: The largest number of samples.
+    """
     count = min(most, len(sources))
     rows = [round(each) for each in np.linspace(0, len(sources) - 1, count)]
     return [Sample(sources[row], outputs[row], references[row]) for row in dict.fromkeys(rows)]
@@ -55,7 +62,14 @@ def translation_samples(
 def translation_faults(
     bleu: float, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
 ) -> list[str]:
-    """Return clauses that say in which way translations are of no use, or none."""
+    """Return clauses that say why translations are unusable, or an empty list.
+
+    Args:
+        bleu: The BLEU of the outputs.
+        sources: The source sentences.
+        outputs: The translations.
+        references: The reference translations.
+    """
     faults = []
     if bleu < LOW_BLEU:
         faults.append(f"BLEU {bleu:.1f} is below {LOW_BLEU:g}")
@@ -70,39 +84,40 @@ def translation_faults(
     given, made, expected = (len({row[part] for row in full}) for part in range(3))
     if min(given, expected) >= 10 and made < min(given, expected) / 2:
         alike = "one translation" if made == 1 else f"{made:,} different translations"
-        faults.append(f"{given:,} different sentences have {alike} only")
+        faults.append(f"{given:,} different sentences have only {alike}")
     return faults
 
 
 def _of_all(count: int, total: int, one: str, several: str) -> str:
-    """Return a clause that says of how many translations something is true."""
+    """Return a clause with the number of translations that share a property."""
     if total == 1:
         return f"the only translation {one}"
     return f"{count:,} of {total:,} translations {one if count == 1 else several}"
 
 
 def repeats_itself(text: str) -> bool:
-    """Return whether a text says a phrase of up to four words four times in a row.
+    """Return whether a text repeats a phrase of up to four words four times in a row.
 
-    Or some letters six times, since not all scripts write spaces, or any sign sixteen times.
+    Some letters six times in a row, for scripts without spaces, or any character sixteen times in a
+    row count too.
     """
     return bool(_PHRASES.search(text) or _LETTERS.search(text))
 
 
 def frequency_faults(nll: float, training: np.ndarray, valid: np.ndarray, size: int) -> list[str]:
-    """Return a clause where a model predicts text hardly better than by how frequent tokens are.
+    """Return a clause if a model predicts text hardly better than token frequencies do.
 
     Args:
         nll: The mean negative log-likelihood of a token of the validation text, in nats.
         training: The ids of the training text.
         valid: The ids of the validation text.
-        size: How many tokens there are in the vocabulary.
+        size: The number of tokens in the vocabulary.
     """
     counts = np.bincount(training, minlength=size) + 1.0
     guess = float(-np.log(counts[valid[1:]] / counts.sum()).mean())
     if nll < 0.95 * guess:
         return []
     return [
-        f"its loss of {nll:.2f} nats a token is not clearly below the {guess:.2f} of guessing by "
-        "how frequent tokens are"
+        f"its loss of {nll:.2f} nats per token is not clearly below {guess:.2f}, the loss of "
+        "predicting by token frequencies"
     ]

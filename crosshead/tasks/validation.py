@@ -1,4 +1,4 @@
-"""Validation: the metrics of a task, and the quality of some weights by them."""
+"""Validation: the metrics of a task, and the evaluation of weights."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,22 +23,22 @@ class Metric(NamedTuple):
     """A number that validation computes."""
 
     name: str
-    """Its name in the log, and in `train.metric` of a recipe."""
+    """The name in the log, and in `train.metric` of a recipe."""
     label: str
-    """Its name for people."""
+    """The name for people."""
     higher_is_better: bool
     digits: int = 2
     search: str = ""
-    """The search behind it, where validation during training searches in a way of its own."""
+    """The search behind the metric, if validation does not use the search of the recipe."""
 
     def shown(self, value: float) -> str:
-        """Return the metric with a value, for people."""
+        """Return the metric with a value, as text for people."""
         search = f" ({self.search})" if self.search else ""
         return f"{self.label}{search} {value:.{self.digits}f}"
 
 
 LOSS = Metric("loss", "loss", higher_is_better=False, digits=3)
-"""The loss that training minimises, on the validation set."""
+"""The training loss, computed on the validation set."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Loss:
 
 
 class Validation(NamedTuple):
-    """The quality of some weights on the validation set."""
+    """The results of a validation."""
 
     values: Mapping[str, float]
-    """Values by their name in the log: those of the task's metrics, and others."""
+    """Values by their names in the log: the metrics of the task, and others."""
 
     def score(self, metrics: Sequence[Metric], chosen: str) -> list[float]:
-        """Return the values to maximise: of the chosen metric first, the others decide ties."""
+        """Return values to maximise. The chosen metric is first; the other metrics break ties."""
         ordered = sorted(metrics, key=lambda metric: metric.name != chosen)
         return [
             self.values[each.name] * (1 if each.higher_is_better else -1)
@@ -67,22 +67,22 @@ class Validation(NamedTuple):
         ]
 
     def clause(self, metrics: Sequence[Metric]) -> str:
-        """Return the metrics, for people."""
+        """Return the metrics as text for people."""
         return "  ".join(metric.shown(self.values[metric.name]) for metric in metrics)
 
 
 class Validator(ABC, Generic[R, C, B]):
-    """Validates weights that somebody else trains, in float32.
+    """The base of validators, which compute metrics of given weights in float32.
 
-    All methods raise `Stopped`, after the batch under way, once `should_stop` returns true.
+    If `should_stop` returns true, all methods raise `Stopped` after the current batch.
 
     Args:
-        recipe: The run.
-        corpus: Its data.
+        recipe: The settings of the run.
+        corpus: The data of the run.
         reach: See `Corpus.reach`.
-        device: Where the validated model computes.
+        device: The device of the validated model.
         loss: The loss of a batch.
-        should_stop: Returns whether somebody has asked for the end of the run.
+        should_stop: Returns whether the run should stop.
     """
 
     def __init__(
@@ -101,13 +101,13 @@ class Validator(ABC, Generic[R, C, B]):
         self.bundle: B = corpus.bundle(config, model.to(device))
 
     def bundle_of(self, weights: dict[str, Tensor]) -> B:
-        """Return the bundle with these weights; the next call changes it."""
+        """Return the bundle with these weights. The next call changes it."""
         set_weights(self.bundle.model, weights)
         return self.bundle
 
     @abstractmethod
     def how(self) -> str:
-        """Return a few words on the search or the context behind the scores."""
+        """Return a short description of the search or the context behind the scores."""
 
     @abstractmethod
     def validate(self, weights: dict[str, Tensor]) -> Validation:
@@ -115,17 +115,18 @@ class Validator(ABC, Generic[R, C, B]):
 
     @abstractmethod
     def findings(self, weights: dict[str, Tensor]) -> Findings:
-        """Return the scores of the bundle with these weights, and samples of its output."""
+        """Return the scores of these weights, signs of an unusable model, and samples."""
 
     @property
     def validations_to_score(self) -> float:
-        """Estimated duration of the end of the run (last validation and scoring), in units of one
-        validation.
+        """The estimated duration of the end of the run, in validations.
+
+        The end of a run is the last validation and the scoring.
         """
         return 1.0
 
     def means(self, batches: Iterable[Any]) -> dict[str, float]:
-        """Return the means of the loss's sums over all predictions of some batches."""
+        """Return the loss's sums over some batches, divided by the number of predictions."""
         sums: dict[str, float] = {}
         count = 0
         with torch.inference_mode():
@@ -138,6 +139,6 @@ class Validator(ABC, Generic[R, C, B]):
         return {name: value / count for name, value in sums.items()}
 
     def check(self) -> None:
-        """Raise `Stopped` if somebody has asked for the end of the run."""
+        """Raise `Stopped` if the run should stop."""
         if self.should_stop():
             raise Stopped

@@ -127,7 +127,7 @@ def test_every_command_of_a_run_and_the_search_of_its_scores_are_told() -> None:
 
 def test_skipped_updates_are_told_where_there_are_any() -> None:
     assert "| updates | 5,000 |" in model_card(FACTS)
-    assert "| updates | 5,000, 3 of them left out" in model_card(replace(FACTS, skipped=3))
+    assert "| updates | 5,000, 3 of them skipped" in model_card(replace(FACTS, skipped=3))
 
 
 def test_a_bar_does_not_break_a_table() -> None:

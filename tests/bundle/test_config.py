@@ -9,7 +9,9 @@ SOUND = {"model": {"architecture": "language"}, "task": "language"}
 
 def test_the_task_is_that_of_the_model() -> None:
     assert validate(BundleConfig, SOUND).model.task == "language"
-    with pytest.raises(ConfigError, match="task is 'masked', that of architecture 'language' 'la"):
+    with pytest.raises(
+        ConfigError, match="task is 'masked', but the task of architecture 'language' is 'la"
+    ):
         validate(BundleConfig, SOUND | {"task": "masked"})
 
 

@@ -180,7 +180,7 @@ def test_a_failure_while_saving_leaves_the_earlier_bundle_whole(
 
 def test_a_file_where_the_directory_should_be(tmp_path: Path) -> None:
     (tmp_path / "run").touch()
-    with pytest.raises(UserError, match="run: cannot be made a directory"):
+    with pytest.raises(UserError, match="run: cannot make the directory"):
         save_bundle(tmp_path / "run", make_bundle(), "")
 
 
@@ -229,7 +229,7 @@ def replaced_by_a_directory(name: str) -> Callable[[Path], None]:
 
 DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (shutil.rmtree, "bundle: no such directory"),
-    (without("config.json"), r"not a bundle: it holds no config\.json"),
+    (without("config.json"), r"not a bundle: it has no config\.json"),
     (without("model.safetensors"), r"model\.safetensors: missing"),
     (without("tokenizer.model"), r"tokenizer\.model"),
     (without("tokenizer.json"), r"tokenizer\.json"),
@@ -357,12 +357,12 @@ def test_who_edits_the_configuration_is_told_what_to_do(sealed: Path) -> None:
     values = json.loads(path.read_text())
     values["decode"]["beam"] = 2
     path.write_text(json.dumps(values))
-    with pytest.raises(DamagedBundle, match="remove its key 'config_sha256'"):
+    with pytest.raises(DamagedBundle, match="remove the key 'config_sha256'"):
         load_bundle(sealed)
     del values["config_sha256"]
     path.write_text(json.dumps(values))
     assert load_bundle(sealed).config.decode.beam == 2
-    assert dict(verify_bundle(sealed))["config.json"] == "holds no checksum of itself"
+    assert dict(verify_bundle(sealed))["config.json"] == "contains no checksum of itself"
 
 
 def test_notes_are_logged_of_what_cannot_be_checked(
@@ -373,7 +373,7 @@ def test_notes_are_logged_of_what_cannot_be_checked(
     outline_bundle(sealed)
     assert caplog.messages == []
     load_bundle(STORED)
-    assert [f"{STORED}: an older bundle" in line for line in caplog.messages] == [True]
+    assert [f"{STORED}: an old bundle" in line for line in caplog.messages] == [True]
 
 
 @pytest.mark.parametrize(
@@ -424,7 +424,9 @@ def test_a_model_that_cannot_be_built_is_a_damaged_bundle(tmp_path: Path) -> Non
     impossible = saved.config.model.model_copy(update={"tie": "three-way"})
     config = saved.config.model_copy(update={"model": impossible})
     save_bundle(tmp_path, replace(saved, config=config), "")
-    with pytest.raises(BundleError, match=r"config\.json: no such model can be: three-way tying"):
+    with pytest.raises(
+        BundleError, match=r"config\.json: such a model cannot be built: three-way tying"
+    ):
         load_bundle(tmp_path)
 
 

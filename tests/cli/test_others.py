@@ -117,7 +117,7 @@ def test_an_older_bundle_is_noted_once(capfd: pytest.CaptureFixture[str], refuse
     for verb in ("info", "translate"):
         assert run([verb, str(OLDER), *([] if verb == "info" else ["/dev/null"])]) == 0
         [note] = capfd.readouterr().err.splitlines()
-        assert note.startswith(f"crosshead: {OLDER}: an older bundle, without checksums")
+        assert note.startswith(f"crosshead: {OLDER}: an old bundle without checksums")
     assert "an older bundle, which holds no checksums" in refused("info", "--verify", OLDER)
 
 

@@ -9,18 +9,18 @@ import pytest
 from crosshead.bundle.config import BundleScore
 from crosshead.cli.reports import (
     bundle_facts,
-    evaluation,
     interruption_report,
     metric_names,
     run_report,
     scores_jsonl,
     scores_table,
     text_evaluation,
+    translated,
 )
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
-from crosshead.evaluation import ComparedScore, CorpusScore, perplexity, text_scores
+from crosshead.evaluation import ComparedScore, CorpusScore, evaluate, perplexity, text_scores
 from crosshead.pipelines.text_generator import ScoredText
 from crosshead.pipelines.translator import Translation
 from crosshead.tasks.loading import load
@@ -65,13 +65,13 @@ def test_the_scores_of_a_bundle_are_among_its_facts() -> None:
 def test_perplexity_needs_no_translation(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = load(BUNDLE, "cpu")
     monkeypatch.setattr(translator, "translate", None)
-    [score] = evaluation(translator, ["One."], ["Eins."], ["perplexity"], None, {})
+    [score] = evaluate(translator, ["One."], ["Eins."], ["perplexity"])
     scored = translator.score(["One."], ["Eins."])
     assert score == perplexity(scored, translator.bundle.target_tokenizer)
     assert "|tok:bpe|vocab:330|" in score.signature
 
 
-def test_an_evaluation_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_set_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = load(BUNDLE, "cpu")
     searched: list[DecodeConfig] = []
     translate = translator.translate
@@ -81,7 +81,7 @@ def test_an_evaluation_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch)
         return translate(lines, decode=decode)
 
     monkeypatch.setattr(translator, "translate", watched)
-    evaluation(translator, ["One."], ["Eins."], ["chrf"], None, {"beam": 1, "length_penalty": None})
+    assert translated(translator, ["One."], {"beam": 1, "length_penalty": None})
     says = translator.bundle.config.decode
     assert searched == [says.model_copy(update={"beam": 1})]
 
@@ -138,7 +138,7 @@ def test_scores_are_in_the_order_asked_for() -> None:
     lines = ["One two three.", "Ten four eight."]
     translator = load(BUNDLE, "cpu")
     names = ["ter", "perplexity", "bleu"]
-    scores = evaluation(translator, lines, translator(lines), names, None, {})
+    scores = evaluate(translator, lines, translator(lines), names)
     assert [each.metric for each in scores] == ["TER", "perplexity", "BLEU"]
 
 

@@ -129,4 +129,4 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_run(
     (tmp_path / "file").write_text("")
     assert run(["study", "masks", "--out", str(tmp_path / "file")]) == 2
     said = capfd.readouterr()
-    assert said.out == "" and "cannot be made a directory" in said.err
+    assert said.out == "" and "cannot make the directory" in said.err

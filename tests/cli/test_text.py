@@ -1,4 +1,4 @@
-"""The command line on text by itself, as a new user would run it."""
+"""The command line on monolingual text, as a new user would run it."""
 
 import inspect
 import json
@@ -192,10 +192,10 @@ def test_verbs_of_translation_refuse_it(trained: Path, book: Path, refused: Refu
         (["--source", "a.en", "--target", "a.de"], "--source is for translation"),
         (["--set", "context=5000"], "data.context 5000 does not fit into train.batch_tokens"),
         (["--set", "positions=learned", "--set", "model.max_length=8"], "more than the 8 learned"),
-        (["--model", "transformer"], "--text is for models of text by itself"),
+        (["--model", "transformer"], "--text is for models of monolingual text"),
         (["--model", "languge"], "did you mean 'language'?"),
         (["--set", "encoder_layers=2"], "unknown key 'model.encoder_layers'"),
-        (["--set", "tokenizer.joint=false"], "text by itself has one side"),
+        (["--set", "tokenizer.joint=false"], "monolingual text has one side"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_read(

@@ -113,7 +113,7 @@ def test_what_it_does_not_do(trained: Path, book: Path, refused: Refused) -> Non
     text = ["evaluate", trained, "--text", book]
     assert "--stride and --memory are for" in refused(*text, "--stride", 4)
     assert "--stride and --memory are for" in refused(*text, "--memory", 4)
-    assert "put [MASK] where" in refused("fill", trained, "a a")
+    assert "put [MASK] in the place" in refused("fill", trained, "a a")
     assert "[MASK] 2 is a part of a word" in refused("fill", trained, "[MASK]\\n[MASK]s")
     assert "'--top'" in refused("fill", trained, "[MASK]", "--top", 0)
     assert "see `crosshead translate`" in refused("fill", BUNDLE, "[MASK]")

@@ -27,7 +27,7 @@ TINY = [
         (["--set", "model.heads=3"], "d_model 16 is not divisible by heads 3"),
         (["--set", "model.d_ff=-4"], "model.d_ff"),
         (["--set", "train.learning_rate=nan"], "train.learning_rate"),
-        (["--set", "decode.sample=true"], "sampling keeps no beam"),
+        (["--set", "decode.sample=true"], "sampling needs beam = 1"),
         (["--max-minutes", "-1"], "--max-minutes:"),
         (["--max-minutes", "nan"], "--max-minutes:"),
         (["--max-updates", "0"], "--max-updates:"),

@@ -119,7 +119,9 @@ def test_copy_and_reverse_tasks(n: int, vocabulary: int, longest: int) -> None:
 
 
 def test_more_pairs_than_there_are_dates_to_write_are_refused() -> None:
-    with pytest.raises(UserError, match=r"at most 500,000 pairs of dates, found 500,001"):
+    with pytest.raises(
+        UserError, match=r"500,001 pairs of dates are too many, expected at most 500,000"
+    ):
         date_pairs(size=MOST_PAIRS + 1)
 
 

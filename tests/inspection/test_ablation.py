@@ -131,7 +131,7 @@ def test_no_head_is_the_whole_model() -> None:
         ("transformer", {(0, 1)}, None, "no layer 0 in the cross-attention"),
         ("transformer", {(3, 1)}, "encoder", "no layer 3 in the encoder self-attention"),
         ("transformer", {(1, 1), (1, 5)}, "decoder", "no head 5 .*: it has heads 1 to 4"),
-        ("convolutional", {(1, 2)}, None, "no head 2 in the cross-attention: it has head 1 alone"),
+        ("convolutional", {(1, 2)}, None, "no head 2 in the cross-attention: it has only head 1"),
         ("language", {(1, 1)}, "cross", r"no attention of kind 'cross' .*'decoder'"),
         ("no attention", {(1, 1)}, None, "this model has no attention"),
     ],

@@ -178,7 +178,7 @@ def test_texts_that_cannot_be_looked_at(translator: Translator) -> None:
         attention_weights(translator, "One. " * 2500, target="Eins.")
     with pytest.raises(DataError, match="longer than the model translates in one piece"):
         attention_weights(translator, "One two three four five six. " * 20)
-    with pytest.raises(DataError, match="has 25 tokens, and the model reads 24; shorten it"):
+    with pytest.raises(DataError, match="has 25 tokens, but the model reads only 24; shorten it"):
         of("language", "to be or not " + "o" * 11)
     assert len(of("transformer-xl", "to be or not " + "o" * 11).keys) == 25
     with pytest.raises(DataError, match="the text has 26 tokens"):

@@ -1,4 +1,4 @@
-"""Small models of text by itself, and nothing to begin with."""
+"""Small models of monolingual text, and an empty source."""
 
 import torch
 from torch import Tensor

@@ -79,7 +79,7 @@ def test_a_registered_name_is_known_to_recipes() -> None:
     data = {"data": {"source": "a", "target": "b"}}
     recipe = compose("tiny", flags=data, assignments=assignments)
     assert (recipe.model.score, recipe.model.positions) == ("own", "shifted")
-    with pytest.raises(ConfigError, match="do not go with score dot"):
+    with pytest.raises(ConfigError, match="do not work with score dot"):
         compose("tiny", flags=data, assignments=["model.score=dot", *assignments[1:]])
 
 

@@ -43,7 +43,7 @@ class TestEveryModel:
         if config.task != "masked":
             assert decodable(model) is model
             return
-        with pytest.raises(TypeError, match="TransformerEncoder does not say what follows"):
+        with pytest.raises(TypeError, match="TransformerEncoder is not autoregressive"):
             decodable(model)
 
 

@@ -186,7 +186,7 @@ def test_positions_end_with_an_error_that_names_both_lengths() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kernel": 4}, "kernel: expected an odd number, found 4: windows have a middle"),
+        ({"kernel": 4}, "kernel: expected an odd number, because windows are centred, found 4"),
         ({"kernel": 0}, "kernel: .*1 or more"),
         ({"decoder_layers": 0}, "decoder_layers: .*1 or more"),
         ({"dropout": 0.001}, "dropout: .*cannot be drawn"),

@@ -1,4 +1,4 @@
-"""What all models of text by itself share: a step is the forward, whatever came between."""
+"""Properties of all models of monolingual text: a step is the forward, after any calls."""
 
 import pytest
 import torch

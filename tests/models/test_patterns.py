@@ -280,8 +280,8 @@ def test_weights_in_blocks_can_be_recorded() -> None:
         ),
         (
             {"pattern": "fixed", "stride": 3, "columns": 1, "positions": "alibi"},
-            "positions alibi do not go with pattern 'fixed': its summary columns stand at no "
-            "regular distance; choose positions rotary, or added to embeddings",
+            "positions alibi do not work with pattern 'fixed', whose summary columns have no "
+            "regular distances; choose positions rotary, or positions that are added to embeddings",
         ),
         ({"pattern": "window", "radius": 0}, "radius: expected 1 or more, found 0"),
     ],

@@ -44,11 +44,14 @@ def one_pass(model: TransformerXL, text: Tensor) -> Tensor:
     [
         ({"segment": 0}, "segment: .*1 or more"),
         ({"memory": -1}, "memory: .*0 or more"),
-        ({"positions": "learned"}, "^positions: transformer-xl has its own, .* leave positions"),
-        ({"score": "cosine"}, "^score: transformer-xl has its own, .* leave score out"),
+        (
+            {"positions": "learned"},
+            "^positions: transformer-xl has fixed positions, .* leave positions",
+        ),
+        ({"score": "cosine"}, "^score: transformer-xl has a fixed score, .* leave score out"),
         (
             {"pattern": "window", "radius": 3},
-            "^pattern: transformer-xl has its own, .* set segment",
+            "^pattern: transformer-xl has a fixed pattern, .* set segment",
         ),
     ],
 )

@@ -131,13 +131,13 @@ def test_t5_tells_later_keys_apart_where_they_are_seen() -> None:
 
 @pytest.mark.parametrize(("score", "positions"), sorted(EXCLUDED))
 def test_positions_that_a_score_does_not_know_are_refused(score: str, positions: str) -> None:
-    message = f"positions {positions} do not go with score {score}: .*scaled-dot, dot"
+    message = f"positions {positions} do not work with score {score}: .*scaled-dot, dot"
     with pytest.raises(ConfigError, match=message):
         validate(TransformerConfig, {"score": score, "positions": positions})
 
 
 def test_rotary_positions_need_an_even_width() -> None:
-    with pytest.raises(ConfigError, match="queries and keys of 5 have one too many"):
+    with pytest.raises(ConfigError, match="the width 5 of queries and keys is odd"):
         validate(TransformerConfig, {"positions": "rotary", "d_key": 5})
 
 

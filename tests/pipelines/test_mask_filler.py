@@ -129,11 +129,11 @@ def test_the_mark_that_is_a_part_of_a_word_is_named_by_its_place_in_the_text() -
 
 
 def test_what_cannot_be_filled(filler: MaskFiller) -> None:
-    with pytest.raises(ConfigError, match=r"nothing is hidden .* put \[MASK\] where"):
+    with pytest.raises(ConfigError, match=r"has no mark: put \[MASK\] in the place"):
         filler.fill("to be")
     with pytest.raises(ConfigError, match="1 or more, found 0"):
         filler.fill("to [MASK]", top=0)
-    with pytest.raises(DataError, match="has 23 tokens, and the model has seen 16"):
+    with pytest.raises(DataError, match="has 23 tokens, but the model reads at most 16"):
         filler.fill("to be or not to be to[MASK]"[:20] + "[MASK]")
     with pytest.raises(TypeError, match="expected a text, its lines in one string, found list"):
         filler.fill(["to [MASK]"])  # type: ignore[arg-type]

@@ -239,7 +239,9 @@ def test_what_bounds_the_source_alone_does_not_bound_what_is_written() -> None:
     assert cut.was_split and not whole.was_split
     assert len(whole.pieces) > 12
     translator.score(["a"], ["a" * 40])
-    with pytest.raises(DataError, match="pair 1: its source has 21 tokens, and the model takes 12"):
+    with pytest.raises(
+        DataError, match="pair 1: its source has 21 tokens, but the model takes at most 12"
+    ):
         translator.score(["a" * 20], ["a"])
 
 
@@ -309,14 +311,18 @@ def test_scores_are_the_logarithms_of_the_model_s_probabilities(
 def test_what_cannot_be_scored_is_one_line(random_translator: Translator) -> None:
     with pytest.raises(DataError, match="2 sources and 1 targets"):
         random_translator.score(["a", "b"], ["a"])
-    with pytest.raises(DataError, match="pair 2: its target has 31 tokens, and the model takes 24"):
+    with pytest.raises(
+        DataError, match="pair 2: its target has 31 tokens, but the model takes at most 24"
+    ):
         random_translator.score(["a", "b"], ["a", "c" * 30])
     with pytest.raises(DataError, match="pair 1026: its target has 31 tokens"):
         random_translator.score(["a", "b"], ["a", "c" * 30], first=1024)
 
 
 def test_a_megabyte_is_not_scored(translator: Translator) -> None:
-    with pytest.raises(DataError, match=r"pair 2: its target has [\d,]+ tokens, .* takes 4,096"):
+    with pytest.raises(
+        DataError, match=r"pair 2: its target has [\d,]+ tokens, .* takes at most 4,096"
+    ):
         translator.score(["One.", "One."], ["Eins.", "Eins. " * 2**18])
 
 
@@ -341,7 +347,7 @@ def test_the_precision_is_that_asked_for() -> None:
     assert narrow.score(["One."], ["Eins."])[0].log_prob == pytest.approx(
         load(STORED, "cpu").score(["One."], ["Eins."])[0].log_prob, abs=0.1
     )
-    with pytest.raises(ConfigError, match="no precision 'float16' here; did you mean 'bfloat16'"):
+    with pytest.raises(ConfigError, match="no precision 'float16'; did you mean 'bfloat16'"):
         load(STORED, "cpu", precision="float16")
 
 

@@ -167,11 +167,11 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
 @pytest.mark.parametrize(
     ("model", "assignment", "why"),
     [
-        ("encoder", "memory=16", "remembered by one architecture alone, transformer-xl"),
-        ("recurrent", "memory=16", "remembered by one architecture alone, transformer-xl"),
-        ("transformer-xl", "positions=rotary", "transformer-xl has its own"),
-        ("transformer-xl", "pattern=window", "transformer-xl has its own"),
-        ("transformer-xl", "score=dot", "transformer-xl has its own"),
+        ("encoder", "memory=16", "only the architecture transformer-xl"),
+        ("recurrent", "memory=16", "only the architecture transformer-xl"),
+        ("transformer-xl", "positions=rotary", "transformer-xl has fixed positions"),
+        ("transformer-xl", "pattern=window", "transformer-xl has a fixed pattern"),
+        ("transformer-xl", "score=dot", "transformer-xl has a fixed score"),
     ],
 )
 def test_a_key_that_cannot_be_is_answered_with_the_reason(

@@ -119,7 +119,7 @@ def test_a_picture_that_fails_as_it_is_drawn_is_one_line_too(tmp_path: Path) -> 
 
 def test_where_nothing_can_be_written_one_line_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be made a directory"):
+    with pytest.raises(UserError, match="cannot make the directory"):
         write(record(), tmp_path / "file", print)
 
 

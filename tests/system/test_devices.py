@@ -13,7 +13,7 @@ STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:99", "", "meta", "cpu:x", "\udc80"])
 def test_a_device_that_is_not_there_is_one_line(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"no device .* use auto, or one there is: cpu") as caught:
+    with pytest.raises(ConfigError, match=r"no device .* use auto or one of: cpu") as caught:
         choose_device(name)
     offered = str(caught.value).rpartition(": ")[2].split(", ")
     assert [str(choose_device(each)) for each in offered] == offered

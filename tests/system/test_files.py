@@ -124,7 +124,7 @@ def test_a_directory_is_made_or_is_there(tmp_path: Path) -> None:
     make_directory(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="file: cannot be made a directory: File exists"):
+    with pytest.raises(UserError, match="file: cannot make the directory: File exists"):
         make_directory(tmp_path / "file")
 
 
@@ -173,7 +173,7 @@ def test_what_is_no_file_is_not_written_through(link: bool, tmp_path: Path) -> N
         partial(atomic_write, place, b"x"),
         partial(atomic_write_all, tmp_path, contents),
     ):
-        with pytest.raises(UserError, match=r"log: is a named pipe or a device.*remove it"):
+        with pytest.raises(UserError, match=r"log: a named pipe or a device.*remove it"):
             write()
     assert list(tmp_path.iterdir()) == [place]
 

@@ -119,9 +119,9 @@ def test_a_cache_that_cannot_be_written_can_be_moved(
     (tmp_path / "file").write_text("x")
     cache = tmp_path / "file/cache"
     monkeypatch.setenv("CROSSHEAD_CACHE", str(cache))
-    with pytest.raises(UserError, match=r"; \$CROSSHEAD_CACHE names another place") as caught:
+    with pytest.raises(UserError, match=r"; or set CROSSHEAD_CACHE to another place") as caught:
         read_parallel(recipe(folder), None, None)
-    assert str(caught.value).startswith(f"{cache}: cannot be")
+    assert str(caught.value).startswith(f"{cache}: cannot make")
     monkeypatch.setenv("CROSSHEAD_CACHE", str(tmp_path / "cache"))
     with pytest.raises(DataError) as refused:
         read_parallel(recipe(folder, "data.max_length=1"), None, None)
@@ -149,7 +149,7 @@ def test_a_large_corpus_is_found_in_the_cache(
             ours, theirs = (epoch_examples(settings, each)(epoch) for each in (corpus, small))
             assert list(ours) == list(theirs)
     assert said == [
-        f"tokenizing 22 pairs into {tmp_path / 'cache'}, where later runs find them",
+        f"tokenizing 22 pairs into {tmp_path / 'cache'}, where later runs reuse them",
         "tokenized 22 of 22 pairs",
     ]
     assert len(list((tmp_path / "cache").glob("*/corpus.json"))) == 1

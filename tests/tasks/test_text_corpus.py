@@ -116,14 +116,14 @@ def test_a_validation_text_that_is_too_short_is_refused_by_its_own_name(
 
 def test_an_empty_file_is_named(book: Path, tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("\n")
-    with pytest.raises(DataError, match=r"none\.txt: is empty"):
+    with pytest.raises(DataError, match=r"none\.txt: empty"):
         read_text(recipe(book, tmp_path / "none.txt"), None, None)
 
 
 def test_few_tokens_are_warned_of(book: Path) -> None:
     settings = recipe(book)
     [_, warning] = read_text(settings, None, None).opening(settings.data)
-    assert warning.startswith("warning: of 891 tokens")
+    assert warning.startswith("warning: from 891 tokens")
     book.write_text(2 * TEXT)
     assert len(read_text(settings, None, None).opening(settings.data)) == 1
 

@@ -53,8 +53,8 @@ def test_good_translations_have_no_faults() -> None:
 @pytest.mark.parametrize(
     ("outputs", "words"),
     [
-        (["eins zwei"] * 20, "20 different sentences have one translation only"),
-        (["a b", "c d"] * 10, "20 different sentences have 2 different translations only"),
+        (["eins zwei"] * 20, "20 different sentences have only one translation"),
+        (["a b", "c d"] * 10, "20 different sentences have only 2 different translations"),
         ([*REFERENCES[:15], *["ja ja ja ja ja"] * 5], "5 of 20 translations repeat themselves"),
         ([*REFERENCES[:18], "", ""], "2 of 20 translations are empty"),
     ],
@@ -92,7 +92,7 @@ def test_translations_without_a_word_are_counted_once(text: str) -> None:
     assert faults[1:] == ["20 of 20 translations are empty"]
     faults = translation_faults(9.0, SOURCES, [*outputs[:8], *["ein Satz"] * 12], REFERENCES)
     assert faults == [
-        "8 of 20 translations are empty", "12 different sentences have one translation only",
+        "8 of 20 translations are empty", "12 different sentences have only one translation",
     ]  # fmt: skip
 
 

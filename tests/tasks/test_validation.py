@@ -199,7 +199,7 @@ def test_samples_of_text_stand_beside_the_text(
             assert " ".join(given.split()) in text
             assert made
     [fault] = found.faults  # nothing was learned
-    assert "frequent" in fault
+    assert "token frequencies" in fault
 
 
 def test_the_loss_of_a_text_is_the_mean_over_all_its_tokens(tmp_path: Path) -> None:

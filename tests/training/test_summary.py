@@ -46,7 +46,7 @@ def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None
         "batches of 4,096 tokens, warm-up of 200 updates, validation every 200 updates"
     )
     assert machine.startswith("on cpu, 1 thread, float32 (as asked); about 0.5 GB of memory")
-    assert warning.startswith("warning: of 19 pairs a model learns no more than to repeat them; ")
+    assert warning.startswith("warning: from 19 pairs a model only learns to repeat them; ")
 
 
 def test_a_hundred_pairs_are_no_longer_few(run: tuple[Recipe, Corpus]) -> None:

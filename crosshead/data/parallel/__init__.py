@@ -1,1 +1,1 @@
-"""Pairs of texts: read, filtered, held out, stored."""
+"""Parallel text: reading, filtering, held-out sets and storage."""

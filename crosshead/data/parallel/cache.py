@@ -19,10 +19,10 @@ from crosshead.errors import UserError
 from crosshead.system.files import explained
 
 UNUSED = 30
-"""Days after which a corpus that no run has opened may go."""
+"""Days after which a corpus that no run has opened may be removed."""
 
 PATIENCE = 0.2
-"""Seconds between two looks whether the work is to end."""
+"""Seconds between two calls of `check` while waiting."""
 
 Say = Callable[[str], None]
 Check = Callable[[], None]
@@ -40,23 +40,28 @@ def cache_directory() -> Path:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosshead"
     except RuntimeError:
         raise UserError(
-            "tokenized corpora are kept in the home directory, and there is none: set HOME, or "
+            "there is no home directory, where tokenized corpora are kept: set HOME, or set "
             "CROSSHEAD_CACHE to another place"
         ) from None
 
 
 @contextlib.contextmanager
 def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
-    """A block in which no other process writes or removes the corpus in `place`.
+    """Hold the lock of the corpus in `place`, so that no other process writes or removes it.
 
-    Where one does, `say` gets a line, and `check` is called several times a second until that one
-    is done: what it raises ends the wait.
+    If another process holds the lock, wait for it.
+
+    Args:
+        place: The folder of the corpus.
+        say: A callback that gets a line before a wait.
+        check: A callback that is called several times a second during a wait. An exception from it
+            ends the wait.
     """
     path = _lock_of(place)
     with explained(path):
         file = path.open("ab")
     with file:
-        # Never inside the system's own wait: Python goes on with that after a signal.
+        # The system's own blocking wait is not used: Python resumes it after a signal.
         if not lock(file, exclusive=True):
             say(f"another run is tokenizing this corpus in {place.parent}: waiting for it")
             while not lock(file, exclusive=True):
@@ -84,14 +89,14 @@ def lock(file: BinaryIO, *, exclusive: bool) -> bool:
 
 
 def remove_unused(directory: Path, say: Say) -> None:
-    """Remove the corpora that nobody has opened for `UNUSED` days, and say so in a line.
+    """Remove the corpora that nobody has opened for `UNUSED` days, and say so in one line.
 
-    That goes for those too whose writing was cut off, and for none that a process writes or has
-    mapped. Whatever else stands in `directory` stays.
+    Unfinished corpora are removed too. A corpus that a process is writing or has mapped stays, and
+    so does everything else in `directory`.
     """
     removed = 0
     for place in sorted(directory.iterdir()):
-        with contextlib.suppress(OSError):  # another run was quicker, or it is somebody else's
+        with contextlib.suppress(OSError):  # another run removed it, or another user owns it
             removed += _is_corpus(place) and _is_old(place) and _remove_free(place)
     if removed:
         corpora = "corpus" if removed == 1 else "corpora"
@@ -99,11 +104,14 @@ def remove_unused(directory: Path, say: Say) -> None:
 
 
 def _remove_free(place: Path) -> bool:
-    """Remove an old corpus unless a process writes or has mapped it, as far as there are locks."""
+    """Remove an old corpus unless a process holds its lock or has mapped it.
+
+    Without system locks nothing protects a corpus.
+    """
     with _lock_of(place).open("ab") as file:
         if not lock(file, exclusive=True) or _is_mapped(place):
             return False
-        # Again, and last: whoever opens a corpus makes it new before he maps its files.
+        # Checked again, as the last step: a run that opens a corpus updates its time first.
         if not _is_old(place):
             return False
         shutil.rmtree(place)
@@ -112,7 +120,7 @@ def _remove_free(place: Path) -> bool:
 
 def _is_mapped(place: Path) -> bool:
     for path in place.iterdir():
-        with path.open("r+b") as file:  # to be written: NFS locks no other file exclusively
+        with path.open("r+b") as file:  # NFS locks a file exclusively only if it is writable
             if not lock(file, exclusive=True):
                 return True
     return False
@@ -123,7 +131,7 @@ def _is_corpus(place: Path) -> bool:
 
 
 def _is_old(place: Path) -> bool:
-    """Return whether the corpus was last opened, or a file last made in it, long ago."""
+    """Return whether the corpus was last opened or changed more than `UNUSED` days ago."""
     return time.time() - place.stat().st_mtime > UNUSED * 86_400
 
 

@@ -1,7 +1,7 @@
-"""Parallel text from files: line-aligned pairs of files, TSV, CSV and JSONL, plain or gzipped.
+"""Parallel text from files: aligned pairs of files, TSV, CSV and JSONL, plain or gzipped.
 
-A file of n lines gives n pairs, but for cells of a table that hold line breaks:
-`crosshead.system.lines` says where a line ends.
+A file of n lines gives n pairs, except for table cells with line breaks. `crosshead.system.lines`
+defines where a line ends.
 """
 
 import os
@@ -49,10 +49,10 @@ def _listed(value: Any) -> Any:
 def _check_names(names: list[str]) -> list[str]:
     for name in names:
         if any("\ud800" <= character <= "\udfff" for character in name):
-            # The recipe and the model card, which name it, are UTF-8.
-            raise ValueError(f"{name!a} is not UTF-8: give it another name")
+            # The recipe and the model card contain the name, and both are UTF-8.
+            raise ValueError(f"the name {name!a} is not UTF-8: rename the file")
         if "\0" in name:
-            raise ValueError(f"{name!a} is no name of a file: it holds a NUL; leave that out")
+            raise ValueError(f"{name!a} is no file name: it contains a NUL; remove the NUL")
     return names
 
 
@@ -63,23 +63,23 @@ PAIRED = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pa
 
 
 class DataConfig(DataSection):
-    """Files and filters of the text to train on: the section `[data]` of a recipe."""
+    """Files of text, and filters of the training pairs: the section `[data]` of a recipe."""
 
     file_keys: ClassVar[tuple[str, ...]] = (*PAIRED, "text", "valid_text")
 
     source: _Names = Field(default_factory=list)
-    """Files of source sentences, one a line; a single name may stand without brackets."""
+    """Files of source sentences, one per line. A single name needs no brackets."""
 
     target: _Names = Field(default_factory=list)
-    """Files of their translations, one for each file of `source`, line by line."""
+    """Files of the translations, one for each file of `source`, aligned line by line."""
 
     pairs: _Names = Field(default_factory=list)
-    """Files with both sides: JSON Lines where the name ends in `.jsonl`, CSV where it ends in
-    `.csv`, and otherwise TSV. Quotes around cells, as spreadsheets write them, are left out."""
+    """Files with both sides: JSON Lines if the name ends in `.jsonl`, CSV if it ends in `.csv`, and
+    otherwise TSV. Quotes around cells, as spreadsheets write them, are removed."""
 
     fields: _Names = Field(default_factory=list)
-    """The source field and the target field of `pairs`: names (in TSV and CSV, those of the first
-    line) or, in TSV and CSV, numbers of columns from 1. A file of two columns needs none."""
+    """The source field and the target field of `pairs`: names (in TSV and CSV, names in the first
+    line) or, in TSV and CSV, column numbers from 1. A file of two columns needs none."""
 
     valid_source: _Names = Field(default_factory=list)
     """Files of source sentences for validation, in the form of `source`."""
@@ -91,40 +91,44 @@ class DataConfig(DataSection):
     """Files of pairs for validation, in the form of `pairs`."""
 
     text: _Names = Field(default_factory=list)
-    """Files of text by itself, for language models; they follow each other as one text."""
+    """Files of monolingual text, for language models. All files together are one text."""
 
     valid_text: _Names = Field(default_factory=list)
     """Files of monolingual text for validation, in the form of `text`."""
 
     valid_share: float = Field(default=0.1, gt=0, lt=1)
-    """Without `valid_text` so much of the text, its end, is held out of training."""
+    """The share of the text, at its end, that is held out of training if `valid_text` is not
+    set."""
 
     context: int = Field(default=256, gt=0, le=2**24)
-    """Tokens of a window of text: what a language model sees at once in training."""
+    """The number of tokens in a window of text: what a language model sees at once in training."""
 
     valid_size: int = Field(default=500, gt=0, le=MOST)
-    """Without validation files so many pairs, one to a tenth of all, are held out of training."""
+    """The number of pairs, between one and a tenth of all, that are held out of training if there
+    are no validation files."""
 
     max_length: int = Field(default=256, gt=0, le=2**24)
     """A pair with more tokens than this on either side is left out of training."""
 
     max_ratio: float = Field(default=9.0, ge=1, le=1e6)
-    """A pair is left out of training when one side has more than this many times the tokens of
-    the other, and five more."""
+    """A pair is left out of training when one side has more than this many times the tokens of the
+    other side, plus five."""
 
     drop_duplicates: bool = False
-    """Leave pairs out of training that repeat an earlier one, but for white space around it."""
+    """True leaves out pairs of training that repeat an earlier pair, ignoring surrounding white
+    space."""
 
     weights: list[_Weight] = Field(default_factory=list)
-    """Passes through each corpus in an epoch (each file of `source`, then each of `pairs`): 2 gives
-    each pair twice, 0.5 half of the pairs, drawn anew in each epoch. Unset: one pass."""
+    """The number of passes through each corpus in an epoch (each file of `source`, then each of
+    `pairs`): 2 uses each pair twice, 0.5 half of the pairs, drawn anew in each epoch. Unset: one
+    pass."""
 
     source_language: str | None = None
-    """Language code of the sources, such as `en`, for the bundle and its card. Unset: the language
-    that the suffixes of files or the names in `fields` tell, where they tell both."""
+    """The language code of the sources, such as `en`, for the bundle and its card. Unset: the
+    language in the file suffixes or in the names of `fields`, if both sides have one."""
 
     target_language: str | None = None
-    """Language code of the targets, in the same way."""
+    """The language code of the targets, as for `source_language`."""
 
     @field_validator("source_language", "target_language")
     @classmethod
@@ -140,7 +144,7 @@ class DataConfig(DataSection):
             if counts[0] != counts[1]:
                 raise ValueError(
                     f"{called(f'data.{source}', info)} names {counts[0]} files but "
-                    f"{called(f'data.{target}', info)} {counts[1]}; each source file needs its "
+                    f"{called(f'data.{target}', info)} {counts[1]}; each source file needs a "
                     f"target file (--{target.replace('_', '-')})"
                 )
         if len(self.fields) not in (0, 2):
@@ -172,15 +176,15 @@ class DataConfig(DataSection):
 
 @dataclass(frozen=True)
 class Part:
-    """A corpus: two files that belong together line by line, or one with both sides."""
+    """A corpus: two aligned files, or one file with both sides."""
 
     files: tuple[str, ...]
     fields: Sequence[str]
-    """For a file with both sides: which fields they are."""
+    """The source field and the target field of a file with both sides."""
 
     @cached_property
     def layout(self) -> Layout:
-        """The layout of the cells in a file with both sides; reading it reads the whole file."""
+        """The layout of the cells in a file with both sides. Its first use reads the whole file."""
         path = Path(self.files[0])
         return Layout() if self._is_lines else layout_of(path, self._lines)
 
@@ -190,7 +194,7 @@ class Part:
         return self.layout.line(row + header)
 
     def notes(self) -> list[str]:
-        """Return lines that say how the file is read, and warn of a first line that is no pair."""
+        """Return messages about how the file is read, and a warning if it may have a header."""
         if self._is_lines:
             return []
         path = Path(self.files[0])
@@ -200,7 +204,11 @@ class Part:
         ]
 
     def chunks(self) -> Iterator[Sides]:
-        """Its pairs, at most `CHUNK` at a time; raises `DataError` for what cannot be read."""
+        """Yield the pairs, at most `CHUNK` at a time.
+
+        Raises:
+            DataError: If the files cannot be read.
+        """
         paths = [Path(name) for name in self.files]
         if len(paths) == 2:
             yield from _aligned_chunks(paths[0], paths[1])
@@ -217,7 +225,7 @@ class Part:
             raise DataError(f"{paths[0]}: empty; expected a pair on every line")
 
     def _lines(self) -> Iterator[str]:
-        """The lines of the file with both sides."""
+        """Yield the lines of the file with both sides."""
         return iter_lines(Path(self.files[0]))
 
     @property
@@ -228,22 +236,22 @@ class Part:
 
 @dataclass(frozen=True)
 class Corpora:
-    """The pairs of files, which stay there: what is asked for is read anew."""
+    """The pairs of files, which are not held in memory but read again at each use."""
 
     parts: Sequence[Part]
     counts: Sequence[int]
-    """The number of pairs of each part."""
+    """The number of pairs in each part."""
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """The row of the first pair of each part, and how many there are in all."""
+        """The row of the first pair of each part, and the number of all pairs."""
         return np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
     def chunks(self) -> Iterator[Sides]:
-        """All sources and targets, at most `CHUNK` of each at a time."""
+        """Yield all sources and targets, at most `CHUNK` of each at a time."""
         for part in self.parts:
             yield from part.chunks()
 
@@ -254,7 +262,7 @@ class Corpora:
         return Origin(part.files[0], part.line(row - int(self.starts[number])))
 
     def read(self) -> ParallelText:
-        """All pairs, in memory."""
+        """Return all pairs, held in memory."""
         source: list[str] = []
         target: list[str] = []
         for left, right in self.chunks():
@@ -264,22 +272,24 @@ class Corpora:
 
 
 def training_parts(config: DataConfig) -> list[Part]:
-    """The corpora of training: those of `source` and `target` first, then those of `pairs`.
+    """Return the training corpora: first `source` and `target`, then `pairs`.
 
-    Raises `DataError` where there are none, and for a pipe: text is read several times.
+    Raises:
+        DataError: If there is none, or a file is a pipe, because text is read several times.
     """
     if not config.source and not config.pairs:
         raise DataError(
             "no training data: give two line-aligned files (--source and --target) or files with "
-            "both sides (--pairs), or these keys in [data]"
+            "both sides (--pairs), or their keys in [data]"
         )
     return _parts(config.source, config.target, config.pairs, config.fields)
 
 
 def survey(parts: Sequence[Part]) -> Corpora:
-    """Read parts through once, count their pairs, and hold nothing of them.
+    """Read the parts once and count their pairs, without holding them in memory.
 
-    Raises `DataError` for whatever cannot be read as it is, and where no pair has two sides.
+    Raises:
+        DataError: If a file cannot be read, or no pair has text on both sides.
     """
     counts = []
     has_text = False
@@ -292,23 +302,29 @@ def survey(parts: Sequence[Part]) -> Corpora:
             )
         counts.append(count)
     if not has_text:
-        # The files of all sources first, as in the recipe.
+        # Source files first, as in the recipe.
         files = [name for side in (0, 1) for part in parts for name in part.files[side : side + 1]]
         raise DataError(f"{', '.join(files)}: no pair has text on both sides")
     return Corpora(parts, counts)
 
 
 def read_pairs(config: DataConfig) -> ParallelText:
-    """The training pairs, all in memory; raises what `training_parts` and `survey` raise."""
+    """Return the training pairs, held in memory.
+
+    Raises:
+        DataError: As `training_parts` and `survey` do.
+    """
     return survey(training_parts(config)).read()
 
 
 def read_valid_pairs(
     config: DataConfig, say: Callable[[str], None] = lambda line: None
 ) -> ParallelText | None:
-    """The validation pairs, or None where no file for them is given.
+    """Return the validation pairs, or None if there are no files for them.
 
-    `say` gets the lines that say how the files are read.
+    Args:
+        config: The files.
+        say: A callback that gets messages about how the files are read.
     """
     if not config.valid_source and not config.valid_pairs:
         return None
@@ -320,9 +336,10 @@ def read_valid_pairs(
 
 
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
-    """The lines of two files that belong together line by line.
+    """Return the lines of two aligned files.
 
-    Raises `DataError` where one has more lines than the other, or where both are empty.
+    Raises:
+        DataError: If the files have different numbers of lines, or both are empty.
     """
     sides: Sides = [], []
     for left, right in _aligned_chunks(source, target):
@@ -334,7 +351,11 @@ def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
 def _parts(
     source: Sequence[str], target: Sequence[str], pairs: Sequence[str], fields: Sequence[str]
 ) -> list[Part]:
-    """`source` and `target` are as long as each other; raises `DataError` for a pipe or device."""
+    """Return the corpora of aligned `source` and `target` files and of `pairs`.
+
+    Raises:
+        DataError: If a file is a pipe or a device.
+    """
     for name in chain(source, target, pairs):
         check_regular(Path(name))
     aligned = [Part(names, []) for names in zip(source, target, strict=True)]
@@ -342,7 +363,7 @@ def _parts(
 
 
 def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
-    """Yield the lines that `read_aligned` reads, at most `CHUNK` of each side at a time."""
+    """Yield the lines of two aligned files, at most `CHUNK` of each at a time."""
     left, right = iter_lines(source), iter_lines(target)
     before = 0
     while True:

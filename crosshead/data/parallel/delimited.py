@@ -1,9 +1,9 @@
-"""Files of cells, TSV and CSV: their delimiter, their quoting, and their records.
+"""Read files of cells, TSV and CSV: their delimiter, quoting and records.
 
-A spreadsheet writes a cell that holds a delimiter, a quote or a line break between quotes, and a
-quote inside of it twice (RFC 4180, section 2). Python's `csv` reads such records. `.csv` is always
-read so. `.tsv`, and any other name, is read so where the whole file agrees with it, since text may
-begin with a quote by itself.
+A spreadsheet puts quotes around a cell that contains a delimiter, a quote or a line break, and
+doubles a quote inside (RFC 4180, section 2). Python's `csv` reads such records. `.csv` files are
+always read in this way. TSV files are read so only if the whole file agrees with this form, because
+ordinary text may begin with a quote.
 """
 
 import csv
@@ -23,41 +23,41 @@ Lines = Callable[[], Iterator[str]]
 """A function that reads the lines of a file from the beginning."""
 
 Record = tuple[int, list[str]]
-"""The line on which some cells begin, counted from 1, and the cells."""
+"""The line on which a record begins, counted from 1, and its cells."""
 
 SAMPLE = 100
-"""So many records tell which character stands between cells, and whether a header is above them."""
+"""The number of records that decide on the delimiter and on the presence of a header."""
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-"""Characters between the cells of a CSV, the likeliest first, and their names."""
+"""Possible delimiters of a CSV, the most likely first, with their names."""
 
 _LOOKS_QUOTED = re.compile(r'(?:^|\t)"(?:[^"\t]|"")*""(?:[^"\t]|"")*"(?=\t|$)')
 
-# The bound of `csv` on a cell holds for the whole process. The longest line is the longest cell
-# that stands on one; a bound that a program has raised stays.
+# The size limit of `csv` for a cell holds for the whole process. A cell on one line is at most as
+# long as the longest line. A higher limit set by the program stays.
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
 
 
 def is_csv(path: Path) -> bool:
-    """Return whether a file is CSV, by its name."""
+    """Return whether a file is CSV, judged by its name."""
     return path.name.removesuffix(".gz").endswith(".csv")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The form of the cells of a file."""
+    """The form of the records of a file."""
 
     delimiter: str = "\t"
     quoted: bool = False
     """True if some cells stand between quotes."""
     above: int = 0
-    """Lines above the first record: Excel's `sep=;` is one."""
+    """The number of lines above the first record, such as Excel's `sep=;`."""
     broken: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    """The records, counted from 0 and rising, that take more than one line."""
+    """The sorted numbers, from 0, of records with more than one line."""
     extra: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """Cumulative number of extra lines after each record of `broken`."""
     notes: tuple[str, ...] = ()
-    """Lines about the file for the reader; each begins with the name of the file."""
+    """Messages about the file. Each begins with the name of the file."""
 
     def line(self, record: int) -> int:
         """Return the line on which record `record` (from 0) begins, counted from 1."""
@@ -65,10 +65,16 @@ class Layout:
         return self.above + record + 1 + (int(self.extra[before - 1]) if before else 0)
 
     def records(self, path: Path, lines: Iterator[str]) -> Iterator[Record]:
-        """Yield the cells of each record; a line break in a cell becomes a space.
+        """Yield the line number and the cells of each record.
+
+        A line break in a cell becomes a space.
+
+        Args:
+            path: The name of the file, for messages.
+            lines: The lines of the file.
 
         Raises:
-            DataError: A quote is misplaced or not closed; the message names file and line.
+            DataError: If a quote is misplaced or not closed; the message names file and line.
         """
         lines = islice(lines, self.above, None)
         if not self.quoted:
@@ -85,14 +91,14 @@ class Layout:
 
 
 def layout_of(path: Path, lines: Lines) -> Layout:
-    """Find out how a file of cells is written, from all of it.
+    """Determine the layout of a file by reading all of it.
 
     Args:
         path: The name of the file, which tells CSV from TSV and begins messages.
         lines: Reads the file; it is called several times.
 
     Raises:
-        DataError: The file cannot be read, or is CSV with misplaced quotes.
+        DataError: If the file cannot be read, or is CSV with misplaced quotes.
     """
     delimiter, above = _csv_delimiter(lines) if is_csv(path) else ("\t", 0)
     layout = Layout(delimiter, above=above)
@@ -101,7 +107,7 @@ def layout_of(path: Path, lines: Lines) -> Layout:
     else:
         note = (
             f"{path}: cells are quoted as a spreadsheet writes them; the quotes around a cell are "
-            'left out, and "" inside is read as one quote'
+            'removed, and "" inside is read as one quote'
         )
     begins = f'{delimiter}"'
     if not any(line.startswith('"') or begins in line for line in lines()):
@@ -116,12 +122,12 @@ def layout_of(path: Path, lines: Lines) -> Layout:
 
 
 def looks_like_header(first: Sequence[str], following: Sequence[Sequence[str]]) -> bool:
-    """Return whether the cells of a first line look like names of columns.
+    """Return whether the cells of a first line look like column names.
 
-    They do where each is one word, and where almost no line below has single words only.
+    They do if each is one word and almost no line below consists of single words.
 
     Args:
-        first: The cells of the first line that would be trained on: source and target.
+        first: The source and target cells of the first line.
         following: The same cells of some lines below.
     """
     if not all(_WORD.fullmatch(cell.strip()) for cell in first):
@@ -137,19 +143,19 @@ _WORD = re.compile(r"[\w-]{1,30}")
 _USUAL_NAMES = frozenset(
     {"source", "target", "src", "tgt", "trg", "text", "translation", "sentence", "input", "output"}
 )
-"""Names of columns, beside language codes, that are known without a look at the lines below."""
+"""Column names, besides language codes, that need no comparison with the lines below."""
 
 _Quoted = tuple[int, list[str], int]
-"""The line of a record, its cells, and how many lines more than one it takes."""
+"""The line of a record, its cells, and the number of its extra lines."""
 
 
 def _quoted_records(
     path: Path, lines: Iterator[str], delimiter: str, above: int = 0
 ) -> Iterator[_Quoted]:
-    """Yield the records of lines that `above` others precede.
+    """Yield the records of lines that follow `above` other lines.
 
     Raises:
-        DataError: A quote is misplaced or not closed.
+        DataError: If a quote is misplaced or not closed.
     """
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
     read = 0
@@ -158,8 +164,8 @@ def _quoted_records(
             yield above + read + 1, cells or [""], reader.line_num - read - 1
             read = reader.line_num
     except csv.Error as error:
-        # Its words are few: a character is expected after a quote, the text ends, a cell is too
-        # long, or a carriage return stands outside quotes.
+        # `csv` has four messages: a character is expected after a quote, the text ends, a cell is
+        # too long, or a carriage return stands outside quotes.
         found = str(error)
         if "expected after" in found:
             wrong = "text follows the quote that ends a cell"
@@ -177,7 +183,7 @@ def _quoted_records(
 
 
 def _surveyed(path: Path, layout: Layout, records: Iterator[_Quoted], note: str) -> Layout:
-    """Return the layout with all quoted `records` of the file, which are counted."""
+    """Return the layout with the facts of all quoted `records` of the file."""
     broken, extra, notes, cells_broken = [], [], [note], 0
     for record, (_, cells, more) in enumerate(records):
         if more:
@@ -196,15 +202,15 @@ def _surveyed(path: Path, layout: Layout, records: Iterator[_Quoted], note: str)
 
 
 def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
-    """Yield the records of a TSV that a spreadsheet, or a library for tables, has written.
+    """Yield the records of a TSV file that a spreadsheet or a table library has written.
 
-    It quotes all cells that need it: those with a quote, a tab or a line break, for Excel those
-    with a comma too. Or it quotes every cell. All records have as many cells.
+    Such a program quotes every cell, or only the cells that need quotes: cells with a quote, a tab
+    or a line break, and in Excel cells with a comma. All records have the same number of cells.
 
     Raises:
-        DataError: Another hand put the quotes there, at the latest after the last record.
+        DataError: If the quotes do not follow these rules, at the latest after the last record.
     """
-    other = DataError(f"{path}: quotes that belong to the text")
+    mismatch = DataError(f"{path}: quotes that belong to the text")
     raw: list[str] = []
     tabs, widths, broken = set(), set(), False
     quoted = plain = needed = 0
@@ -221,7 +227,7 @@ def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
         raw.clear()
         inner = [cell.replace('"', '""') for cell in cells if '"' in cell]
         if any(f'"{cell}"' not in text for cell in inner):
-            raise other  # a quote inside of a cell without quotes around it
+            raise mismatch  # a quote inside a cell that is not quoted
         filled = sum(map(bool, cells))
         marks = text.count('"') - sum(cell.count('"') for cell in inner)
         here = marks // 2 - min(text.split("\t").count('""'), len(cells) - filled)
@@ -234,16 +240,16 @@ def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
         broken = broken or more > 0
         yield number, cells, more
     if not quoted or len(widths) > 1 or not (needed or not plain or as_excel):
-        raise other
-    if broken and len(tabs) == 1:  # every line is a record: no cell goes across two of them
-        raise other
+        raise mismatch
+    if broken and len(tabs) == 1:  # every line is a record, so no cell can span two lines
+        raise mismatch
 
 
 def _csv_delimiter(lines: Lines) -> tuple[str, int]:
-    """Return the character between the cells of a CSV, and how many lines above them name it.
+    """Return the delimiter of a CSV, and the number of lines above the records that name it.
 
-    Excel's first line `sep=;` names it. Otherwise it gives the first records as many cells as the
-    first has.
+    Excel's first line `sep=;` names the delimiter. Without it, the delimiter is the character for
+    which the first records agree best in the number of cells.
     """
     first = next(lines(), "")
     if first[:4].lower() == "sep=" and first[4:] in _DELIMITERS:
@@ -262,7 +268,7 @@ def _csv_delimiter(lines: Lines) -> tuple[str, int]:
 
 
 def _unquoted_notes(path: Path, lines: Lines) -> tuple[str, ...]:
-    """A warning where some cells look like those of a spreadsheet, and the file does not."""
+    """Return a warning if some cells look quoted by a spreadsheet, although the file is not."""
     found = [
         number
         for number, line in enumerate(lines(), 1)
@@ -271,7 +277,7 @@ def _unquoted_notes(path: Path, lines: Lines) -> tuple[str, ...]:
     if not found:
         return ()
     return (
-        f"warning: {path}:{found[0]}: a cell is quoted as a spreadsheet writes it, but others have "
-        f"quotes of their own; all quotes ({len(found):,} such lines) are read as text: save the "
-        "file as .csv, or remove the quotes",
+        f"warning: {path}:{found[0]}: a cell is quoted as a spreadsheet writes it, but quotes in "
+        f"other cells belong to the text; all quotes ({len(found):,} such lines) are read as text: "
+        "save the file as .csv, or remove the quotes",
     )

@@ -1,8 +1,8 @@
-"""Tokenized pairs as flat arrays, in memory or mapped from files, and what an epoch takes of them.
+"""Tokenized pairs as flat arrays, in memory or mapped from files, and the examples of an epoch.
 
-An epoch is a sequence of examples with their lengths: the arrays themselves, a mixture of the
-corpora in them, or sampled segmentations. Each example is a function of (seed, epoch, place in the
-epoch) and is made when it is asked for, so a run that goes on makes none that it has used.
+An epoch is a sequence of examples with their lengths: the arrays themselves, a mixture of corpora,
+or sampled segmentations. Each example is a function of (seed, epoch, place in the epoch) and is
+made when it is requested. A resumed run therefore does not make examples again that it has used.
 """
 
 import hashlib
@@ -24,24 +24,25 @@ _MIXED, _SAMPLED, _MEASURED = 1, 2, 3
 
 _PAIRS_MEASURED = 1000
 _DEVIATIONS = 1.5
-"""So many standard deviations over the mean may a sampled segmentation be long: 1 in 20 is not. On
-Multi30k the room that is kept for it is a quarter more than the mean takes, at 2 a third more."""
+"""The room for a sampled segmentation, in standard deviations above the mean length; 1 in 20 is
+longer. On Multi30k this room is a quarter above the mean, and a third above it with a value of
+2."""
 
 
 _AT_ONCE = 1 << 20
 
 
 class Measured(Sequence[Example], ABC):
-    """Examples whose lengths are known without looking at them."""
+    """Examples whose lengths are known without reading them."""
 
     @property
     @abstractmethod
     def lengths(self) -> np.ndarray:
-        """The tokens of the sides, without begin and end: an `n 2` array of int32."""
+        """The tokens of both sides, without begin and end: an `n 2` array of int32."""
 
     @abstractmethod
     def example(self, row: int) -> Example:
-        """Example `row`, counted from 0."""
+        """Return example `row`, counted from 0."""
 
     @overload
     def __getitem__(self, row: int) -> Example: ...
@@ -59,13 +60,13 @@ class Measured(Sequence[Example], ABC):
 
 @dataclass(frozen=True)
 class Side:
-    """The ids of one side of all pairs, one after the other."""
+    """The ids of one side of all pairs, concatenated."""
 
     ids: np.ndarray
-    """An integer type large enough for the vocabulary."""
+    """The ids. Their integer type is large enough for the vocabulary."""
 
     ends: np.ndarray
-    """For each pair the number of ids up to its last (int64)."""
+    """The offset after the last id of each pair (int64)."""
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -83,14 +84,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Examples(Measured):
-    """Pairs of ids in flat arrays; where the arrays live is nobody's concern."""
+    """Pairs of ids in flat arrays, in memory or mapped."""
 
     source: Side
     target: Side
 
     @classmethod
     def of(cls, examples: Iterable[Example]) -> "Examples":
-        """Return examples of a list, held in memory."""
+        """Return the examples of a list as arrays in memory."""
         pairs = list(examples)
         return cls(*(_flat([pair[side] for pair in pairs]) for side in (0, 1)))
 
@@ -98,19 +99,19 @@ class Examples(Measured):
         return len(self.source)
 
     def example(self, row: int) -> Example:
-        """Example `row`, counted from 0."""
+        """Return example `row`, counted from 0."""
         return self.source[row], self.target[row]
 
     @property
     def lengths(self) -> np.ndarray:
-        """The tokens of the sides, without begin and end: an `n 2` array of int32."""
+        """The tokens of both sides, without begin and end: an `n 2` array of int32."""
         return np.stack([self.source.lengths, self.target.lengths], axis=1)
 
     def sha256(self) -> str:
-        """The checksum of all ids and of where pairs end."""
+        """Return the checksum of all ids and of the ends of pairs."""
         digest = hashlib.sha256()
         for side in (self.source, self.target):
-            # As bytes of one width, so that the same ids have one checksum in every type.
+            # As 64-bit integers, so that equal ids have the same checksum in every integer type.
             for array in (side.ends.astype("<i8", copy=False), side.ids):
                 digest.update(f"{len(array)} ".encode())
                 for first in range(0, len(array), _AT_ONCE):
@@ -120,7 +121,7 @@ class Examples(Measured):
 
 @dataclass(frozen=True)
 class Chosen(Measured):
-    """Some examples in some order, a few of them several times."""
+    """A selection of examples in a given order, possibly with repetitions."""
 
     examples: Measured
     rows: np.ndarray
@@ -129,21 +130,29 @@ class Chosen(Measured):
         return len(self.rows)
 
     def example(self, row: int) -> Example:
-        """Example `row`, counted from 0."""
+        """Return example `row`, counted from 0."""
         return self.examples[int(self.rows[row])]
 
     @property
     def lengths(self) -> np.ndarray:
-        """The tokens of the sides, without begin and end: an `n 2` array of int32."""
+        """The tokens of both sides, without begin and end: an `n 2` array of int32."""
         lengths: np.ndarray = self.examples.lengths[self.rows]
         return lengths
 
 
 def mixture(counts: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> np.ndarray:
-    """The rows of an epoch: of each corpus, `weight` times as many as it has.
+    """Return the rows of an epoch, in which each corpus has `weight` passes.
 
-    `counts` says how many rows each has, one corpus behind the other. What is left over whole
-    repetitions is drawn anew from (seed, epoch). Raises `DataError` where there is nothing left.
+    The part of a weight that is no whole pass is drawn anew from (seed, epoch).
+
+    Args:
+        counts: The number of rows of each corpus. The corpora are concatenated.
+        weights: The number of passes through each corpus.
+        seed: The random seed of the run.
+        epoch: The number of the epoch.
+
+    Raises:
+        DataError: If no row is left.
     """
     rng = np.random.default_rng([seed, epoch, _MIXED])
     rows: list[np.ndarray] = []
@@ -161,7 +170,7 @@ def mixture(counts: Sequence[int], weights: Sequence[float], seed: int, epoch: i
 
 @dataclass(frozen=True)
 class Growth:
-    """Growth of sampled segmentations over usual ones in tokens, by side."""
+    """Growth of sampled segmentations over usual ones, in tokens, for each side."""
 
     mean: np.ndarray
     """Mean growth per token of the usual segmentation."""
@@ -169,9 +178,11 @@ class Growth:
     """Variance of the growth per token of the usual segmentation."""
 
     def room(self, lengths: np.ndarray, longest: int) -> np.ndarray:
-        """The most tokens that sampled segmentations may have, for usual ones of `lengths`.
+        """Return the largest number of tokens allowed for sampled segmentations.
 
-        No room goes over `longest`, which the usual ones do not.
+        Args:
+            lengths: The tokens of the usual segmentations.
+            longest: The upper limit, which no usual segmentation exceeds.
         """
         spread = _DEVIATIONS * np.sqrt(self.variance * lengths)
         room: np.ndarray = np.minimum(np.ceil(lengths * (1 + self.mean) + spread), longest)
@@ -180,11 +191,11 @@ class Growth:
 
 @dataclass(frozen=True)
 class Sampled(Measured):
-    """Examples in segmentations drawn by (seed, epoch, place): subword sampling.
+    """Examples in segmentations drawn from (seed, epoch, place): subword sampling.
 
-    What is segmented is what the ids say: a BPE tokenizer loses nothing of a line. The lengths are
-    the room that each pair is given before it is drawn; a draw that does not fit gives way to the
-    usual segmentation, so that a batch stays within its budget.
+    The text to segment is decoded from the ids, because a BPE tokenizer loses nothing of a line.
+    `lengths` is the room reserved for each pair before it is drawn. If a draw does not fit, the
+    usual segmentation is used, so that a batch stays within its budget.
     """
 
     examples: Measured
@@ -192,18 +203,18 @@ class Sampled(Measured):
     seed: int
     epoch: int
     room: np.ndarray
-    """The most tokens that each side may have: an `n 2` array of int32."""
+    """The largest number of tokens of each side: an `n 2` array of int32."""
 
     @property
     def lengths(self) -> np.ndarray:
-        """The tokens of the sides, without begin and end: an `n 2` array of int32."""
+        """The tokens reserved for both sides, without begin and end: an `n 2` array of int32."""
         return self.room
 
     def __len__(self) -> int:
         return len(self.examples)
 
     def example(self, row: int) -> Example:
-        """Example `row`, counted from 0."""
+        """Return example `row`, counted from 0."""
         rng = np.random.default_rng([self.seed, self.epoch, _SAMPLED, row])
         usual = self.examples[row]
         drawn = [
@@ -218,7 +229,16 @@ class Sampled(Measured):
 def measure_growth(
     examples: Measured, tokenizers: tuple[Tokenizer, Tokenizer], seed: int
 ) -> Growth:
-    """Measure how much longer sampled segmentations are, on a thousand pairs spread over all."""
+    """Measure how much longer sampled segmentations are than usual ones.
+
+    Args:
+        examples: All examples, of which a thousand evenly spaced ones are measured.
+        tokenizers: The source and the target tokenizer.
+        seed: The random seed of the run.
+
+    Returns:
+        The growth of both sides.
+    """
     rng = np.random.default_rng([seed, 0, _MEASURED])
     rows = np.unique(np.linspace(0, len(examples) - 1, _PAIRS_MEASURED).astype(np.int64))
     counts = np.array(
@@ -236,7 +256,7 @@ def measure_growth(
 def _draw(
     usual: Example, tokenizers: tuple[Tokenizer, Tokenizer], rng: np.random.Generator
 ) -> list[list[int]]:
-    """A sampled segmentation of both sides."""
+    """Return a sampled segmentation of both sides."""
     return [
         tokenizer.encode(tokenizer.decode(ids), rng)
         for tokenizer, ids in zip(tokenizers, usual, strict=True)

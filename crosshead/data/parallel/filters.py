@@ -1,4 +1,7 @@
-"""Filters of training pairs, with reasons. Translation and evaluation leave nothing out."""
+"""Filters of training pairs, with a reason for each pair left out.
+
+Translation and evaluation leave nothing out.
+"""
 
 import hashlib
 from array import array
@@ -24,21 +27,22 @@ LEFT_OUT, HELD_OUT = "left-out.tsv", "held-out.tsv"
 REPEATED = "repeats a held-out pair"
 DUPLICATE = "duplicate"
 REASONS = (REPEATED, "empty side", "too long", "length ratio", DUPLICATE)
-"""Every reason there is, in the order in which they are looked for."""
+"""All reasons, in the order of the checks."""
 
 RATIO_SLACK = 5
-"""Tokens that the longer side may have over the allowed ratio: short texts vary more."""
+"""Extra tokens that the longer side may have above the allowed ratio, because short texts vary
+more."""
 
-# No tokenizer makes so few tokens of so much text (SentencePiece's pieces have at most 16
-# characters), so a longer line is too long whatever it says and need not be tokenized.
+# No tokenizer makes tokens as long as this (SentencePiece's pieces have at most 16 characters), so
+# a line with more characters is too long in any case and need not be tokenized.
 _CHARACTERS_PER_TOKEN = 64
 
 CHUNKS_A_SHARD = 100
-"""So many chunks of the text are one shard: a million pairs."""
+"""The number of text chunks in a shard, which together have a million pairs."""
 
 
 class LeftOut(NamedTuple):
-    """A pair that is not trained on: where its source side stands, and why."""
+    """A pair left out of training: the file and line of its source side, and the reason."""
 
     file: str
     line: int
@@ -46,40 +50,40 @@ class LeftOut(NamedTuple):
 
 
 class FilterJob(NamedTuple):
-    """Some pairs to tokenize."""
+    """A chunk of pairs to tokenize and filter."""
 
     first: int
-    """The row of the first."""
+    """The row of the first pair."""
     source: list[str]
     target: list[str]
     held: list[int]
     """The rows that are held out."""
     repeats: list[int]
-    """The rows that repeat what is held out."""
+    """The rows that repeat a held-out pair."""
 
 
 class Encoded(NamedTuple):
-    """Tokenized pairs as flat arrays: those that are trained on, and which were left out."""
+    """Tokenized training pairs as flat arrays, and the pairs that were left out."""
 
     source_ids: np.ndarray
-    """The source ids of all pairs that are kept, concatenated."""
+    """The source ids of all kept pairs, concatenated."""
     source_ends: np.ndarray
-    """For each pair that is kept, the number of source ids up to its last."""
+    """The offset in `source_ids` after each kept pair."""
     target_ids: np.ndarray
     target_ends: np.ndarray
     rows: np.ndarray
-    """The rows that are kept, rising."""
+    """The sorted rows of the kept pairs."""
     hashes: np.ndarray
-    """64 bits of each pair that is kept, where duplicates are unwanted; else empty."""
+    """A 64-bit hash of each kept pair if duplicates are dropped; otherwise empty."""
     left_rows: np.ndarray
-    """The rows that are left out, rising."""
+    """The sorted rows of the pairs left out."""
     left_reasons: np.ndarray
-    """Why: places in `REASONS`."""
+    """The reason for each pair left out, as an index in `REASONS`."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The pairs that are trained on, and what was left out."""
+    """The training pairs, and the pairs that were left out."""
 
     text: Text
     encoded: Encoded
@@ -114,19 +118,29 @@ def keep_pairs(
     target: Tokenizer,
     held: HeldOut = NOTHING,
 ) -> Kept:
-    """Tokenize the training pairs, in memory, and leave out those that cannot be learned from.
+    """Tokenize the training pairs in memory, and leave out unsuitable ones.
 
-    What is held out is not kept, and what repeats it is left out.
-    A side is empty when there is nothing but white space in it; a pair is too long when either
-    side has more than `max_length` tokens; its ratio is too large when one side has more than
-    `max_ratio` times the tokens of the other and `RATIO_SLACK` more; it is a duplicate, when these
-    are unwanted, if both sides repeat those of an earlier pair that was kept. White space around a
-    side counts for nothing.
+    Held-out pairs are not kept, and pairs that repeat them are left out. So are pairs with one of
+    these properties, ignoring white space around a side:
 
-    Pairs are known again by 64 bits of BLAKE2b. That one among n pairs is taken for a duplicate by
-    mistake has a probability of n^2 / 2^65: less than one in a million for 5 million pairs.
+    - Empty side: one side has no text.
+    - Too long: one side has more than `max_length` tokens.
+    - Length ratio: one side has more than `max_ratio` times the tokens of the other, plus
+      `RATIO_SLACK`.
+    - Duplicate, if `drop_duplicates`: both sides repeat an earlier kept pair.
 
-    Raises `DataError` where no pair is left.
+    Duplicates are found by 64 bits of BLAKE2b. The probability that one of n pairs is wrongly taken
+    for a duplicate is n^2 / 2^65: less than one in a million for 5 million pairs.
+
+    Args:
+        text: The pairs.
+        config: The limits of the filters.
+        source: The source tokenizer.
+        target: The target tokenizer.
+        held: The held-out pairs.
+
+    Raises:
+        DataError: If no pair is left.
     """
     encoded = (encode(task, config, source, target) for task in tasks(text, held))
     shards = list(continued(sharded(encoded, config.drop_duplicates)))
@@ -137,23 +151,24 @@ def keep_pairs(
 
 
 def require_some(kept: Kept) -> None:
-    """Raise `DataError` where no pair is left."""
+    """Raise `DataError` if no pair is left."""
     if not len(kept.encoded.rows):
         found = ", ".join(f"{reason}: {count}" for reason, count in kept.counts().items() if count)
         raise DataError(f"no pair is left to train on ({found}); see data.max_length and max_ratio")
 
 
 def examples_of(encoded: Encoded) -> Examples:
-    """The pairs that are kept."""
+    """Return the kept pairs as examples."""
     return Examples(
         Side(encoded.source_ids, encoded.source_ends), Side(encoded.target_ids, encoded.target_ends)
     )
 
 
 def tasks(text: Text, held: HeldOut) -> Iterator[FilterJob]:
-    """A text in the pieces in which it is tokenized.
+    """Yield the chunks of a text as jobs to tokenize.
 
-    Raises `DataError` where it has another number of pairs by now.
+    Raises:
+        DataError: If the number of pairs has changed since the text was opened.
     """
     end = 0
     for first, sides in numbered(text):
@@ -161,11 +176,18 @@ def tasks(text: Text, held: HeldOut) -> Iterator[FilterJob]:
         rows = (within(each, first, end) for each in (held.rows, held.repeats))
         yield FilterJob(first, *sides, *rows)
     if end != len(text):
-        raise DataError(f"the text had {len(text)} pairs and now has {end}; begin again")
+        raise DataError(f"the text had {len(text)} pairs and now has {end}; start again")
 
 
 def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Tokenizer) -> Encoded:
-    """Tokenize some pairs; a function of its arguments, whichever process it runs in."""
+    """Tokenize and filter a chunk of pairs. The result depends only on the arguments.
+
+    Args:
+        task: The chunk.
+        config: The limits of the filters.
+        source: The source tokenizer.
+        target: The target tokenizer.
+    """
     held, repeats = set(task.held), set(task.repeats)
     kept: list[tuple[int, Sequence[int], Sequence[int]]] = []
     left: list[tuple[int, int]] = []
@@ -195,9 +217,12 @@ def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Token
 def sharded(
     encoded: Iterator[Encoded], drop_duplicates: bool, seen: Sequence[np.ndarray] = ()
 ) -> Iterator[Encoded]:
-    """Pieces of a text joined to shards, where duplicates are unwanted without these.
+    """Yield the tokenized chunks joined to shards, without duplicates if these are dropped.
 
-    `seen` are the hashes of shards that are done.
+    Args:
+        encoded: The tokenized chunks in order.
+        drop_duplicates: True leaves out repeated pairs.
+        seen: The hashes of earlier shards.
     """
     known = np.sort(np.concatenate([np.zeros(0, np.uint64), *seen]))
     while pieces := list(islice(encoded, CHUNKS_A_SHARD)):
@@ -209,7 +234,7 @@ def sharded(
 
 
 def continued(pieces: Iterable[Encoded]) -> Iterator[Encoded]:
-    """Pieces whose ends count from the beginning of the first."""
+    """Yield the pieces with ends that count from the beginning of the first piece."""
     source = target = 0
     for piece in pieces:
         moved = piece._replace(
@@ -221,12 +246,12 @@ def continued(pieces: Iterable[Encoded]) -> Iterator[Encoded]:
 
 
 def write_left_out(path: Path, rows: Sequence[LeftOut]) -> None:
-    """Write a TSV with a header: file, line, reason."""
+    """Write a TSV file with a header: file, line and reason of each pair left out."""
     _write_rows(path, [LeftOut._fields, *rows])
 
 
 def write_held_out(path: Path, rows: Sequence[Origin]) -> None:
-    """Write a TSV with a header: file and line of each pair that is validated on."""
+    """Write a TSV file with a header: file and line of each held-out pair."""
     _write_rows(path, [Origin._fields, *rows])
 
 
@@ -236,12 +261,12 @@ def _write_rows(path: Path, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def _encode(lines: Sequence[str], config: DataConfig, tokenizer: Tokenizer) -> list[Sequence[int]]:
-    """The ids of each line; for one too long to be worth tokenizing, as many as are too many."""
+    """Return the ids of each line, or `max_length` + 1 ids for a line too long to tokenize."""
     bound = _CHARACTERS_PER_TOKEN * config.max_length
     fits = [len(line.strip()) <= bound for line in lines]
     fitting = iter(token_ids(tokenizer, compress(lines, fits)))
     too_many = range(config.max_length + 1)
-    # An array of machine integers takes a small part of a list's memory.
+    # An array of machine integers needs far less memory than a list.
     return [array("i", next(fitting)) if each else too_many for each in fits]
 
 
@@ -260,20 +285,23 @@ def _reason(
 
 
 def _hash(pair: tuple[str, str]) -> int:
-    """64 bits of a pair; the length in front tells where the source ends."""
+    """Return 64 bits of a pair's hash. The length at the front separates source and target."""
     text = f"{len(pair[0])} {pair[0]}{pair[1]}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 def _flat(sides: Sequence[Sequence[int]], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of some lines, one after the other, and where each ends."""
+    """Return the concatenated ids of some lines, and the offset after each line."""
     dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.int32
     ends = np.cumsum([len(ids) for ids in sides], dtype=np.int64)
     return np.fromiter(chain.from_iterable(sides), dtype), ends
 
 
 def _without_repeats(shard: Encoded, known: np.ndarray) -> Encoded:
-    """A shard without the pairs whose hashes are known or stand in it before; `known` is sorted."""
+    """Return a shard without pairs that repeat an earlier pair of the shard or a `known` hash.
+
+    `known` is sorted.
+    """
     is_first = np.zeros(len(shard.hashes), bool)
     is_first[np.unique(shard.hashes, return_index=True)[1]] = True
     places = np.searchsorted(known, shard.hashes)
@@ -295,6 +323,6 @@ def _without_repeats(shard: Encoded, known: np.ndarray) -> Encoded:
 
 
 def _some(ids: np.ndarray, ends: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ids and ends of some lines."""
+    """Return the ids and ends of the lines to keep."""
     lengths = np.diff(ends, prepend=0)
     return ids[np.repeat(keep, lengths)], np.cumsum(lengths[keep], dtype=np.int64)

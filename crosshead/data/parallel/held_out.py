@@ -1,4 +1,4 @@
-"""Pairs that are held out of training for validation, where no files for it are given."""
+"""Pairs held out of training for validation, for runs without validation files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,22 +14,23 @@ _Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The held-out set of a text, and the rows that leave training with it."""
+    """The held-out set of a text, and the rows that are excluded from training."""
 
     valid: ParallelText
     rows: np.ndarray
-    """The rows of the pairs of `valid`, rising."""
+    """The sorted rows of the pairs in `valid`."""
     repeats: np.ndarray
-    """The rows of the pairs that leave training because they repeat one of these, rising."""
+    """The sorted rows of the pairs that repeat a held-out pair, and are excluded from training
+    too."""
 
 
 NOTHING = HeldOut(ParallelText([], [], []), np.zeros(0, np.int64), np.zeros(0, np.int64))
-"""Held out where there are files for validation."""
+"""An empty held-out set, for runs with validation files."""
 
 
 @dataclass(frozen=True)
 class Remaining:
-    """A text without what is held out of it and without its repeats."""
+    """The training pairs of a text: all but the held-out pairs and their repeats."""
 
     text: Text
     held: HeldOut
@@ -38,7 +39,7 @@ class Remaining:
         return len(self.text) - len(self.held.rows) - len(self.held.repeats)
 
     def chunks(self) -> Iterator[Sides]:
-        """All its sources and targets, some of each at a time."""
+        """Yield the remaining sources and targets, some of each at a time."""
         gone = np.union1d(self.held.rows, self.held.repeats)
         for first, (source, target) in numbered(self.text):
             source, target = list(source), list(target)
@@ -48,14 +49,21 @@ class Remaining:
 
 
 def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
-    """Take about `valid_size` pairs, from one to a tenth of all, out of the text for validation.
+    """Choose about `valid_size` pairs of the text for validation.
 
-    The text is cut into as many spans of equal length and one pair is drawn from each, so that
-    they are spread over all corpora. Pairs that training would leave out are not drawn (an empty
-    side, or too many characters), nor the same pair twice, and what repeats a drawn pair, but for
-    white space around it, leaves training too. A function of text, configuration and seed alone.
+    The held-out set has at least one pair and at most a tenth of all pairs. The text is cut into
+    equal spans and one pair is drawn from each, so that the pairs are spread over all corpora.
+    Pairs with an empty side or with too many characters are not drawn, and no pair is drawn twice.
+    Pairs that repeat a held-out pair (ignoring surrounding white space) are excluded from training
+    too. The result depends only on the text, the configuration and the seed.
 
-    Raises `DataError` where too little remains on either side.
+    Args:
+        text: The text that is trained on.
+        config: `valid_size` and `max_length`.
+        seed: The random seed of the run.
+
+    Raises:
+        DataError: If too few pairs remain for training or for validation.
     """
     held: dict[_Pair, int] = {}
     pairs = _pairs_at(text, _drawn_rows(len(text), config, seed))
@@ -68,7 +76,7 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     if not rows or len(rows) + len(repeats) == len(text):
         raise DataError(
             f"the training pairs ({len(text)}) are too few, or too much alike, to hold some out "
-            "for validation; give validation files (--valid-source and --valid-target, or these "
+            "for validation; give validation files (--valid-source and --valid-target, or their "
             "keys in [data])"
         )
     valid = [(pairs[row], text.origin(row)) for row in rows]
@@ -76,7 +84,13 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
 
 
 def held_out(valid: list[tuple[_Pair, Origin]], rows: list[int], repeats: list[int]) -> HeldOut:
-    """Return the held-out set, given the pairs and their origins."""
+    """Return the held-out set of the given pairs.
+
+    Args:
+        valid: The pairs with their origins.
+        rows: The rows of the pairs, sorted.
+        repeats: The rows of other pairs that repeat them, sorted.
+    """
     return HeldOut(
         ParallelText(
             [pair[0] for pair, _ in valid],
@@ -89,7 +103,7 @@ def held_out(valid: list[tuple[_Pair, Origin]], rows: list[int], repeats: list[i
 
 
 def _drawn_rows(count: int, config: DataConfig, seed: int) -> np.ndarray:
-    """A row of each span, rising."""
+    """Return one random row of each span, in rising order."""
     size = min(config.valid_size, max(1, count // 10))
     rng = np.random.default_rng(seed)
     spans = np.array_split(np.arange(count), size) if count else []
@@ -97,7 +111,7 @@ def _drawn_rows(count: int, config: DataConfig, seed: int) -> np.ndarray:
 
 
 def _pairs_at(text: Text, rows: np.ndarray) -> dict[int, _Pair]:
-    """The pairs of some rising rows."""
+    """Return the pairs of some sorted rows."""
     return {
         row: (source[row - first], target[row - first])
         for first, (source, target) in numbered(text)
@@ -106,7 +120,7 @@ def _pairs_at(text: Text, rows: np.ndarray) -> dict[int, _Pair]:
 
 
 def _repeats(text: Text, held: dict[_Pair, int]) -> list[int]:
-    """The rows whose pairs are held out from another row."""
+    """Return the rows that repeat a held-out pair of another row."""
     return [
         row
         for first, sides in numbered(text)

@@ -1,4 +1,4 @@
-"""Language codes, as they stand at the end of the names of files and above columns."""
+"""Language codes in file suffixes and column names."""
 
 import re
 
@@ -34,24 +34,24 @@ tam tat tel tem ter tet tgk tgl tha tib tig tir tiv tkl tlh tli tmh tog ton tpi 
 tso tuk tum tur tvl twi tyv udm uga uig ukr umb urd uzb vai ven vie vol vot wal war was
 wel wln wol xal xho yao yap yid yor zap zbl zen zgh zha zho zul zun
 """
-"""Without groups of languages and without `new` (Newari), which is a word in names."""
+"""Codes without language groups and without `new` (Newari), which is an English word in names."""
 
 _LANGUAGES = frozenset(f"{_ISO_639_1} {_ISO_639_2}".split())
 
 _CODE = re.compile(r"([a-z]{2,3})([-_]([A-Z][a-z]{3}|[A-Za-z]{2}|[0-9]{3}))?")
-"""A language, and a script or a region behind it."""
+"""A language, optionally followed by a script or a region."""
 
 
 def looks_like_code(name: str) -> bool:
-    """Return whether a name has the form of a language code (BCP 47), in a list or not."""
+    """Return whether a name has the form of a language code (BCP 47), listed or not."""
     return _CODE.fullmatch(name) is not None
 
 
 def language_code(name: str) -> str | None:
-    """Return a name as a language code if it looks like one, else None.
+    """Return a name as a language code, or None if it is not one.
 
-    `en`, `deu`, `pt_BR` and `zh-Hans` do; `txt`, `tsv` and `src` do not, since no standard list of
-    languages has them. An underscore becomes a hyphen, as BCP 47 writes it.
+    `en`, `deu`, `pt_BR` and `zh-Hans` are codes. `txt`, `tsv` and `src` are not, because no
+    standard list of languages contains them. An underscore becomes a hyphen, as in BCP 47.
     """
     found = _CODE.fullmatch(name)
     if found is None or found[1] not in _LANGUAGES:
@@ -60,10 +60,9 @@ def language_code(name: str) -> str | None:
 
 
 def suffix_language(name: str) -> str | None:
-    """Return the language code at the end of the name of a file, or None.
+    """Return the language code at the end of a file name, or None.
 
-    Of `train.en.gz` it is that of `train.en`; `train.en.txt` has one before a suffix that says
-    nothing of languages.
+    Suffixes such as `.gz` and `.txt` are skipped: `train.en.gz` and `train.en.txt` both give `en`.
     """
     parts = name.rpartition("/")[2].split(".")[1:]
     while parts and parts[-1] in _NO_LANGUAGES:
@@ -72,4 +71,4 @@ def suffix_language(name: str) -> str | None:
 
 
 _NO_LANGUAGES = frozenset({"gz", "txt", "tok", "bpe", "lc", "clean"})
-"""Suffixes that may follow that of a language."""
+"""Suffixes that may follow a language code."""

@@ -1,4 +1,4 @@
-"""Pairs of texts in a fixed order, wherever they are, and where each was read."""
+"""Pairs of texts in a fixed order, in memory or in files, with their origins."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,31 +7,31 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 Sides = tuple[list[str], list[str]]
-"""Sources, and as many targets."""
+"""A list of sources, and a list of their targets."""
 
 CHUNK = 10_000
-"""So many pairs are read, and tokenized, at a time."""
+"""The number of pairs that are read and tokenized at a time."""
 
 
 class Origin(NamedTuple):
-    """The origin of a pair: the file of its source side and the line, counted from 1."""
+    """The origin of a pair: the file of its source side, and the line, counted from 1."""
 
     file: str
     line: int
 
 
 class Readable(Protocol):
-    """Pairs in a fixed order, read in pieces, as often as they are asked for."""
+    """Pairs in a fixed order that can be read in chunks any number of times."""
 
     def __len__(self) -> int: ...
 
     def chunks(self) -> Iterator[Sides]:
-        """All sources and targets, at most `CHUNK` of each at a time."""
+        """Yield all sources and targets, at most `CHUNK` of each at a time."""
         ...
 
 
 class Text(Readable, Protocol):
-    """Pairs of which is known where each stands."""
+    """Pairs with known origins."""
 
     def origin(self, row: int) -> Origin:
         """Return the origin of pair `row`."""
@@ -50,7 +50,7 @@ class ParallelText:
         return len(self.source)
 
     def chunks(self) -> Iterator[Sides]:
-        """All sources and targets, at most `CHUNK` of each at a time."""
+        """Yield all sources and targets, at most `CHUNK` of each at a time."""
         for first in range(0, len(self), CHUNK):
             rows = slice(first, first + CHUNK)
             yield self.source[rows], self.target[rows]
@@ -61,7 +61,7 @@ class ParallelText:
 
 
 def numbered(text: Readable) -> Iterator[tuple[int, Sides]]:
-    """The chunks of a text, each with the row of its first pair."""
+    """Yield the chunks of a text, each with the row of its first pair."""
     first = 0
     for sides in text.chunks():
         yield first, sides

@@ -1,12 +1,13 @@
-"""Corpora larger than memory: tokenized once, into files that are mapped.
+"""Corpora larger than memory: tokenized once, into files that are memory-mapped.
 
-They are kept in a folder whose name is a key of all that they follow from. It is written as
-`KEY.part`, a shard of about a million pairs at a time, and renamed when it is whole, so that what
-was interrupted goes on with what is there. What is mapped is locked, and a folder has the time of
-its last use: by these `crosshead.data.parallel.cache` knows what may go.
+Each corpus is stored in a folder whose name is a key of everything that determines its content. The
+folder is written as `KEY.part`, in shards of about a million pairs, and renamed when it is
+complete. An interrupted run therefore resumes with the existing shards. Mapped files are locked,
+and the folder's time is the time of its last use. `crosshead.data.parallel.cache` uses both to find
+unused corpora.
 
-A file is damaged where it is missing or is not what was written, and is made again. What the system
-does not let be read is not: that ends the run, and nothing is removed.
+A missing or changed file is damaged and is written again. A file that the system does not allow to
+be read ends the run, and nothing is removed.
 """
 
 import contextlib
@@ -53,11 +54,12 @@ from crosshead.system.files import atomic_file, atomic_write, explained, make_di
 from crosshead.system.lines import file_sha256
 
 FORMAT = 2
-"""Changes with what is in the files, how it follows from the text, or how much a shard holds."""
+"""The version of the files. It changes with their content, with how the text determines it, or with
+the size of a shard."""
 
 _CONTENTS = "corpus.json"
 _AHEAD = 3
-"""So many tasks wait for each process, so that none is idle and few are held."""
+"""The number of tasks that wait for each process: enough to keep it busy, few enough for memory."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,14 @@ def cache_key(
     held_out_seed: int | None,
     scratch: Path,
 ) -> str:
-    """The name of a tokenized corpus: a checksum of all that it follows from.
+    """Return the name of a tokenized corpus: a checksum of everything that determines its content.
 
-    `files` are the checksums of the files of each part, `held_out_seed` is None where nothing is
-    held out, and `scratch` an empty directory for the files of the tokenizers.
+    Args:
+        files: The checksums of the files of each part.
+        config: The filters and the names of files.
+        tokenizers: The source and the target tokenizer.
+        held_out_seed: The seed of the held-out set, or None if nothing is held out.
+        scratch: An empty directory for the files of the tokenizers.
     """
     save_tokenizers(scratch, *tokenizers, joint=False)
     settings = config.model_dump(include={"fields", "max_length", "max_ratio", "drop_duplicates"})
@@ -95,11 +101,17 @@ def cache_key(
 
 
 def open_stored(place: Path, parts: Sequence[Part], say: Say) -> Stored | None:
-    """The tokenized corpus in `place`, or None where there is none that is whole.
+    """Return the tokenized corpus in `place`, or None if there is no complete one.
 
-    All of it is read once, for its checksums (a second for each gigabyte), and then mapped. `say`
-    gets a line about one that is damaged, which `store` makes again. Raises `UserError` where the
-    system does not let it be read or mapped.
+    All of it is read once to check its checksums (a second for each gigabyte), and then mapped.
+
+    Args:
+        place: The folder of the corpus.
+        parts: The files that it was made from.
+        say: A callback that gets a message if the corpus is damaged.
+
+    Raises:
+        UserError: If the system does not allow the files to be read or mapped.
     """
     with _reading(place):
         if not place.is_dir():
@@ -107,7 +119,7 @@ def open_stored(place: Path, parts: Sequence[Part], say: Say) -> Stored | None:
     try:
         return _opened(place, parts)
     except _Damaged as error:
-        say(f"the tokenized corpus in {place} is damaged ({error.found}); it is made again")
+        say(f"the tokenized corpus in {place} is damaged ({error.found}); it is written again")
         return None
 
 
@@ -121,11 +133,21 @@ def store(
     say: Say,
     check: Check,
 ) -> Stored:
-    """Tokenize a corpus into `place`, in `workers` processes, and open it.
+    """Tokenize a corpus into `place` with several processes, and open it.
 
     The call resumes partial output of an earlier call and replaces damaged files. One process at a
-    time does this; the others wait, and then open its result. `check` is called several times a
-    second. An exception from `check` ends the call, and finished shards stay.
+    time does this. Other processes wait, and then open the result.
+
+    Args:
+        place: The folder of the corpus.
+        text: The pairs.
+        held: The held-out pairs.
+        config: The limits of the filters.
+        tokenizers: The source and the target tokenizer.
+        workers: The number of processes.
+        say: A callback that gets messages.
+        check: A callback that is called several times a second. An exception from it ends the call,
+            and finished shards stay.
 
     Raises:
         DataError: If no pair is left.
@@ -133,7 +155,7 @@ def store(
     """
     make_directory(place.parent)
     with alone(place, say, check):
-        # Looked at again, since others may have made it, or made it anew, before this was alone.
+        # Checked again: another process may have written it before this one got the lock.
         stored = open_stored(place, text.parts, _unsaid)
         if stored is None:
             with explained(place), contextlib.suppress(FileNotFoundError):
@@ -144,9 +166,9 @@ def store(
                 save_tokenizers(part, *tokenizers, joint=False)
                 count = _write_shards(part, text, held, config, workers, say, check)
                 _join(part, count, text, held, check)
-            # Before the rename: what is in its place is not written again. Cut off here, the next
-            # finds `part` whole without them.
-            _remove_what_is_joined(part)
+            # Removed before the rename, because nothing changes a folder in its final place. If
+            # the run is interrupted here, the next run finds `part` complete without the shards.
+            _remove_shards(part)
             with explained(place):
                 part.rename(place)
             stored = _opened(place, text.parts)
@@ -160,16 +182,19 @@ def _unsaid(line: str) -> None:
 
 
 class _Damaged(UserError):
-    """A file of a tokenized corpus that is missing or is not what was written: `found` says how."""
+    """A missing or changed file of a tokenized corpus. `found` says what is wrong."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.found = f"{path.name}: {reason}"
-        super().__init__(f"{path}: {reason}; start the same again, and it is made again")
+        super().__init__(f"{path}: {reason}; run the same command again to write it again")
 
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """A block that reads `path`: raises `_Damaged`, and `UserError` where the system says no."""
+    """Turn errors of a block that reads `path` into `_Damaged`, or into `UserError`.
+
+    A file that cannot be accessed is not damaged: it raises `UserError`.
+    """
     try:
         yield
     except FileNotFoundError as error:
@@ -177,15 +202,20 @@ def _reading(path: Path) -> Iterator[None]:
     except OSError as error:
         raise UserError(
             f"{error.filename or path}: cannot be read: {error.strerror or error}; nothing was "
-            "removed: start the same again once it can be, or remove its folder to make it again"
+            "removed: make it readable, or remove its folder, and run the same command again"
         ) from None
     except (LookupError, TypeError, ValueError, safetensors.SafetensorError) as error:
         raise _Damaged(path, str(error)) from None
 
 
 def _opened(place: Path, parts: Sequence[Part]) -> Stored:
-    """Raises what `_reading` raises."""
-    with contextlib.suppress(OSError):  # it may be somebody else's, to be read only
+    """Return the corpus in `place`.
+
+    Raises:
+        _Damaged: If a file is missing or damaged.
+        UserError: If a file cannot be read.
+    """
+    with contextlib.suppress(OSError):  # it may belong to another user and be read-only
         os.utime(place)
     path = place / _CONTENTS
     with _reading(path):
@@ -199,15 +229,20 @@ def _opened(place: Path, parts: Sequence[Part]) -> Stored:
 
 
 def _mapped(path: Path, facts: dict[str, Any]) -> np.ndarray:
-    """Raises what `_reading` raises."""
+    """Map a file as an array after checking its checksum, and hold a shared lock on it.
+
+    Raises:
+        _Damaged: If the file is missing or damaged.
+        UserError: If the file cannot be read.
+    """
     dtype, length = np.dtype(facts["dtype"]), int(facts["length"])
     with _reading(path), path.open("rb") as file:
         lock(file, exclusive=False)
         if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
             raise ValueError("has not its checksum")
         if not length:
-            return np.zeros(0, dtype)  # nothing cannot be mapped
-        # As a plain array, for the sake of its speed; it keeps the mapping open, and that the lock.
+            return np.zeros(0, dtype)  # an empty file cannot be mapped
+        # A plain array is faster. It keeps the mapping open, and the mapping keeps the lock.
         return np.asarray(np.memmap(file, dtype, "r", shape=(length,)))
 
 
@@ -220,16 +255,16 @@ def _write_shards(
     say: Say,
     check: Check,
 ) -> int:
-    """Write the shards that are missing; how many there are."""
+    """Write the missing shards, and return the number of all shards."""
     done: list[np.ndarray] = []
-    with contextlib.suppress(_Damaged):  # the first that is missing, at the latest
+    with contextlib.suppress(_Damaged):  # raised at the first missing shard, at the latest
         while True:
             check()
             done.append(np.array(_read_shard(part, len(done)).hashes))
     if done:
-        say(f"going on with the tokenized corpus in {part}: shards that are there: {len(done)}")
+        say(f"resuming the tokenized corpus in {part}, finished shards: {len(done)}")
     else:
-        say(f"tokenizing {len(text):,} pairs into {part.parent}, where later runs find them")
+        say(f"tokenizing {len(text):,} pairs into {part.parent}, where later runs reuse them")
     rest = islice(tasks(text, held), len(done) * CHUNKS_A_SHARD, None)
     count = len(done)
     with contextlib.closing(_in_processes(rest, part, config, workers, check)) as encoded:
@@ -244,7 +279,7 @@ def _write_shards(
 
 
 def _join(part: Path, count: int, text: Corpora, held: HeldOut, check: Check) -> None:
-    """Join the shards to one file for each array, with what else there is to know."""
+    """Join the shards to one file per array, and write the table of contents."""
     facts: dict[str, dict[str, Any]] = {}
     with contextlib.ExitStack() as stack:
         files = {
@@ -274,15 +309,20 @@ def _join(part: Path, count: int, text: Corpora, held: HeldOut, check: Check) ->
     _seal(part / _CONTENTS, json.dumps(contents).encode())
 
 
-def _remove_what_is_joined(part: Path) -> None:
-    """Remove the shards, and the files that were unfinished when their writer was killed."""
+def _remove_shards(part: Path) -> None:
+    """Remove the shards, and unfinished files of a killed process."""
     with explained(part):
         for path in (*part.glob("shard-*"), *part.glob(".*.tmp")):
             path.unlink()
 
 
 def _read_shard(part: Path, number: int) -> Encoded:
-    """Raises what `_reading` raises."""
+    """Return a shard.
+
+    Raises:
+        _Damaged: If the shard is missing or damaged.
+        UserError: If the shard cannot be read.
+    """
     path = _shard_path(part, number)
     with _reading(path):
         return Encoded(**safetensors.numpy.load(_unsealed(path)))
@@ -293,13 +333,18 @@ def _shard_path(part: Path, number: int) -> Path:
 
 
 def _seal(path: Path, data: bytes) -> None:
-    """Write a file, and its checksum beside it."""
+    """Write a file, and a file with its checksum."""
     atomic_write(path, data)
     atomic_write(_seal_of(path), hashlib.sha256(data).hexdigest().encode())
 
 
 def _unsealed(path: Path) -> bytes:
-    """Return the data that `_seal` wrote; raise `OSError` if missing, `ValueError` if damaged."""
+    """Return the data that `_seal` wrote.
+
+    Raises:
+        OSError: If a file is missing.
+        ValueError: If the data are damaged.
+    """
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest().encode() != _seal_of(path).read_bytes():
         raise ValueError("has not its checksum")
@@ -313,10 +358,13 @@ def _seal_of(path: Path) -> Path:
 def _in_processes(
     pending: Iterable[FilterJob], directory: Path, config: DataConfig, workers: int, check: Check
 ) -> Generator[Encoded, None, None]:
-    """`encode` in several processes, with the tokenizers in `directory`, in the order of tasks."""
-    # Started afresh: a process that was forked beside threads may wait for their locks for ever.
+    """Yield the results of `encode` in the order of the jobs, computed in several processes.
+
+    The processes load the tokenizers in `directory`.
+    """
+    # A process forked while threads run may wait forever for locks that those threads held.
     context = multiprocessing.get_context("spawn")
-    others = set(multiprocessing.active_children())
+    earlier = set(multiprocessing.active_children())
     waiting: deque[Future[Encoded]] = deque()
     with ProcessPoolExecutor(workers, context, initializer=_become_worker) as pool:
         try:
@@ -329,12 +377,12 @@ def _in_processes(
                 yield _result(waiting.popleft(), check)
         except BrokenProcessPool:
             raise UserError(
-                "a process that tokenizes has died, for want of memory perhaps; what is done is "
-                "kept: start the same again"
+                "a tokenizing process has died, perhaps from lack of memory; finished shards are "
+                "kept: run the same command again"
             ) from None
         finally:
-            if waiting:  # nobody wants what they are still at
-                for child in set(multiprocessing.active_children()) - others:
+            if waiting:  # unfinished work is not needed any more
+                for child in set(multiprocessing.active_children()) - earlier:
                     child.kill()
             pool.shutdown(cancel_futures=True)
 
@@ -344,12 +392,15 @@ def _result(future: Future[Encoded], check: Check) -> Encoded:
     check()
     while not wait([future], PATIENCE).done:
         check()
-    return future.result()  # without a limit: a `TimeoutError` is what a file system has raised
+    return future.result()  # no time limit here: a `TimeoutError` comes from the file system
 
 
 @contextlib.contextmanager
 def _signals_left_to_this() -> Iterator[None]:
-    """A block in which processes are begun that no Ctrl-C or SIGTERM of a whole group ends."""
+    """Block Ctrl-C, SIGTERM and SIGHUP in processes that are started in the block.
+
+    Such a signal to the whole process group then reaches only the main process.
+    """
     before = signal.pthread_sigmask(
         signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     )
@@ -370,7 +421,7 @@ def _tokenizers(directory: Path) -> tuple[Tokenizer, Tokenizer]:
 
 
 def _become_worker() -> None:
-    """End when the process that began this one does."""
+    """Start a thread that ends this process when its parent ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

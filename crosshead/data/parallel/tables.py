@@ -1,4 +1,4 @@
-"""Pairs from files of cells (TSV, CSV) and from JSON Lines."""
+"""Read pairs from files of cells (TSV, CSV) and from JSON Lines."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from crosshead.data.parallel.delimited import SAMPLE, Layout, is_csv, looks_like
 from crosshead.errors import DataError
 
 _MOST_DIGITS = 6
-"""Digits of the number of a column; more are a name."""
+"""The largest number of digits in a column number. A longer number is a name."""
 
 Pair = tuple[str, str]
 """Source and target."""
@@ -22,25 +22,25 @@ def is_jsonl(path: Path) -> bool:
 
 
 def file_kind(path: Path) -> str:
-    """Return how a file with both sides is read, by its name: `jsonl`, `csv` or `tsv`."""
+    """Return the format of a file with both sides, judged by its name: `jsonl`, `csv` or `tsv`."""
     return "jsonl" if is_jsonl(path) else "csv" if is_csv(path) else "tsv"
 
 
 def has_header(path: Path, fields: Sequence[str]) -> bool:
-    """Return whether the first line of a file names columns: where fields are given by name."""
+    """Return whether the first line of a file is a header, which it is if `fields` are names."""
     return not is_jsonl(path) and bool(fields) and not _are_numbers(fields)
 
 
 def jsonl_pairs(path: Path, lines: Iterator[str], fields: Sequence[str]) -> Iterator[Pair]:
-    """Yield the pairs in the lines of JSON Lines, which are read as they are asked for.
+    """Yield the pairs in JSON Lines.
 
     Args:
         path: The name of the file, for messages.
-        lines: Its lines.
+        lines: The lines of the file.
         fields: The keys of source and target, as in `DataConfig`.
 
     Raises:
-        DataError: A line holds no pair; the message names file and line.
+        DataError: If a line holds no pair; the message names file and line.
     """
     for number, line in enumerate(lines, 1):
         yield _jsonl_pair(fields, f"{path}:{number}", line)
@@ -49,16 +49,16 @@ def jsonl_pairs(path: Path, lines: Iterator[str], fields: Sequence[str]) -> Iter
 def table_pairs(
     path: Path, lines: Iterator[str], fields: Sequence[str], layout: Layout
 ) -> Iterator[Pair]:
-    """Yield the pairs in a file of cells, which is read as they are asked for.
+    """Yield the pairs in a file of cells.
 
     Args:
         path: The name of the file, for messages.
-        lines: Its lines.
+        lines: The lines of the file.
         fields: The columns of source and target, as in `DataConfig`.
-        layout: How the cells are written.
+        layout: The layout of the file.
 
     Raises:
-        DataError: A record holds no pair; the message names file and line.
+        DataError: If a record holds no pair; the message names file and line.
     """
     records = layout.records(path, lines)
     columns = None
@@ -79,14 +79,14 @@ def table_pairs(
 def header_warning(
     path: Path, lines: Iterator[str], fields: Sequence[str], layout: Layout
 ) -> list[str]:
-    """Return a warning, in a list, where the first pair looks like names of columns.
+    """Return a warning, in a list, if the first pair looks like column names.
 
     Args:
         path: The name of the file.
-        lines: Its lines, of which the first are read.
-        fields: The columns of source and target, as in `DataConfig`; a file with names of columns
-            gets no warning.
-        layout: How the cells are written.
+        lines: The lines of the file; only the first are read.
+        fields: The columns of source and target, as in `DataConfig`. A file with a header gets no
+            warning.
+        layout: The layout of the file.
     """
     if has_header(path, fields):
         return []
@@ -96,17 +96,17 @@ def header_warning(
     if not chosen or not looks_like_header(chosen[0], chosen[1:]):
         return []
     if len(rows[0]) <= max(columns) or (not fields and len(rows[0]) > 2):
-        return []  # reading it says what is wrong
+        return []  # reading the file raises a clearer error
     names = [cell.strip() for cell in chosen[0]]
     return [
-        f"warning: {path}:{layout.line(0)}: {' and '.join(map(repr, names))} look like names of "
-        "columns, and are trained on as a pair; if they are names, give --fields "
+        f"warning: {path}:{layout.line(0)}: {' and '.join(map(repr, names))} look like column "
+        "names, but are trained on as a pair; if they are names, give --fields "
         f"{','.join(names)}"
     ]
 
 
 def _jsonl_pair(fields: Sequence[str], where: str, line: str) -> tuple[str, str]:
-    """The two fields of a line of JSON."""
+    """Return the two fields of a line of JSON."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -118,22 +118,22 @@ def _jsonl_pair(fields: Sequence[str], where: str, line: str) -> tuple[str, str]
 
 def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
     if field not in row:
-        raise DataError(f"{where}: no field {field!r}; it has {_names(list(row))}")
+        raise DataError(f"{where}: no field {field!r}; the fields are {_names(list(row))}")
     text = row[field]
     if not isinstance(text, str):
         raise DataError(f"{where}: field {field!r} is not a string but {json.dumps(text)[:40]}")
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise DataError(f"{where}: field {field!r} holds a lone surrogate, which is not text")
+        raise DataError(f"{where}: field {field!r} contains a lone surrogate, which is not text")
     return text
 
 
 def _two_columns(where: str, cells: Sequence[str], layout: Layout) -> Pair:
-    """Return the two cells of a record that has no others; an empty line is an empty pair."""
+    """Return the cells of a record with two columns. An empty line is an empty pair."""
     if _is_empty(cells):
         return "", ""
     if len(cells) != 2:
         advice = (
-            f" ({_names(cells)}); say which are source and target, by number (--fields 1,2) or by "
+            f" ({_names(cells)}); name source and target by number (--fields 1,2) or by "
             "the names in the first line"
             if len(cells) > 2
             else ""
@@ -145,7 +145,7 @@ def _two_columns(where: str, cells: Sequence[str], layout: Layout) -> Pair:
 
 
 def _is_empty(cells: Sequence[str]) -> bool:
-    """Return whether a record is an empty line, such as editors leave at the end of a file."""
+    """Return whether a record is an empty line, such as at the end of a file."""
     return len(cells) == 1 and not cells[0]
 
 
@@ -156,12 +156,12 @@ def _are_numbers(fields: Sequence[str]) -> bool:
 
 
 def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> tuple[int, int]:
-    """The columns that `fields` names in the first line, from 0."""
+    """Return the column numbers, from 0, of the two fields in the header."""
     for field in fields:
         if field not in header:
             raise DataError(
                 f"{where}: no column {field!r} in the first line, which has {_names(header)}; "
-                "name two of these, or give numbers (1,2) where the first line names no columns"
+                "name two of these, or give numbers (1,2) if the first line is no header"
             )
     return header.index(fields[0]), header.index(fields[1])
 

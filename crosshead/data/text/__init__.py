@@ -1,1 +1,1 @@
-"""Monolingual text, and the tokens of any text."""
+"""Monolingual text, and tokenizers for any text."""

@@ -1,4 +1,4 @@
-"""Tokenizers learned from text; where no vocabulary size is stated, it follows the text."""
+"""Learn tokenizers from text, with a vocabulary size that follows the text if none is given."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
@@ -16,24 +16,31 @@ from crosshead.data.text.tokenizers import (
 T = TypeVar("T")
 
 MOST_PAIRS = 1_000_000
-"""A tokenizer is learned from no more than these, spread over the text: SentencePiece holds all of
-them in memory, and the frequent pieces are the same by then."""
+"""The largest number of pairs that a tokenizer is learned from, evenly spaced in the text.
+SentencePiece holds all of them in memory, and more pairs do not change the frequent pieces."""
 
 _FEWEST_PIECES = 500
 _WORDS_A_PIECE = 80
 _WORDS_A_LINE = 250
-"""Words of a line beyond these do not count: a line so long is left out of training."""
+"""The largest number of words that count in a line. Longer lines are left out of training."""
 _TRIES = 4
-"""For two vocabularies of one size: one text may be too small for what the other needs."""
+"""The largest number of attempts with separate vocabularies of one size. One text may be too small
+for the size that the other needs."""
 
 
 def learn_tokenizers(
     config: TokenizerConfig, text: Readable
 ) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
-    """Source and target tokenizer, learned from the text, and `config` with the size they have.
+    """Learn the tokenizers of source and target.
 
-    Of a text of more than `MOST_PAIRS` pairs a sample is learned from.
-    Raises `VocabularyError` where a size is stated and does not fit, or none fits both sides.
+    If the text has more than `MOST_PAIRS` pairs, a sample is used.
+
+    Returns:
+        The configuration with the resulting vocabulary size, the source tokenizer and the target
+        tokenizer.
+
+    Raises:
+        VocabularyError: If the configured size does not fit the text, or no size fits both sides.
     """
     joint = config.joint
     config, (source, target) = _with_size(
@@ -45,9 +52,15 @@ def learn_tokenizers(
 def learn_tokenizer(
     config: TokenizerConfig, lines: Sequence[str]
 ) -> tuple[TokenizerConfig, Tokenizer]:
-    """The tokenizer of text by itself, learned from its lines: as `learn_tokenizers` of pairs.
+    """Learn the tokenizer of monolingual text from its lines.
 
-    The white space around a line is a part of the text, and learned from.
+    Unlike in pairs, white space around a line belongs to the text and is learned from.
+
+    Returns:
+        The configuration with the resulting vocabulary size, and the tokenizer.
+
+    Raises:
+        VocabularyError: If the configured size does not fit the text.
     """
     some = lines[:: _step(len(lines))]
     return _with_size(
@@ -60,7 +73,7 @@ def learn_tokenizer(
 def _with_size(
     config: TokenizerConfig, size_of_text: Callable[[], int], learn: Callable[[TokenizerConfig], T]
 ) -> tuple[TokenizerConfig, T]:
-    """Learn with the stated size, or else with the possible size nearest to the text's own."""
+    """Learn with the configured size, or with the possible size nearest to the text's own."""
     if config.vocab_size is not None:
         return config, learn(config)
     size = size_of_text() if config.kind in ("bpe", "unigram") else MOST_PIECES
@@ -71,14 +84,19 @@ def _with_size(
         except VocabularyError as error:
             if attempt == _TRIES:
                 raise
-            # Where the characters alone take more than there is, as in Chinese, the pieces that
-            # are learned come on top.
+            # If the characters alone need more than `size`, as in Chinese, the learned pieces are
+            # added to them.
             size = error.fits if error.fits < size else error.fits + size
     raise AssertionError("the last attempt returns or raises")
 
 
 def vocabulary_size(text: Readable, *, joint: bool) -> int:
-    """Pieces for the words of a vocabulary's text: of both sides, or of one on the average."""
+    """Return a vocabulary size for the number of words in the text.
+
+    Args:
+        text: The pairs.
+        joint: True counts the words of both sides, False the mean of the two sides.
+    """
     words = sum(
         min(len(line.split()), _WORDS_A_LINE)
         for sides in text.chunks()
@@ -104,13 +122,13 @@ def _learned(config: TokenizerConfig, text: Readable) -> tuple[Tokenizer, Tokeni
             learned.append(train_tokenizer(config, _sample(text, side)))
         except VocabularyError as error:
             errors.append(error)
-    if errors:  # the size that fits one side only would be refused for the other
+    if errors:  # a size must fit both sides, so report the smaller one
         raise min(errors, key=lambda error: error.fits)
     return learned[0], learned[1]
 
 
 def _sample(text: Readable, side: int) -> Iterator[str]:
-    """The lines of a side that are learned from, at equal distances where not all are."""
+    """Yield the lines of one side to learn from, evenly spaced if there are too many."""
     lines = chain.from_iterable(sides[side] for sides in text.chunks())
     return (line.strip() for line in islice(lines, 0, None, _step(len(text))))
 

@@ -1,8 +1,8 @@
-"""Text in which tokens are hidden, for a model that reads from both sides to find.
+"""Masked text for training a masked language model.
 
-Devlin et al. 2019 (BERT), section 3.1, task 1: of the tokens of a window 15 % are to be found. Of
-these 80 % are hidden behind the mask, 10 % replaced by a token at random, and 10 % left as they
-are, so that a model has something to say of tokens that stand there too.
+Devlin et al. 2019 (BERT), section 3.1, task 1: 15 % of the tokens of a window are to be predicted.
+Of these, 80 % are replaced by the mask, 10 % by a random token, and 10 % stay unchanged, so that a
+model also learns to represent tokens that are visible.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,11 @@ possibly the same one, replaces `REPLACED` of them."""
 
 @dataclass(frozen=True)
 class MaskedWindows:
-    """An epoch of windows with tokens to be found; which ones is drawn anew in each epoch.
+    """An epoch of windows with hidden tokens, which are drawn anew in each epoch.
 
-    A function of `drawn` and the row: a run that goes on hides what it would have hidden. Where
-    `all_hidden`, what is to be found all stands behind the mask, which is how models are judged.
+    The hidden tokens are a function of `drawn` and the row, so that a resumed run hides the same
+    tokens. If `all_hidden`, all tokens to predict are replaced by the mask. Models are validated in
+    this way.
     """
 
     windows: Windows
@@ -47,11 +48,15 @@ class MaskedWindows:
         return self.windows.plan(max_tokens, seed, epoch)
 
     def in_order(self, max_tokens: int) -> Plan:
-        """All windows, as they stand in the text."""
+        """Return all windows in the order of the text."""
         return self.windows.in_order(max_tokens)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        """Some windows with tokens hidden, and these tokens where they belong: else padding."""
+        """Return some windows with hidden tokens.
+
+        The target output holds the original token at the positions to predict, and padding
+        elsewhere.
+        """
         tokens = self.windows.collate(rows).target_output.numpy()
         lengths = (tokens != PAD).sum(axis=1).tolist()
         wanted = np.full_like(tokens, PAD)
@@ -59,12 +64,12 @@ class MaskedWindows:
             rng = np.random.default_rng([*self.drawn, row])
             chosen = rng.permutation(length)[: max(1, round(SHARE * length))]
             wanted[place, chosen] = tokens[place, chosen]
-            others = rng.integers(UNK + 1, self.vocabulary, len(chosen))
+            random_tokens = rng.integers(UNK + 1, self.vocabulary, len(chosen))
             fate = rng.random(len(chosen))
             hidden = (fate < HIDDEN) | self.all_hidden
             replaced = ~hidden & (fate < HIDDEN + REPLACED)
             tokens[place, chosen[hidden]] = MASK
-            tokens[place, chosen[replaced]] = others[replaced]
+            tokens[place, chosen[replaced]] = random_tokens[replaced]
         return Batch((torch.from_numpy(tokens),), torch.from_numpy(wanted))
 
     def extent(self, row: int) -> str:

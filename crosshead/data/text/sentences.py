@@ -1,4 +1,4 @@
-"""Cuts of a paragraph into parts that can be translated separately."""
+"""Split a paragraph into parts that can be translated separately."""
 
 import re
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from collections.abc import Callable
 _CLOSERS = "\"'”’»›)]}」』】）］"
 _CLOSER = f"[{re.escape(_CLOSERS)}]"
 _SENTENCE_END = re.compile(
-    # Ideographic full stops need no space after them; the others do, which leaves 3.14 whole. A
-    # run of marks is tried from its beginning only: a megabyte of dots takes no longer than words.
+    # Ideographic full stops need no space after them. Other marks do, so that 3.14 stays whole. A
+    # run of marks is matched from its first mark only: a megabyte of dots is no slower than words.
     rf"[。！？｡]+{_CLOSER}*\s*"
     rf"|(?<![.!?…؟।۔])[.!?…؟।۔]++{_CLOSER}*+(?:\s+|$)"
 )
@@ -17,7 +17,7 @@ _SPACED = re.compile(rf"[.!?,;:…]{_CLOSER}*\Z")
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 _LAST_WORD = re.compile(r"[\w.]*\w\.\Z")
 
-# Rarely the last word of a sentence, in several languages; in small letters.
+# Abbreviations of several languages that rarely end a sentence, in lower case.
 _ABBREVIATIONS = frozenset((
     "approx", "bzw", "ca", "cf", "d.h", "dept", "dr", "e.g", "fig", "gen", "hr",
     "i.e", "jr", "lt", "mlle", "mme", "mr", "mrs", "ms", "nr", "p", "p.ex",
@@ -27,12 +27,12 @@ _ABBREVIATIONS = frozenset((
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """The sentences of a paragraph; joined without anything between they are the paragraph.
+    """Split a paragraph into sentences. Joined, the sentences are the paragraph.
 
     A sentence ends after `.`, `!`, `?`, `…` (with closing quotes and brackets) and white space, or
-    after `。`, `！`, `？`; white space stays with the sentence before it. A full stop after a
-    common abbreviation, an initial (`J. S. Bach`) or an ordinal number (`3. Mai`) ends none, and
-    neither does any mark before a small letter.
+    after `。`, `！`, `？`. The white space belongs to the sentence before it. A full stop after a
+    common abbreviation, an initial (`J. S. Bach`) or an ordinal number (`3. Mai`) does not end a
+    sentence. No mark ends a sentence before a lower-case letter.
     """
     cuts = [
         match.end()
@@ -43,13 +43,18 @@ def split_sentences(paragraph: str) -> list[str]:
 
 
 def split_long(text: str, length: Callable[[str], int], limit: int) -> list[str]:
-    """The sentences of `text`, those over the limit cut further; joined they are the text.
+    """Split `text` into sentences, and longer sentences further. Joined, the parts are the text.
 
-    `length` measures a text (in tokens); white space at the ends of a part does not count. A
-    sentence that is longer than `limit` is cut at the marks of its clauses, a clause at white
-    space, and what is left in the middle; neighbouring pieces of one sentence stay together as far
-    as their lengths add up to the limit. A single character is never cut. The time taken grows in
-    proportion to the text.
+    A sentence longer than `limit` is cut at clauses, clauses are cut at white space, and longer
+    words in the middle. Neighbouring pieces of one sentence stay together while the sum of their
+    lengths fits the limit. A single character is never cut. The time grows in proportion to the
+    text.
+
+    Args:
+        text: The text to split.
+        length: Returns the length of a text, for example in tokens, without surrounding white
+            space.
+        limit: The largest length of a part.
     """
     parts: list[str] = []
     for sentence in split_sentences(text):
@@ -58,7 +63,10 @@ def split_long(text: str, length: Callable[[str], int], limit: int) -> list[str]
 
 
 def longest_stretch(text: str) -> int:
-    """Characters of the longest part of `text` that `split_long` could only cut anywhere."""
+    """Return the number of characters of the longest word of `text`.
+
+    `split_long` could cut such a word only in the middle.
+    """
     sentences = split_sentences(text)
     clauses = [clause for sentence in sentences for clause in _clauses(sentence)]
     words = [word.strip() for clause in clauses for word in _words(clause)]
@@ -66,10 +74,14 @@ def longest_stretch(text: str) -> int:
 
 
 def join_parts(parts: list[str], translations: list[str]) -> str:
-    """One line of the parts' translations, set apart by the white space that set the parts apart.
+    """Join the translations of parts to one line, with the white space between the parts.
 
-    A script that puts no space between sentences may become one that does: where the parts met
-    without white space, a space is put behind a translation that ends in `.`, `!`, `?` or the like.
+    Some scripts put no space between sentences. Where two parts met without white space, a space
+    follows a translation that ends in `.`, `!`, `?` or the like.
+
+    Args:
+        parts: The parts of the source, as `split_long` returns them.
+        translations: The translation of each part.
     """
     line = ""
     last = len(parts) - 1
@@ -83,7 +95,7 @@ def join_parts(parts: list[str], translations: list[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text without line feeds and carriage returns: a space for those inside it."""
+    """Return the text with inner line breaks as spaces, and without line breaks at its ends."""
     return _LINE_BREAKS.sub(" ", text.strip("\r\n"))
 
 
@@ -99,7 +111,7 @@ def _cut_down(
     parts: list[str] = []
     size = 0
     for part in ways[0](text):
-        # The last way, halving, is repeated until everything fits.
+        # Halving, the last way, is repeated until everything fits.
         for piece in _cut_down(part, length, limit, ways[1:] or ways):
             added = length(piece)
             if parts and size + added <= limit:
@@ -120,13 +132,13 @@ def _words(text: str) -> list[str]:
 
 
 def _halves(text: str) -> list[str]:
-    # Inside the white space around it, so that neither half is blank.
+    # Surrounding white space does not count, so that neither half is blank.
     lead = len(text) - len(text.lstrip())
     return _cut(text, [lead + len(text.strip()) // 2])
 
 
 def _cut(text: str, ends: list[int]) -> list[str]:
-    """The parts of `text` that end at `ends`, and what follows; white space alone is no part."""
+    """Return the parts of `text` that end at `ends`, and the rest. No part is white space alone."""
     parts: list[str] = []
     start = 0
     for end in ends:
@@ -141,18 +153,18 @@ def _cut(text: str, ends: list[int]) -> list[str]:
 
 
 def _goes_on(text: str, start: int, end: int) -> bool:
-    """Return whether the mark at `start`, followed by white space up to `end`, ends no sentence."""
+    """Return whether the sentence continues after the mark at `start` and white space to `end`."""
     following = text[end : end + 1]
     if following.islower():
         return True
     if text[start:end].rstrip() != ".":
         return False
-    # Bounded, so that a paragraph without spaces is not read again for each of its marks.
+    # The search is bounded: without spaces, each mark would search the whole paragraph.
     word = _LAST_WORD.search(text, max(0, start - 20), start + 1)
     if word is None:
         return False
     stem = word.group()[:-1].lower()
     initial = len(stem) == 1 and stem.isalpha()
-    # Of three digits or more it is a quantity or a year, which may well end a sentence.
+    # A number of three digits or more is a quantity or a year, which may end a sentence.
     ordinal = stem.isdigit() and len(stem) <= 2 and following != ""
     return initial or ordinal or stem in _ABBREVIATIONS

@@ -1,7 +1,7 @@
-"""Text by itself: one stream of ids, and the windows of it that a model is trained on.
+"""Monolingual text as one stream of ids, and the windows of it that a model is trained on.
 
-A text is its lines, each but the last with EOS behind it: the end of a line is a token that every
-tokenizer has, and encoding a line gives no piece with a line break. Only a line feed ends a line.
+EOS separates the lines of a text, because every tokenizer has this token and no encoded line
+contains a line break. Only a line feed ends a line.
 """
 
 import hashlib
@@ -18,20 +18,24 @@ from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, PAD, UNK
 
 _LINES = 10_000
-"""So many lines are tokenized at a time."""
+"""The number of lines that are tokenized at a time."""
 
 _UNFINISHED = ("\ufffd", ESCAPE)
 """Endings of a decoded text whose last character may still depend on the ids that follow."""
 
 
 def check_text(text: object) -> None:
-    """Raise `TypeError` for what is no text, a list of lines included."""
+    """Raise `TypeError` if `text` is not a string, for example a list of lines."""
     if not isinstance(text, str):
         raise TypeError(f"expected a text, its lines in one string, found {type(text).__name__}")
 
 
 def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
-    """The ids of a text: those of its lines, EOS between them; raises `TypeError` for no text."""
+    """Return the ids of a text: the ids of its lines, with EOS between lines.
+
+    Raises:
+        TypeError: If `text` is not a string.
+    """
     check_text(text)
     lines = text.split("\n")
     parts: list[np.ndarray] = []
@@ -43,12 +47,18 @@ def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
 
 
 def decode_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """The text that `encode_text` gives the ids of."""
+    """Return the text whose ids `encode_text` returned."""
     return "\n".join(tokenizer.decode(line) for line in _split(ids))
 
 
 def fill_line(tokenizer: Tokenizer, parts: Sequence[str], found: Sequence[int]) -> str:
-    """`Tokenizer.fill_gaps` of a line; where an id is EOS, one line ends and another begins."""
+    """Fill the gaps of a line with ids, as `Tokenizer.fill_gaps` does. An EOS starts a new line.
+
+    Args:
+        tokenizer: The tokenizer.
+        parts: The parts of the line between the gaps.
+        found: One id for each gap.
+    """
     lines, first = [], 0
     for place in [*(place for place, index in enumerate(found) if index == EOS), len(found)]:
         lines.append(tokenizer.fill_gaps(parts[first : place + 1], found[first:place]))
@@ -57,7 +67,7 @@ def fill_line(tokenizer: Tokenizer, parts: Sequence[str], found: Sequence[int]) 
 
 
 def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    r"""A readable piece for each id: the end of a line is `\n`, a space U+2581."""
+    r"""Return a readable piece for each id. The end of a line is `\n` and a space is U+2581."""
 
     def piece(index: int) -> str:
         if index == EOS:
@@ -79,17 +89,18 @@ def _split(ids: Sequence[int]) -> Iterator[list[int]]:
 
 
 class RunningText:
-    """The text of ids as they come: `decode_text` of all of them, in time that grows with them.
+    """The text of ids that arrive one at a time, in time proportional to their number.
 
-    Text is settled, and not decoded again, wherever it ends with a whole character. What follows
-    is then decoded behind the id before it, since that may have a say in what stands between them:
-    the space between two words, and none at the beginning of a line.
+    Together the parts are the result of `decode_text` for all ids. Text that ends with a whole
+    character is settled and not decoded again. Later ids are decoded behind the last settled id,
+    because that id decides whether a space stands between the two. No space stands at the beginning
+    of a line.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._ids: list[int] = []  # of this line, those not settled and the one before
-        self._settled = 0  # characters of their text
+        self._ids: list[int] = []  # of this line: the last settled id, and those after it
+        self._settled = 0  # number of settled characters in the text of these ids
 
     def add(self, ids: Sequence[int]) -> str:
         """Add ids, and return the text that no later id can change."""
@@ -114,14 +125,14 @@ class RunningText:
 
 @dataclass(frozen=True)
 class Stream:
-    """The ids of a text, one after the other."""
+    """The ids of a text in one array."""
 
     ids: np.ndarray
     characters: int
     """Number of characters after the first id. Line feeds count, and unknown text counts at its
     original length."""
     unknown: Sequence[int] = ()
-    """The characters of the text that each `UNK` stands for."""
+    """For each `UNK`, the number of characters of the text that it stands for."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -136,9 +147,13 @@ class Stream:
         return cls(ids, len(text) - first, unknown)
 
     def character_counts(self, tokenizer: Tokenizer, places: Sequence[int]) -> list[int]:
-        """The characters of the text up to and with the id at each of some places, in order.
+        """Return the number of characters up to and including each of some ids.
 
-        A character that several ids spell is there with the first of them.
+        A character that several ids spell counts with the first of them.
+
+        Args:
+            tokenizer: The tokenizer of the stream.
+            places: The places of the ids, in rising order.
         """
         running, unknown = RunningText(tokenizer), iter(self.unknown)
         counts, count, begin = [], 0, 0
@@ -151,17 +166,17 @@ class Stream:
         return counts
 
     def sha256(self) -> str:
-        """The checksum of the ids, the same whatever type they have."""
+        """Return the checksum of the ids, which does not depend on their integer type."""
         return hashlib.sha256(self.ids.astype("<i8").tobytes()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Windows:
-    """An epoch of text: windows of `context` ids, of each of which the next one is predicted.
+    """An epoch of text: windows of `context` ids, each of which predicts its next id.
 
     The windows follow each other without overlap, so that every id but the first of the text is
-    predicted once. The first window is of `first` ids, fewer than `context`, unless that is 0; what
-    is left at the end is a shorter one as well.
+    predicted once. If `first` is not 0, the first window has `first` ids, fewer than `context`. The
+    last window may be shorter too.
     """
 
     ids: np.ndarray
@@ -171,27 +186,29 @@ class Windows:
 
     @property
     def lengths(self) -> np.ndarray:
-        """The ids that each window predicts: an `n 1` array."""
+        """The number of ids that each window predicts: an `n 1` array."""
         count = -(-(len(self.ids) - 1 + self._short) // self.context)
         begins, ends = self._bounds(np.arange(count))
         lengths: np.ndarray = (ends - begins).reshape(-1, 1)
         return lengths
 
     def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
-        """The windows in an order drawn from (seed, epoch), as many at a time as the budget holds.
+        """Return the windows in an order drawn from (seed, epoch), in batches that fit the budget.
 
-        Shorter ones are among them like any other.
+        Shorter windows are treated like all others.
         """
         order = np.random.default_rng([seed, epoch]).permutation(len(self.lengths))
         return self._cut(order, max_tokens)
 
     def in_order(self, max_tokens: int) -> Plan:
-        """All windows, as they stand in the text."""
+        """Return all windows in the order of the text."""
         return self._cut(np.arange(len(self.lengths)), max_tokens)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        """Some windows and, at each position, the id that follows; shorter ones are padded."""
-        begins, ends = self._bounds(np.array(rows))  # of these alone: an epoch may have millions
+        """Return some windows and, at each position, the next id. Shorter windows are padded."""
+        begins, ends = self._bounds(
+            np.array(rows)
+        )  # only of these rows: an epoch may have millions
         inputs = np.full((2, len(rows), int((ends - begins).max())), PAD, dtype=np.int64)
         for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
             for offset in (0, 1):
@@ -206,11 +223,11 @@ class Windows:
 
     @property
     def _short(self) -> int:
-        """By how many ids the first window is shorter than a whole one."""
+        """The number of ids that the first window lacks."""
         return self.context - self.first if self.first else 0
 
     def _bounds(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The places of the first id of some windows, and behind their last: one that follows."""
+        """Return the places of the first id of some windows, and of the id after their last."""
         begins = rows * self.context - self._short
         return np.maximum(begins, 0), np.minimum(begins + self.context, len(self.ids) - 1)
 
@@ -220,9 +237,15 @@ class Windows:
 
 
 def epoch_windows(stream: Stream, context: int, seed: int, epoch: int) -> Windows:
-    """The windows of an epoch, which begin elsewhere in each: a function of (seed, epoch).
+    """Return the windows of an epoch. The first window's length is drawn from (seed, epoch).
 
-    A text that is no longer than a window is one.
+    A text that fits into one window gives one window.
+
+    Args:
+        stream: The ids of the text.
+        context: The number of ids in a window.
+        seed: The random seed of the run.
+        epoch: The number of the epoch.
     """
     first = int(np.random.default_rng([seed, epoch, context]).integers(context))
     return Windows(stream.ids, context, first if len(stream) - 1 > context else 0)

@@ -1,4 +1,4 @@
-"""SentencePiece models (Kudo and Richardson 2018) learned from text."""
+"""Learn SentencePiece models (Kudo and Richardson 2018) from text."""
 
 import io
 import re
@@ -11,14 +11,14 @@ from crosshead.data.text.symbols import CONTROL
 from crosshead.errors import ConfigError, DataError
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
-# SentencePiece counts positions inside a line in 16 bits and drops lines over a limit of bytes:
-# longer lines are learned from in chunks, so that none is dropped.
+# SentencePiece counts positions inside a line in 16 bits and drops lines above a byte limit.
+# Longer lines are split into chunks, so that none is dropped.
 _TRAINING_CHUNK = 4096
 _MOST_PIECES = 1_000_000
 
 
 class VocabularyError(ConfigError):
-    """A size of vocabulary that does not fit the text; `fits` is the nearest one that does."""
+    """A vocabulary size that does not fit the text. `fits` is the nearest size that fits."""
 
     def __init__(self, message: str, fits: int) -> None:
         super().__init__(message)
@@ -26,13 +26,23 @@ class VocabularyError(ConfigError):
 
 
 def train_model(kind: str, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> bytes:
-    """Learn a SentencePiece model (`bpe` or `unigram`); the same lines give the same bytes.
+    """Learn a SentencePiece model; the same lines give the same bytes.
 
-    Raises `VocabularyError` where `vocab_size` is larger or smaller than the text allows, and
-    `DataError` where there is no text.
+    Args:
+        kind: `bpe` or `unigram`.
+        lines: The text.
+        vocab_size: The number of pieces.
+        special: Pieces that are never split.
+
+    Returns:
+        The serialised model.
+
+    Raises:
+        VocabularyError: If `vocab_size` is larger or smaller than the text allows.
+        DataError: If there is no text.
     """
-    # Asked for more than there is, SentencePiece gives all there is: the largest size that fits.
-    # With fewer pieces than the fixed ones, or more than its integers, it would not even begin.
+    # If the requested size is too large, SentencePiece returns the largest size that fits. It fails
+    # at once on fewer pieces than the fixed ones, and on sizes larger than its integers.
     size = min(max(vocab_size, len(CONTROL)), _MOST_PIECES)
     try:
         model = _train(kind, lines, size, special)
@@ -49,7 +59,7 @@ def train_model(kind: str, lines: Iterable[str], vocab_size: int, special: Seque
 
 
 def _train(kind: str, lines: Iterable[str], size: int, special: Sequence[str]) -> bytes:
-    """A SentencePiece model of `size` pieces, or of as many as the text allows."""
+    """Return a SentencePiece model of `size` pieces, or of fewer if the text allows no more."""
     writer = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=_training_chunks(lines),
@@ -58,7 +68,7 @@ def _train(kind: str, lines: Iterable[str], size: int, special: Sequence[str]) -
         vocab_size=size,
         hard_vocab_limit=False,
         user_defined_symbols=list(special),
-        # The rarest characters, one in ten thousand, are left to bytes.
+        # The rarest characters, one in ten thousand, are spelled in bytes.
         character_coverage=0.9999,
         byte_fallback=True,
         normalization_rule_name="identity",
@@ -69,7 +79,7 @@ def _train(kind: str, lines: Iterable[str], size: int, special: Sequence[str]) -
         eos_id=EOS,
         unk_id=UNK,
         pad_piece=CONTROL[PAD],
-        num_threads=1,  # sums over threads depend on their number
+        num_threads=1,  # sums depend on the number of threads
         minloglevel=2,
     )
     return writer.getvalue()
@@ -83,9 +93,9 @@ def _training_chunks(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _explain(message: str, vocab_size: int) -> Exception:
-    """Our error for one of SentencePiece's."""
+    """Return a crosshead error for an error message of SentencePiece."""
     if "sentences_.empty()" in message:
-        return DataError("the tokenizer was given no text to learn from")
+        return DataError("there is no text to learn a tokenizer from")
     too_low = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if too_low:
         smallest = int(too_low[1])

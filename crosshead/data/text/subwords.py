@@ -1,12 +1,12 @@
 """Subword tokenizers: SentencePiece models (Kudo and Richardson 2018), BPE and unigram.
 
-SentencePiece learns the pieces and its `.model` file is what is stored. Text is taken as it is
-(identity normalisation, white space kept), and characters that have no piece are spelled in bytes,
-so that `decode(encode(text)) == text` for every text that is valid Unicode. SentencePiece writes a
-space as U+2581; a U+2581 in the text itself is escaped before and restored after.
+SentencePiece learns the pieces, and its `.model` file is stored. Text is not normalised, white
+space is kept, and characters without a piece are spelled in bytes. Therefore `decode(encode(text))
+== text` for every text of valid Unicode. SentencePiece writes a space as U+2581. A U+2581 in the
+text itself is escaped before encoding and restored after decoding.
 
-BPE is segmented here, from the pieces of the model, for two reasons: BPE-dropout has to depend on
-nothing but the generator that it is given, and words repeat, so that a cache answers for most.
+BPE segmentation is implemented here, on the pieces of the model, for two reasons. BPE-dropout must
+depend only on the given random generator. And words repeat, so that a cache answers most requests.
 """
 
 import copy
@@ -37,12 +37,12 @@ from crosshead.vocabulary import UNK
 SPACE = "\u2581"
 
 _WALL = "\U0010ffff"
-"""No character, so no vocabulary has it: it is spelled in bytes, which merge with nothing."""
+"""A code point that is no character and in no vocabulary. Its bytes merge with nothing."""
 
 ESCAPE = "\x1a"  # U+001A SUBSTITUTE, the control character least likely to mean anything
 UNKNOWN_MARK = "\u2585"  # SentencePiece's own mark in training: it drops lines that contain it
 RESERVED = ESCAPE + SPACE + UNKNOWN_MARK
-"""The characters that are escaped: `ESCAPE` and their place in this string."""
+"""The characters that are escaped. An escape is `ESCAPE` and the index in this string."""
 
 _ESCAPE_TABLE = {ord(character): f"{ESCAPE}{n}" for n, character in enumerate(RESERVED)}
 _ESCAPED = re.compile(f"{ESCAPE}([0-{len(RESERVED) - 1}])")
@@ -54,7 +54,7 @@ _LONGEST_CACHED_WORD = 64
 
 
 class SubwordTokenizer(SpelledInBytes):
-    """The common base of BPE and unigram: a SentencePiece model's pieces, and decoding to text."""
+    """The base of BPE and unigram: the pieces of a SentencePiece model, and decoding to text."""
 
     kind: str
 
@@ -73,61 +73,65 @@ class SubwordTokenizer(SpelledInBytes):
         )
 
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
-        """The ids of a line of text, without begin and end.
+        """Return the ids of a line of text, without begin and end.
 
-        With `rng` the segmentation is drawn with the strength `sampling`.
-        Raises `DataError` for a lone surrogate.
+        Args:
+            text: The line.
+            rng: A random generator. With one, the segmentation is sampled with strength `sampling`.
+
+        Raises:
+            DataError: If the line contains a lone surrogate.
         """
         return self.encode_lines([text], rng)[0]
 
     def encode_lines(
         self, lines: Iterable[str], rng: np.random.Generator | None = None
     ) -> list[list[int]]:
-        """`encode` for many lines."""
+        """Return the ids of many lines, as `encode` does."""
         texts = [escape(line) for line in lines]
         found: list[list[int]] = self._processor.encode(texts, num_threads=1)
         return found
 
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """The ids of a line of which pieces are missing: `gap` between each two of its parts.
+        """Return the ids of a line with missing pieces: `gap` stands between each two parts.
 
-        A space before a gap belongs to the piece that is missing.
+        A space before a gap belongs to the missing piece.
         """
         first, *rest = _without_spaces_of_gaps(parts)
         wall = self.encode(_WALL)
         ids = self.encode(first)
         for part in rest:
-            # Behind the wall, the part does not begin a line.
+            # Without the wall, the part would be encoded as the beginning of a line.
             ids += [gap, *self.encode(_WALL + part)[len(wall) :]]
         return ids
 
     def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
-        """The line of which pieces were missing, with those of the `found` ids in their place.
+        """Return the line with the text of `found` in its gaps.
 
-        A space before a gap is there again where the piece begins with one. Where a line begins
-        with a gap, the space that its piece begins with is not shown, as in `decode`.
+        A space stands before a gap if its piece begins with one. At the beginning of a line this
+        space is left out, as in `decode`.
         """
         line = fill(_without_spaces_of_gaps(parts), found, self._text)
         return line if parts[0] else line.removeprefix(" ")
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids; padding, begin and end are left out.
+        """Return the text of the ids; padding, begin and end are left out.
 
-        Bytes that are not UTF-8, which only a model can put together, are decoded as U+FFFD.
+        Invalid UTF-8, which only a model can produce, is decoded as U+FFFD.
         """
-        return self._text(ids).removeprefix(" ")  # every line is encoded behind one space
+        return self._text(ids).removeprefix(" ")  # encoding puts one space before every line
 
     def _text(self, ids: Sequence[int]) -> str:
-        """The text of ids wherever they stand in a line."""
+        """Return the text of ids at any place in a line."""
         text = b"".join([self._bytes[index] for index in ids]).decode("utf-8", "replace")
         return _ESCAPED.sub(lambda match: RESERVED[int(match[1])], text) if ESCAPE in text else text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """A readable piece for each id: U+2581 stands for a space, `<0x0A>` for a byte."""
+        """Return a readable piece for each id: U+2581 stands for a space, `<0x0A>` for a byte."""
         return [self._pieces[index] for index in ids]
 
     def save(self, directory: Path, stem: str) -> None:
-        """Write the SentencePiece model to `directory/stem.model`, the rest to `stem.json`."""
+        """Write the SentencePiece model to `directory/stem.model` and the rest to `stem.json`."""
         atomic_write(directory / f"{stem}.model", self.model)
         metadata = {
             "kind": self.kind,
@@ -140,10 +144,16 @@ class SubwordTokenizer(SpelledInBytes):
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
-        """The tokenizer that `save` wrote; `metadata` is what its JSON file holds.
+        """Return the tokenizer that `save` wrote.
 
-        Raises `DamagedBundle` where the model file is missing or is not the one that was saved, and
-        `ValueError` where the metadata are not those of a tokenizer.
+        Args:
+            directory: The directory of the files.
+            stem: The beginning of their names.
+            metadata: The content of the JSON file.
+
+        Raises:
+            DamagedBundle: If the model file is missing or is not the saved one.
+            ValueError: If the metadata do not describe a tokenizer.
         """
         path = directory / f"{stem}.model"
         model = read_stored(path)
@@ -163,7 +173,7 @@ class SubwordTokenizer(SpelledInBytes):
         return found
 
     def _spelling(self, index: int) -> bytes:
-        """The bytes of text that an id stands for."""
+        """Return the bytes of text that an id stands for."""
         piece = self._pieces[index]
         if index == UNK:
             return CONTROL[UNK].encode()
@@ -175,7 +185,7 @@ class SubwordTokenizer(SpelledInBytes):
 
 
 class UnigramTokenizer(SubwordTokenizer):
-    """A unigram language model of pieces (Kudo 2018): the most probable segmentation."""
+    """A tokenizer with a unigram language model (Kudo 2018): the most probable segmentation."""
 
     kind = "unigram"
 
@@ -183,17 +193,17 @@ class UnigramTokenizer(SubwordTokenizer):
 class BpeTokenizer(SubwordTokenizer):
     """Byte-pair encoding (Sennrich 2016), with BPE-dropout (Provilkov 2020) on request.
 
-    Without `rng` the segmentation is SentencePiece's own. With it, at every step each merge that
-    is possible is dropped with probability `sampling`, independently, the best of the rest is
-    made, and the word is done when none is left (Provilkov 2020, Algorithm 1): exactly this
-    distribution, drawn from `rng` alone.
+    Without `rng` the segmentation is the same as SentencePiece's. With `rng`, every step drops each
+    possible merge independently with probability `sampling` and makes the best remaining merge. The
+    word is done when no merge is left (Provilkov 2020, Algorithm 1). The distribution is exact and
+    depends on `rng` alone.
     """
 
     kind = "bpe"
 
     def __init__(self, model: bytes, special: Sequence[str] = (), sampling: float = 0.0) -> None:
         super().__init__(model, special, sampling)
-        # A user-defined piece is found before merging starts: it is an id, but never a merge.
+        # User-defined pieces are found before merging starts. They take part in no merge.
         self._special_ids = {piece: self._pieces.index(piece) for piece in special}
         self._splitter = special_splitter(special)
         self._ids: dict[str, int] = {}
@@ -209,16 +219,16 @@ class BpeTokenizer(SubwordTokenizer):
     def encode_lines(
         self, lines: Iterable[str], rng: np.random.Generator | None = None
     ) -> list[list[int]]:
-        """`encode` for many lines, one after the other."""
+        """Return the ids of many lines, as `encode` does."""
         if rng is None or self.sampling == 0:
             return [self._encode_line(escape(line)) for line in lines]
         return [self._sample_line(escape(line), rng) for line in lines]
 
     def with_sampling(self, sampling: float) -> Self:
         """Return this tokenizer with another strength of sampling."""
-        other = copy.copy(self)
-        other.sampling = sampling
-        return other
+        copied = copy.copy(self)
+        copied.sampling = sampling
+        return copied
 
     def _encode_line(self, text: str) -> list[int]:
         ids: list[int] = []
@@ -227,13 +237,14 @@ class BpeTokenizer(SubwordTokenizer):
         return ids
 
     def _sample_line(self, text: str, rng: np.random.Generator) -> list[int]:
-        """Draw, for every step, how many of the best merges in a row are dropped.
+        """Sample a segmentation: draw, for every step, how many of the best merges are dropped.
 
-        A word of n characters makes at most n - 1 merges and one attempt that ends it: n draws
-        belong to it. Where no merge of the usual segmentation is dropped, that is the result.
+        A word of n characters needs at most n - 1 merges and one final attempt, so that n draws
+        belong to it. If no merge of the usual segmentation is dropped, the result is the usual
+        segmentation.
         """
-        # One more than the text for the space in front. A geometric number of trials, less the
-        # successful one, is the number of failures before it.
+        # One draw more than characters, for the space in front. A geometric number of trials minus
+        # one is the number of failures before the success.
         draws = (rng.geometric(1 - self.sampling, len(text) + 1) - 1).tolist()
         ids: list[int] = []
         first = 0
@@ -248,7 +259,7 @@ class BpeTokenizer(SubwordTokenizer):
         return ids
 
     def _words(self, text: str) -> Iterator[str]:
-        """Yield the units that are segmented alone: special pieces, words with a leading space."""
+        """Yield the units that are segmented separately: special pieces, and words with a space."""
         if not text:
             return
         text = SPACE + text.replace(" ", SPACE)
@@ -262,7 +273,7 @@ class BpeTokenizer(SubwordTokenizer):
                 yield from _WORD.findall(part)
 
     def _segment(self, word: str) -> tuple[list[int], int]:
-        """The ids of a word, none of its merges dropped, and how many merges that took."""
+        """Return the ids of a word without dropped merges, and the number of merges."""
         found = self._cache.get(word)
         if found is not None:
             return found
@@ -277,11 +288,11 @@ class BpeTokenizer(SubwordTokenizer):
         return segmented
 
     def _merge(self, word: str, drops: Iterator[int] | None) -> list[str]:
-        """Merge the characters of a word, best merge first, the leftmost of equals.
+        """Merge the characters of a word: the best merge first, and the leftmost of equal merges.
 
-        `drops` gives for every step how many of the best merges are passed over; without it none
-        is. The merges possible are kept in a heap of (rank, left, right, merged piece); an entry
-        whose neighbours have changed since is out of date and thrown away when it is met.
+        `drops` gives the number of best merges to drop at every step; None drops none. Possible
+        merges are kept in a heap of (rank, left, right, merged piece). An entry whose neighbours
+        have changed is outdated and discarded when it is popped.
         """
         ranks = self._ranks
         symbols: list[str] = list(word)
@@ -326,7 +337,7 @@ class BpeTokenizer(SubwordTokenizer):
         return [symbol for symbol in symbols if symbol]
 
     def _spell(self, pieces: Sequence[str]) -> list[int]:
-        """The ids of pieces; a character without a piece is spelled in bytes."""
+        """Return the ids of pieces. A character without a piece is spelled in bytes."""
         ids: list[int] = []
         for piece in pieces:
             index = self._ids.get(piece)
@@ -338,13 +349,17 @@ class BpeTokenizer(SubwordTokenizer):
 
 
 def _without_spaces_of_gaps(parts: Sequence[str]) -> list[str]:
-    """The parts of a line without the space before each gap, which belongs to what is missing."""
+    """Return the parts of a line without the space before each gap, which is a part of the gap."""
     *before, last = parts
     return [*(part.removesuffix(" ") for part in before), last]
 
 
 def escape(text: str) -> str:
-    """The text with every reserved character escaped; raises `DataError` for a lone surrogate."""
+    """Return the text with every reserved character escaped.
+
+    Raises:
+        DataError: If the text contains a lone surrogate.
+    """
     if not text.isascii():
         to_utf8(text)
     return text.translate(_ESCAPE_TABLE) if _RESERVED.search(text) else text

@@ -1,4 +1,4 @@
-"""The plain tokenizers: whole words, characters, bytes; and what every tokenizer shares.
+"""Tokenizers of words, characters and bytes, and the functions that all tokenizers share.
 
 Ids 0 to 3 are the same in all of them: padding, begin of sentence, end of sentence, unknown.
 """
@@ -20,14 +20,14 @@ from crosshead.system.stored import LARGEST_METADATA
 from crosshead.vocabulary import UNK
 
 CONTROL = ("<pad>", "<s>", "</s>", "<unk>")
-"""The names of ids 0 to 3; only `<unk>` is ever part of decoded text."""
+"""The names of ids 0 to 3. Only `<unk>` can occur in decoded text."""
 
 MOST_SPECIAL, MOST_SPECIAL_CHARACTERS = 10_000, 200_000
-"""Pieces that are never split, and their characters."""
+"""The largest number of pieces that are never split, and of their characters."""
 
 
 class GapError(DataError):
-    """A gap where none can be: which of those of its line, counted from 1, and why."""
+    """A gap at a wrong place: its number in the line, counted from 1, and the reason."""
 
     def __init__(self, number: int, why: str) -> None:
         super().__init__(f"gap {number} of the line {why}")
@@ -35,7 +35,7 @@ class GapError(DataError):
 
 
 class ListedTokenizer(ABC):
-    """The common base of words and characters: a list of pieces; everything else is `UNK`."""
+    """The base of words and characters: a list of pieces. Everything else is `UNK`."""
 
     kind: str
     sampling = 0.0
@@ -52,34 +52,34 @@ class ListedTokenizer(ABC):
         )
 
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
-        """The ids of a line of text, without begin and end; `rng` has nothing to choose here."""
+        """Return the ids of a line of text, without begin and end. `rng` is not used."""
         ids = self._ids
         return [ids.get(symbol, UNK) for symbol in self._split(text)]
 
     def encode_lines(
         self, lines: Iterable[str], rng: np.random.Generator | None = None
     ) -> list[list[int]]:
-        """`encode` for many lines."""
+        """Return the ids of many lines, as `encode` does."""
         return [self.encode(line, rng) for line in lines]
 
     def unknown(self, text: str) -> list[str]:
-        """The symbols of a line that are `UNK`, in their order."""
+        """Return the unknown symbols of a line, in their order."""
         return [symbol for symbol in self._split(text) if symbol not in self._ids]
 
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """The ids of a line of which symbols are missing: `gap` between each two of its parts."""
+        """Return the ids of a line with missing symbols: `gap` stands between each two parts."""
         return _with_gaps([self.encode(part) for part in parts], gap)
 
     def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
-        """The line of which symbols were missing, with those of the `found` ids in their place."""
+        """Return the line with the symbols of the `found` ids in its gaps."""
         return fill(parts, found, self.decode)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids; padding, begin and end are left out."""
+        """Return the text of the ids; padding, begin and end are left out."""
         return self._between.join([self._pieces[index] for index in ids if index >= UNK])
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """A readable piece for each id."""
+        """Return a readable piece for each id."""
         return [self._pieces[index] for index in ids]
 
     def save(self, directory: Path, stem: str) -> None:
@@ -89,20 +89,20 @@ class ListedTokenizer(ABC):
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
-        """The tokenizer that `save` wrote; `metadata` is what its JSON file holds."""
+        """Return the tokenizer that `save` wrote. `metadata` is the content of its JSON file."""
         return cls(string_list(metadata, "pieces"), string_list(metadata, "special"))
 
     @abstractmethod
     def _split(self, text: str) -> Iterable[str]:
-        """The symbols of a line, which `_between` joins to the line again."""
+        """Return the symbols of a line. Joined with `_between`, they are the line."""
 
 
 class WordTokenizer(ListedTokenizer):
-    """One id a word, where a word is what stands between two single spaces.
+    """One id per word. A word is the text between two single spaces.
 
-    A word not seen in training becomes `UNK` and is decoded as `<unk>`; text of known words, runs
-    of spaces included, is given back exactly (between two neighbouring spaces stands the empty
-    word, which is always known). A special piece is known as a word of its own.
+    A word not seen in training becomes `UNK` and is decoded as `<unk>`. Text of known words is
+    restored exactly, with all its spaces: between two adjacent spaces stands the empty word, which
+    is always known. A special piece is known only as a whole word.
     """
 
     kind = "words"
@@ -110,14 +110,21 @@ class WordTokenizer(ListedTokenizer):
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> Self:
-        """The special pieces, the empty word, then the most frequent words."""
+        """Learn the vocabulary: special pieces, the empty word, then the most frequent words.
+
+        Args:
+            lines: The text.
+            vocab_size: The largest number of ids.
+            special: Pieces that always have an id.
+        """
         counts = Counter(word for line in lines for word in line.split(" "))
         return cls(_most_frequent(counts, [*special, ""], vocab_size), special)
 
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """The ids of a line of which words are missing: `gap` between each two of its parts.
+        """Return the ids of a line with missing words: `gap` stands between each two parts.
 
-        Raises `GapError` for a gap that is not between spaces, as words are.
+        Raises:
+            GapError: If a gap does not stand between spaces or at an end of the line.
         """
         for number, (left, right) in enumerate(pairwise(parts), 1):
             begins = left.endswith(" ") or (number == 1 and not left)
@@ -125,7 +132,7 @@ class WordTokenizer(ListedTokenizer):
             if not begins or not ends:
                 raise GapError(
                     number,
-                    "is a part of a word, and this model knows whole words: leave a space on each "
+                    "is a part of a word, but this model knows whole words: leave a space on each "
                     "side of it",
                 )
         inner = [
@@ -139,10 +146,10 @@ class WordTokenizer(ListedTokenizer):
 
 
 class CharacterTokenizer(ListedTokenizer):
-    """One id a character (Unicode code point), one for each special piece.
+    """One id per character (Unicode code point), and one for each special piece.
 
-    A character not seen in training becomes `UNK` and is decoded as `<unk>`; everything else,
-    white space included, is given back exactly.
+    A character not seen in training becomes `UNK` and is decoded as `<unk>`. Everything else,
+    including white space, is restored exactly.
     """
 
     kind = "characters"
@@ -150,7 +157,13 @@ class CharacterTokenizer(ListedTokenizer):
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int, special: Sequence[str]) -> Self:
-        """The special pieces, then the most frequent characters."""
+        """Learn the vocabulary: the special pieces, then the most frequent characters.
+
+        Args:
+            lines: The text.
+            vocab_size: The largest number of ids.
+            special: Pieces that are never split.
+        """
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(line)
@@ -166,7 +179,7 @@ class CharacterTokenizer(ListedTokenizer):
 
 
 class SpelledInBytes:
-    """The common base of bytes and subwords: they can spell every text."""
+    """The base of byte and subword tokenizers, which can represent every text."""
 
     def unknown(self, text: str) -> list[str]:
         """Return an empty list: every symbol of a line is known."""
@@ -174,10 +187,10 @@ class SpelledInBytes:
 
 
 class ByteTokenizer(SpelledInBytes):
-    """One id a byte of UTF-8 (id 4 is byte 0), and one for each special piece; nothing to learn.
+    """One id per byte of UTF-8 (id 4 is byte 0), and one for each special piece.
 
-    Every text is given back exactly. Bytes that are not UTF-8, which only a model can put
-    together, are decoded as U+FFFD.
+    Nothing is learned. Every text is restored exactly. Invalid UTF-8, which only a model can
+    produce, is decoded as U+FFFD.
     """
 
     kind = "bytes"
@@ -194,9 +207,10 @@ class ByteTokenizer(SpelledInBytes):
         self.line_breaks = frozenset(len(CONTROL) + value for value in b"\n\r")
 
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
-        """The ids of a line of text, without begin and end; `rng` has nothing to choose here.
+        """Return the ids of a line of text, without begin and end. `rng` is not used.
 
-        Raises `DataError` for a lone surrogate, which UTF-8 cannot express.
+        Raises:
+            DataError: If the line contains a lone surrogate, which UTF-8 cannot express.
         """
         parts = [text] if self._splitter is None else self._splitter.split(text)
         found: list[int] = []
@@ -210,23 +224,23 @@ class ByteTokenizer(SpelledInBytes):
     def encode_lines(
         self, lines: Iterable[str], rng: np.random.Generator | None = None
     ) -> list[list[int]]:
-        """`encode` for many lines."""
+        """Return the ids of many lines, as `encode` does."""
         return [self.encode(line, rng) for line in lines]
 
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """The ids of a line of which bytes are missing: `gap` between each two of its parts."""
+        """Return the ids of a line with missing bytes: `gap` stands between each two parts."""
         return _with_gaps([self.encode(part) for part in parts], gap)
 
     def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
-        """The line of which bytes were missing, with those of the `found` ids in their place."""
+        """Return the line with the bytes of the `found` ids in its gaps."""
         return fill(parts, found, self.decode)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids; padding, begin and end are left out."""
+        """Return the text of the ids; padding, begin and end are left out."""
         return b"".join([self._bytes[index] for index in ids]).decode("utf-8", "replace")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """A readable piece for each id: printable ASCII as it is, other bytes like `<0x0A>`."""
+        """Return a readable piece for each id: printable ASCII or a byte such as `<0x0A>`."""
         return [self._piece(index) for index in ids]
 
     def save(self, directory: Path, stem: str) -> None:
@@ -235,7 +249,7 @@ class ByteTokenizer(SpelledInBytes):
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
-        """The tokenizer that `save` wrote; `metadata` is what its JSON file holds."""
+        """Return the tokenizer that `save` wrote. `metadata` is the content of its JSON file."""
         return cls(string_list(metadata, "special"))
 
     def _piece(self, index: int) -> str:
@@ -248,14 +262,18 @@ class ByteTokenizer(SpelledInBytes):
 
 
 def special_splitter(special: Sequence[str]) -> re.Pattern[str] | None:
-    """A pattern whose `split` puts special pieces at the odd places, the longest match first."""
+    """Return a pattern whose `split` puts special pieces at odd places, the longest first."""
     if not special:
         return None
     return re.compile("(" + "|".join(map(re.escape, sorted(special, key=len, reverse=True))) + ")")
 
 
 def to_utf8(text: str) -> bytes:
-    """The UTF-8 of a text; raises `DataError` for a lone surrogate, which UTF-8 cannot express."""
+    """Return the UTF-8 encoding of a text.
+
+    Raises:
+        DataError: If the text contains a lone surrogate, which UTF-8 cannot express.
+    """
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -269,16 +287,16 @@ def to_utf8(text: str) -> bytes:
 def write_metadata(directory: Path, stem: str, metadata: dict[str, Any]) -> None:
     """Write `directory/stem.json`, the file from which a tokenizer is loaded."""
     data = (json.dumps(metadata, ensure_ascii=True, indent=1) + "\n").encode()
-    if len(data) > LARGEST_METADATA:  # it could not be read again
+    if len(data) > LARGEST_METADATA:  # `read_metadata` would refuse it
         raise ConfigError(
-            f"a vocabulary of {len(data):,} bytes in {stem}.json, expected at most "
+            f"the vocabulary in {stem}.json has {len(data):,} bytes, expected at most "
             f"{LARGEST_METADATA:,}; choose a smaller tokenizer.vocab_size"
         )
     atomic_write(directory / f"{stem}.json", data)
 
 
 def string_list(metadata: dict[str, Any], key: str) -> list[str]:
-    """The list of strings at `key`; raises `ValueError` where there is none."""
+    """Return the list of strings at `key`; raise `ValueError` if there is none."""
     found = metadata.get(key)
     if not isinstance(found, list) or not all(isinstance(piece, str) for piece in found):
         raise ValueError(f"{key!r} is not a list of strings")
@@ -288,7 +306,7 @@ def string_list(metadata: dict[str, Any], key: str) -> list[str]:
 
 
 def check_special(special: Sequence[str]) -> None:
-    """Raise `ValueError` where there are more special pieces than a pattern can look for."""
+    """Raise `ValueError` if there are too many special pieces for a pattern."""
     size = sum(map(len, special))
     if len(special) > MOST_SPECIAL or size > MOST_SPECIAL_CHARACTERS:
         raise ValueError(
@@ -298,9 +316,15 @@ def check_special(special: Sequence[str]) -> None:
 
 
 def fill(parts: Sequence[str], found: Sequence[int], decode: Callable[[Sequence[int]], str]) -> str:
-    """The parts as they are and, between each two, the text of one of the `found` ids.
+    """Return the parts with the text of one `found` id between each two.
 
-    Ids with nothing between them are decoded together: they may spell one character.
+    Adjacent ids with nothing between them are decoded together, because they may spell one
+    character.
+
+    Args:
+        parts: The parts of a line between its gaps.
+        found: One id for each gap.
+        decode: Returns the text of ids.
     """
     texts, run = [parts[0]], []
     for index, part in zip(found, parts[1:], strict=True):
@@ -312,15 +336,18 @@ def fill(parts: Sequence[str], found: Sequence[int], decode: Callable[[Sequence[
 
 
 def _with_gaps(parts: Sequence[list[int]], gap: int) -> list[int]:
-    """The parts as one list, with `gap` between each two."""
+    """Return the parts as one list, with `gap` between each two."""
     first, *rest = parts
     return [*first, *chain.from_iterable([gap, *part] for part in rest)]
 
 
 def _most_frequent(counts: Counter[str], fixed: Sequence[str], vocab_size: int) -> list[str]:
-    """`fixed`, then the most frequent others (ties by code point), at most `vocab_size` in all."""
+    """Return `fixed`, then the most frequent other pieces, at most `vocab_size` in all.
+
+    Ties are broken by code point.
+    """
     if not counts:
-        raise DataError("the tokenizer was given no text to learn from")
+        raise DataError("there is no text to learn a tokenizer from")
     smallest = len(CONTROL) + len(fixed) + 1
     if vocab_size < smallest:
         raise ConfigError(

@@ -1,6 +1,6 @@
-"""Tokenizers: the one interface, its configuration, how one is trained and how one is loaded.
+"""Tokenizers: their interface and configuration, training and loading.
 
-The kinds stand beside this file: `subwords` (BPE and unigram) and `symbols` (words, characters,
+The kinds are in other modules: `subwords` (BPE and unigram) and `symbols` (words, characters,
 bytes).
 """
 
@@ -43,10 +43,11 @@ __all__ = [
 
 
 MOST_PIECES = 8000
-"""The largest vocabulary of those that nobody stated."""
+"""The largest vocabulary size that is chosen automatically."""
 
 JOINT, SIDES = "tokenizer", ("source", "target")
-"""File names in a directory: of a joint tokenizer, and of separate ones for each side."""
+"""File name stems in a directory: of a joint tokenizer, and of separate tokenizers for each
+side."""
 
 TOKENIZER_FILES = [f"{stem}.{end}" for stem in (JOINT, *SIDES) for end in ("json", "model")]
 """The names of all files that tokenizers can have in a directory."""
@@ -59,18 +60,19 @@ class TokenizerConfig(Config):
     """The units: subwords by BPE or a unigram model, words, characters, or bytes."""
 
     vocab_size: int | None = Field(default=None, gt=0, le=2**24)
-    """Ids in all, the four fixed ones included; for words and characters the upper bound (the
-    most frequent are kept), for bytes without meaning. Unset, training chooses: an id for every 80
-    words of text, from 500 to 8,000 and no more than the text allows; 8,000 as an upper bound."""
+    """The number of ids, including the four fixed ones. For words and characters it is an upper
+    bound (the most frequent are kept); for bytes it has no effect. Unset, training chooses: for BPE
+    and unigram an id for every 80 words of text, from 500 to 8,000 and no more than the text
+    allows; otherwise 8,000."""
 
     joint: bool = True
-    """One tokenizer for both sides, or one for each."""
+    """True shares one tokenizer between both sides; false learns one for each side."""
 
     special: list[str] = Field(default_factory=list)
     """Pieces that are never split, such as `<2de>` or `@@URL@@`."""
 
     sampling: float = Field(default=0.0, ge=0, lt=1)
-    """BPE-dropout: the probability of passing over a merge (Provilkov 2020), in training only."""
+    """BPE-dropout: the probability of dropping a merge (Provilkov 2020), in training only."""
 
     @field_validator("special")
     @classmethod
@@ -79,11 +81,11 @@ class TokenizerConfig(Config):
         seen: set[str] = set()
         for piece in special:
             if not piece or any(character.isspace() for character in piece):
-                raise ValueError(f"{piece!r} is empty or has white space in it")
+                raise ValueError(f"{piece!r} is empty or contains white space; leave it out")
             if set(piece) & set(RESERVED):
-                raise ValueError(f"{piece!a} holds U+001A, U+2581 or U+2585, which are reserved")
+                raise ValueError(f"{piece!a} contains U+001A, U+2581 or U+2585, which are reserved")
             if any("\ud800" <= character <= "\udfff" for character in piece):
-                raise ValueError(f"{piece!a} holds a lone surrogate, which is not text")
+                raise ValueError(f"{piece!a} contains a lone surrogate, which is not text")
             if piece in CONTROL or piece in _BYTE_PIECES:
                 raise ValueError(f"{piece!r} is the name of a piece that every tokenizer has")
             if piece in seen:
@@ -94,7 +96,7 @@ class TokenizerConfig(Config):
     @model_validator(mode="after")
     def _only_bpe_is_sampled(self) -> Self:
         if self.sampling and self.kind != "bpe":
-            raise ValueError(f"sampling is for kind = 'bpe', found kind = {self.kind!r}")
+            raise ValueError(f"sampling needs kind = 'bpe', found kind = {self.kind!r}")
         return self
 
 
@@ -102,15 +104,16 @@ _BYTE_PIECES = frozenset(f"<0x{value:02X}>" for value in range(256))
 
 
 class Tokenizer(Protocol):
-    """Text to ids and back; ids of padding, begin, end and unknown are 0, 1, 2, 3 in all kinds.
+    """A map from text to ids and back.
 
-    `decode(encode(text)) == text` for every text of valid Unicode with `bpe`, `unigram` and
-    `bytes`, and for every text of known symbols with `words` and `characters`.
+    The ids of padding, begin, end and unknown are 0, 1, 2, 3 in all kinds. `decode(encode(text)) ==
+    text` for every text of valid Unicode with `bpe`, `unigram` and `bytes`, and for every text of
+    known symbols with `words` and `characters`.
     """
 
     @property
     def kind(self) -> str:
-        """The `kind` of the configuration."""
+        """The `kind` in the configuration."""
         ...
 
     @property
@@ -134,51 +137,61 @@ class Tokenizer(Protocol):
         ...
 
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
-        """The ids of a line, without begin and end; with `rng`, a sampled segmentation."""
+        """Return the ids of a line, without begin and end.
+
+        With `rng`, the segmentation is sampled.
+        """
         ...
 
     def encode_lines(
         self, lines: Iterable[str], rng: np.random.Generator | None = None
     ) -> list[list[int]]:
-        """`encode` for many lines, faster than one at a time."""
+        """Return the ids of many lines, faster than one line at a time."""
         ...
 
     def unknown(self, text: str) -> list[str]:
-        """The symbols of a line that are `UNK` among its ids, in their order."""
+        """Return the symbols of a line that are encoded as `UNK`, in their order."""
         ...
 
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """The ids of a line of which something is missing: `gap` between each two of its parts."""
+        """Return the ids of a line with gaps: `gap` stands between each two of its parts."""
         ...
 
     def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
-        """The line of `encode_gaps` with an id in each gap: its parts are as they are given.
+        """Return the line of `encode_gaps` with the text of one id in each gap.
 
-        Symbols that the vocabulary lacks stay themselves. Of `bpe` and `unigram` a space before a
-        gap belongs to the piece, and is there where the piece begins with one.
+        The parts stay as given, including symbols that the vocabulary lacks. With `bpe` and
+        `unigram` a space before a gap belongs to the piece, and stands there if the piece begins
+        with one.
         """
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids; padding, begin and end are left out, unknown is `<unk>`."""
+        """Return the text of the ids. Padding, begin and end are left out; unknown is `<unk>`."""
         ...
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """A readable piece for each id."""
+        """Return a readable piece for each id."""
         ...
 
     def save(self, directory: Path, stem: str) -> None:
-        """Write `directory/stem.json`, and what belongs to it, for `load_tokenizer`."""
+        """Write `directory/stem.json`, and any further files, for `load_tokenizer`."""
         ...
 
 
 def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
     """Learn a tokenizer from lines of text; the same lines give the same tokenizer.
 
-    The white space around a line is learned from as well: of pairs it is no part, and has been
-    taken away (`token_ids`). A size that is not stated is `MOST_PIECES`. Raises `ConfigError` where
-    the vocabulary does not fit the text (with the largest or smallest size that does), and
-    `DataError` where there is none.
+    White space around a line is learned from as well. Lines of pairs come without it (`token_ids`).
+
+    Args:
+        config: The settings. If `vocab_size` is None, `MOST_PIECES` is used.
+        lines: The text.
+
+    Raises:
+        ConfigError: If the vocabulary does not fit the text; the message names the largest or
+            smallest size that fits.
+        DataError: If there is no text.
     """
     size = MOST_PIECES if config.vocab_size is None else config.vocab_size
     if config.kind == "words":
@@ -196,16 +209,27 @@ def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
 def token_ids(
     tokenizer: Tokenizer, lines: Iterable[str], rng: np.random.Generator | None = None
 ) -> list[list[int]]:
-    """The ids of lines as a model sees them: without the white space around each line.
+    """Return the ids of lines without the white space around each line.
 
-    Training, validation, translation and scoring all have their ids from here; `rng` is that of
-    `Tokenizer.encode`.
+    Training, validation, translation and scoring of pairs all tokenize with this function.
+
+    Args:
+        tokenizer: The tokenizer.
+        lines: The lines.
+        rng: A random generator for a sampled segmentation, as in `Tokenizer.encode`.
     """
     return tokenizer.encode_lines([line.strip() for line in lines], rng)
 
 
 def save_tokenizers(directory: Path, source: Tokenizer, target: Tokenizer, *, joint: bool) -> None:
-    """Write the tokenizers of both sides, once where they are one, for `load_tokenizers`."""
+    """Write the tokenizers of both sides for `load_tokenizers`.
+
+    Args:
+        directory: The directory of the files.
+        source: The source tokenizer.
+        target: The target tokenizer.
+        joint: True if both are the same tokenizer, which is then written once.
+    """
     if joint:
         source.save(directory, JOINT)
     else:
@@ -214,7 +238,11 @@ def save_tokenizers(directory: Path, source: Tokenizer, target: Tokenizer, *, jo
 
 
 def load_tokenizers(directory: Path, *, joint: bool) -> tuple[Tokenizer, Tokenizer]:
-    """The source and the target tokenizer of a directory; raises what `load_tokenizer` raises."""
+    """Return the source and the target tokenizer of a directory.
+
+    Raises:
+        DamagedBundle: As `load_tokenizer` does.
+    """
     if joint:
         both = load_tokenizer(directory, JOINT)
         return both, both
@@ -223,9 +251,11 @@ def load_tokenizers(directory: Path, *, joint: bool) -> tuple[Tokenizer, Tokeniz
 
 
 def load_tokenizer(directory: Path, stem: str) -> Tokenizer:
-    """The tokenizer that `save` wrote under `stem` (`tokenizer`, `source` or `target`).
+    """Return the tokenizer that `save` wrote under `stem` (`tokenizer`, `source` or `target`).
 
-    Raises `DamagedBundle` naming the file where one is missing, damaged, or of an unknown kind.
+    Raises:
+        DamagedBundle: If a file is missing, damaged, or of an unknown kind; the message names the
+            file.
     """
     path = directory / f"{stem}.json"
     metadata = read_metadata(path)

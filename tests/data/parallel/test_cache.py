@@ -159,5 +159,5 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.delenv("CROSSHEAD_CACHE")
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(os, "getuid", lambda: 3_999_999_999)
-    with pytest.raises(UserError, match="set HOME, or CROSSHEAD_CACHE"):
+    with pytest.raises(UserError, match="set HOME, or set CROSSHEAD_CACHE"):
         cache_directory()

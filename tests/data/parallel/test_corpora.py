@@ -71,7 +71,7 @@ def test_configurations_that_do_not_fit_together() -> None:
 
 
 def test_a_name_with_a_nul_is_no_name() -> None:
-    with pytest.raises(ConfigError, match="it holds a NUL"):
+    with pytest.raises(ConfigError, match="it contains a NUL"):
         validate(DataConfig, {"text": ["a\0b"]})
 
 

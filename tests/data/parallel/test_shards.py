@@ -158,7 +158,7 @@ def test_interrupted_and_continued_is_uninterrupted(
     assert not place.exists()
     said: list[str] = []
     assert_same(stored(config, place, said).kept, in_memory(config))
-    assert said[0].endswith(f"shards that are there: {done}")
+    assert said[0].endswith(f"finished shards: {done}")
     assert len(said) == 6 - done
 
 
@@ -171,12 +171,12 @@ def test_a_process_that_dies_ends_it_in_one_line_and_loses_no_shard(
         for child in multiprocessing.active_children():
             child.kill()
 
-    with pytest.raises(UserError, match="a process that tokenizes has died") as caught:
+    with pytest.raises(UserError, match="a tokenizing process has died") as caught:
         store(place, *split(config), config, BOTH, 1, kill, never)
     assert "\n" not in str(caught.value)
     said: list[str] = []
     assert_same(stored(config, place, said).kept, in_memory(config))
-    assert "going on with" in said[0]
+    assert "resuming the tokenized corpus" in said[0]
 
 
 def test_of_an_interrupted_corpus_a_damaged_shard_is_made_again(
@@ -189,7 +189,7 @@ def test_of_an_interrupted_corpus_a_damaged_shard_is_made_again(
     second.write_bytes(second.read_bytes()[:-1] + b"\x07")
     said: list[str] = []
     assert_same(stored(config, place, said).kept, in_memory(config))
-    assert said[0].endswith("shards that are there: 1") and len(said) == 5
+    assert said[0].endswith("finished shards: 1") and len(said) == 5
 
 
 def test_a_damaged_corpus_is_made_again_and_the_line_says_so(
@@ -336,7 +336,7 @@ def test_a_shard_that_the_system_does_not_let_be_read_is_not_made_again(
             stored(config, place, [])
     assert {path: path.stat().st_mtime_ns for path in part.glob("shard-*")} == before
     assert_same(stored(config, place, said).kept, in_memory(config))
-    assert said[0].endswith("shards that are there: 3")
+    assert said[0].endswith("finished shards: 3")
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def test_a_place_that_cannot_be_written_is_an_error_of_one_line(
     config: DataConfig, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be made a directory"):
+    with pytest.raises(UserError, match="cannot make the directory"):
         store(tmp_path / "file" / "key", *split(config), config, BOTH, 1, print, never)
 
 

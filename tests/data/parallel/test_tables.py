@@ -22,9 +22,14 @@ from tests.data.written import config, refusal, write
         ("x.jsonl", '{"en": "a", "de": "b"}\n{"en"', ["en", "de"], "x.jsonl:2: not JSON"),
         ("x.jsonl", "\n", ["en", "de"], "x.jsonl:1: not JSON"),
         ("x.jsonl", '["a", "b"]', ["en", "de"], "x.jsonl:1: expected an object with 'en', 'de'"),
-        ("x.jsonl", '{"en": "a"}', ["en", "de"], "x.jsonl:1: no field 'de'; it has 'en'"),
+        ("x.jsonl", '{"en": "a"}', ["en", "de"], "x.jsonl:1: no field 'de'; the fields are 'en'"),
         ("x.jsonl", '{"en": "a", "de": 3}', ["en", "de"], "x.jsonl:1: field 'de' is not a string"),
-        ("x.jsonl", '{"en": "\\ud800", "de": ""}', ["en", "de"], "x.jsonl:1: field 'en' holds a"),
+        (
+            "x.jsonl",
+            '{"en": "\\ud800", "de": ""}',
+            ["en", "de"],
+            "x.jsonl:1: field 'en' contains a",
+        ),
         ("x.jsonl", "[" * 100_000, ["en", "de"], "x.jsonl:1: not JSON"),
     ],
 )

@@ -46,5 +46,5 @@ def test_lines_with_odd_characters_are_learned_from(odd: str) -> None:
 
 @pytest.mark.parametrize("lines", [[], ["", ""]])
 def test_nothing_to_learn_from(lines: list[str]) -> None:
-    with pytest.raises(DataError, match="no text to learn from"):
+    with pytest.raises(DataError, match="no text to learn a tokenizer from"):
         train_model("bpe", lines, 300, [])

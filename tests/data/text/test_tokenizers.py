@@ -177,7 +177,7 @@ def test_the_size_is_an_upper_bound_and_the_most_frequent_are_kept(kind: str) ->
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "words", "characters"])
 def test_no_text_to_learn_from(kind: str) -> None:
-    with pytest.raises(DataError, match="no text to learn from"):
+    with pytest.raises(DataError, match="no text to learn a tokenizer from"):
         train_tokenizer(TokenizerConfig(kind=kind), [])
 
 
@@ -199,7 +199,7 @@ def test_too_small_a_vocabulary_names_the_smallest(kind: str) -> None:
         ({"special": ["\ud800"]}, "lone surrogate"),
         ({"sampling": 1.0}, "sampling"),
         ({"sampling": float("nan")}, "sampling"),
-        ({"sampling": 0.1, "kind": "unigram"}, "sampling is for kind = 'bpe'"),
+        ({"sampling": 0.1, "kind": "unigram"}, "sampling needs kind = 'bpe'"),
         ({"vocab_size": 0}, "vocab_size"),
         ({"kind": "bqe"}, "kind"),
     ],
