@@ -1,7 +1,5 @@
 """The encoder-only Transformer: what it computes, whom its positions see, and what it learns."""
 
-from typing import get_args
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,14 +7,13 @@ from torch.nn import functional as F
 
 from crosshead.attention import masks
 from crosshead.errors import UserError
+from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.vocabulary import MASK, PAD
 from tests.attention.torch_weights import copy_encoder, randomise
 from tests.learning import SEEDS, learns
 from tests.models.small_transformers import VOCABULARY, padded, tokens
 
-SCORES = get_args(EncoderConfig.model_fields["score"].annotation)
-POSITIONS = get_args(EncoderConfig.model_fields["positions"].annotation)
 SHAPE = {"layers": 2, "d_model": 16, "d_ff": 24, "heads": 4, "dropout": 0.0}
 VARIANTS = {
     **{name: EncoderConfig(**SHAPE, positions=name) for name in POSITIONS},

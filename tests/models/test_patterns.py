@@ -1,7 +1,6 @@
 """Patterns of self-attention in models: what they see, that they learn it, and what is refused."""
 
 import itertools
-from typing import get_args
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from crosshead.attention.masks import causal
 from crosshead.config import validate
 from crosshead.errors import ConfigError
 from crosshead.inspection import record_attention
+from crosshead.models.attention_kinds import SCORES
 from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import self_mask
 from crosshead.models.transformer import Transformer, TransformerConfig
@@ -22,7 +22,6 @@ from tests.models.small_language_models import nothing
 from tests.models.small_transformers import TINY, model_of, padded, shifted, tokens
 
 LENGTH, MOST_UPDATES = 16, 3000
-SCORES = get_args(TransformerConfig.model_fields["score"].annotation)
 PATTERNS = {
     "window": {"radius": 2},
     "dilated": {"radius": 2, "dilation": 3},

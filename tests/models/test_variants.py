@@ -1,7 +1,6 @@
 """Transformers with every score and every kind of positions: what they learn and what they know."""
 
 import itertools
-from typing import get_args
 
 import pytest
 import torch
@@ -12,13 +11,12 @@ from crosshead.attention.attend import Attention
 from crosshead.config import validate
 from crosshead.decoding.search import Specials, greedy_search
 from crosshead.errors import ConfigError
+from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.vocabulary import BOS, EOS, PAD
 from tests.learning import SEEDS, learns
 from tests.models.small_transformers import TINY, VOCABULARY, model_of, padded, shifted, tokens
 
-SCORES = get_args(TransformerConfig.model_fields["score"].annotation)
-POSITIONS = get_args(TransformerConfig.model_fields["positions"].annotation)
 ALONE = [{"score": score} for score in SCORES] + [
     {"positions": positions} for positions in POSITIONS if positions not in ("none", "sinusoidal")
 ]

@@ -15,6 +15,7 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from crosshead.cli import run
+from crosshead.config import OneOf
 from crosshead.models.base import ModelConfig
 from crosshead.models.registry import CONFIGS
 from crosshead.models.transformer import TransformerConfig
@@ -116,7 +117,7 @@ def mutations(model: type[ModelConfig]) -> Iterator[Mutation]:
             if typing.Literal in {
                 typing.get_origin(each)
                 for each in (field.annotation, *typing.get_args(field.annotation))
-            }:
+            } or any(isinstance(each, OneOf) for each in field.metadata):
                 for value in ("", "none of them", "Paper"):
                     yield Mutation(section, {key: value}, (f"{section}.{key}", f" {key} "))
     for section in ("trian", "Train", "models", "x" * 50):

@@ -148,7 +148,7 @@ def test_buffers_are_restored() -> None:
         calls.add_(1)
         seen.append(float(calls))
 
-    measurement.model.encoder.register_forward_hook(count)
+    measurement.model.source_embeddings.register_forward_hook(count)
     measurement.activations([0], 1)
     assert seen == [1] and calls == 0
 

@@ -139,7 +139,7 @@ def test_another_shape_is_refused_by_its_key(tmp_path: Path) -> None:
 def test_another_tokenizer_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
     first = word_bundle(tmp_path / "first", "a", "b")
     other = word_bundle(tmp_path / "other", *words)
-    with pytest.raises(BundleError, match="its tokenizer is not that of"):
+    with pytest.raises(BundleError, match="its tokenizer differs from the tokenizer of"):
         average_bundles([first, other], tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
 

@@ -113,7 +113,7 @@ print("parts", summary.progress.parts, "updates", summary.progress.update)
 @pytest.mark.usefixtures("short_run")
 def test_a_run_under_a_limit_of_memory_splits_its_batches_and_goes_on() -> None:
     settings = [*SETTINGS, "train.batch_tokens=8192", "max_updates=3", "precision=float32"]
-    command = [sys.executable, "-c", LIMITED, str(400 * 2**20), *settings]
+    command = [sys.executable, "-c", LIMITED, str(330 * 2**20), *settings]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *said, last = done.stdout.splitlines()
