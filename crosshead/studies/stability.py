@@ -286,11 +286,14 @@ def draw(found: Runs, bound: float, figure: Any) -> None:
         norms = best(found, name)[0].norms
         right.plot(range(1, len(norms) + 1), norms, color=color, lw=1)
         spikes = [place for place in range(len(norms) // 10, len(norms)) if is_spike(norms, place)]
-        right.plot([each + 1 for each in spikes], [norms[each] for each in spikes], "x", color="r")
-    left.axhline(bound, color="gray", ls=":")
+        crosses = [each + 1 for each in spikes], [norms[each] for each in spikes]
+        right.plot(*crosses, "x", color="r", label="spike" if name == TRANSFORMER else None)
+    left.axhline(bound, color="gray", ls=":", label="trained below this line")
     left.set(xscale="log", xlabel="learning rate", ylabel="nats a token at the end")
     left.legend(fontsize=8)
-    right.set(yscale="log", xlabel="update", ylabel="gradient norm", title="at the best rate")
+    right.set(yscale="log", xlabel="update", ylabel="gradient norm, first seed")
+    right.set_title("at each model's best learning rate", fontsize=10)
+    right.legend(fontsize=8)
     name_powers(right.yaxis)
     for axes in (left, right):
         axes.grid(alpha=0.3)
@@ -304,5 +307,5 @@ STABILITY = Study(
     "Pascanu et al. 2013, abstract",
     BANDS,
     run,
-    Times(quick=2, full=1500),  # estimated
+    Times(quick=2, full=1814),
 )
