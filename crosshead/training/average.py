@@ -23,7 +23,7 @@ from crosshead.system.files import StrPath, real_path
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.training.checkpoint import average_weights
 from crosshead.training.directory import check_utf8, is_unused, remove_unfinished
-from crosshead.training.held import held_directory
+from crosshead.training.directory_lock import locked_directory
 
 
 def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "") -> Bundle:
@@ -49,8 +49,8 @@ def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "")
     changed = {"crosshead": __version__, "scores": []}
     merged = first.merged(others).model_copy(update=changed)
     averaged = dataclasses.replace(first, config=merged)
-    with held_directory(out) as held:
-        remove_unfinished(held)
+    with locked_directory(out) as lock:
+        remove_unfinished(lock)
         save_bundle(
             out, averaged, _card(real_path(out).name, averaged.config, directories, command)
         )

@@ -38,7 +38,7 @@ from crosshead.data.text.tokenizers import TOKENIZER_FILES
 from crosshead.errors import UserError
 from crosshead.system.files import make_directory, real_path
 from crosshead.training.checkpoint import list_checkpoints
-from crosshead.training.held import Held
+from crosshead.training.directory_lock import LockedDirectory
 from crosshead.training.log import LOG
 
 PICTURE = "training.png"
@@ -140,15 +140,15 @@ def check_utf8(what: str, name: str) -> None:
         ) from None
 
 
-def remove_unfinished(held: Held) -> None:
+def remove_unfinished(lock: LockedDirectory) -> None:
     """Remove what runs that were killed left unfinished in a directory that this run holds.
 
     The lock says that nobody else is writing these files, whatever process their names tell.
     Without a lock nothing is removed.
     """
-    if not held.is_locked:
+    if not lock.is_locked:
         return
-    out = held.path
+    out = lock.path
     checkpoints = out / CHECKPOINTS
     inside = list(checkpoints.iterdir()) if checkpoints.is_dir() else []
     for entry in [*out.iterdir(), *inside]:
@@ -161,13 +161,13 @@ def remove_unfinished(held: Held) -> None:
 
 
 @contextlib.contextmanager
-def run_directory(held: Held, *, resume: bool) -> Iterator[None]:
+def run_directory(lock: LockedDirectory, *, resume: bool) -> Iterator[None]:
     """A block in which a run writes into a held directory, whose earlier run is set aside.
 
     A new run that ends without a checkpoint leaves nothing, and what was set aside comes back.
     """
-    out = held.path
-    held.check()  # reading the text may have taken long
+    out = lock.path
+    lock.check()  # reading the text may have taken long
     if not resume:
         _set_aside(out)
     make_directory(out / CHECKPOINTS)
@@ -175,7 +175,7 @@ def run_directory(held: Held, *, resume: bool) -> Iterator[None]:
         yield
     finally:
         # A directory that was moved, or has lost what it was resumed from, is no longer this run's.
-        if not resume and held.is_in_place() and not list_checkpoints(out / CHECKPOINTS):
+        if not resume and lock.is_in_place() and not list_checkpoints(out / CHECKPOINTS):
             with contextlib.suppress(OSError):
                 clear(out)
                 _put_back(out)

@@ -7,7 +7,7 @@ from crosshead.errors import UserError
 from crosshead.system.files import atomic_write, make_directory
 from crosshead.system.lines import file_sha256
 from crosshead.training.checkpoint import save_checkpoint
-from crosshead.training.held import Held
+from crosshead.training.directory_lock import LockedDirectory
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.settings import stored_form
 from crosshead.training.setup import Setup
@@ -29,7 +29,7 @@ def write_beginning(out: Path, setup: Setup) -> None:
     ]
 
 
-def save_displaced(setup: Setup, held: Held, log: RunLog) -> UserError:
+def save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserError:
     """Save a run whose directory is no longer in its place, and return the error that ends it.
 
     A directory that was renamed gets a checkpoint where it is now. In the place of one that was
@@ -39,14 +39,14 @@ def save_displaced(setup: Setup, held: Held, log: RunLog) -> UserError:
         UserError: If the run cannot be saved there.
     """
     progress, train = setup.progress, setup.recipe.train
-    moved = held.found()
+    moved = lock.found()
     if train.sharded and setup.context.world.size > 1:
         where = f"now {moved}" if moved else "gone"
         return UserError(
-            f"{held.path}: the run's directory was renamed or removed (it is {where}), and the run "
+            f"{lock.path}: the run's directory was renamed or removed (it is {where}), and the run "
             f"ends at update {progress.update}; go on from its last checkpoint, if it is there"
         )
-    place = moved or _free_place(held.path)
+    place = moved or _free_place(lock.path)
     make_directory(place / CHECKPOINTS)
     logged = log.contents()
     progress.log_bytes = len(logged)
@@ -59,7 +59,7 @@ def save_displaced(setup: Setup, held: Held, log: RunLog) -> UserError:
     save_checkpoint(place / CHECKPOINTS, setup.optimizer, progress, train.keep_last, replaced)
     what = f"renamed to {place}" if moved else "removed"
     return UserError(
-        f"{held.path}: the run's directory was {what} while the run went on; it is saved at update "
+        f"{lock.path}: the run's directory was {what} while the run went on; it is saved at update "
         f"{progress.update} in {place}: go on with {how_to_resume(place)}"
     )
 

@@ -25,7 +25,6 @@ from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import Metric, Validation, Validator
-from crosshead.training.again import has_ended, has_whole_bundle, nothing_to_train
 from crosshead.training.budget import Around
 from crosshead.training.checkpoint import Progress, list_checkpoints, save_state
 from crosshead.training.choice import choose_weights, update_of
@@ -40,8 +39,9 @@ from crosshead.training.directory import (
     remove_unfinished,
     run_directory,
 )
+from crosshead.training.directory_lock import LockedDirectory, locked_directory
 from crosshead.training.distributed import joined
-from crosshead.training.held import Held, held_directory
+from crosshead.training.finished import has_ended, has_whole_bundle, nothing_to_train
 from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import STOPPED, Diverged, MainProcess, Training, fit
@@ -143,20 +143,20 @@ def train(
         if not world.is_first:
             summary = _follow(out, start, resume, context)
         else:
-            with held_directory(out) as held:
+            with locked_directory(out) as lock:
                 check_directory(out, resume=resume, force=force, inputs=inputs)
-                remove_unfinished(held)
+                remove_unfinished(lock)
                 run = _prepared(recipe, out, start, resume, command, context)
                 if isinstance(run, Summary):
                     summary = run
                 else:
-                    with run_directory(held, resume=resume), _under_way(run, held) as training:
+                    with run_directory(lock, resume=resume), _under_way(run, lock) as training:
                         before = training.progress.update
                         stopped = world.any(context.should_stop())
                         reason = STOPPED if stopped else fit(training)
                         if reason != STOPPED and training.progress.update == before:
                             reason += ": no update was made"  # of a run that was resumed
-                        summary = _finish(run, held, training, reason)
+                        summary = _finish(run, lock, training, reason)
     if interrupt.was_pressed:
         raise KeyboardInterrupt(_how_it_was_left(summary))
     return summary
@@ -297,23 +297,23 @@ def _training(setup: Setup, main: MainProcess | None, around: Around) -> Trainin
 
 
 @contextlib.contextmanager
-def _under_way(run: _Run, held: Held) -> Iterator[Training]:
+def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
     """A block in which the run trains: its files are begun, and its log is open.
 
     A run whose directory is moved or removed in the block is saved where it can be.
     """
-    out, (setup, validator) = held.path, run
+    out, (setup, validator) = lock.path, run
     recipe, corpus, progress, context = setup.recipe, setup.corpus, setup.progress, setup.context
     if kept_beside(out).is_dir():
         context.say(f"the earlier run is in {kept_beside(out)} until this has a bundle")
     write_beginning(out, setup)
     progress.bundled = False
-    context.log = log = RunLog(out, keep=progress.log_bytes, check=held.check)
+    context.log = log = RunLog(out, keep=progress.log_bytes, check=lock.check)
 
     def validate(weights: dict[str, Tensor]) -> Validation:
-        held.check()
+        lock.check()
         found = validator.validate(weights)
-        held.check()  # before anything is written of it
+        lock.check()  # before anything is written of it
         return found
 
     try:
@@ -327,9 +327,9 @@ def _under_way(run: _Run, held: Held) -> Iterator[Training]:
         main = MainProcess(validate, out / CHECKPOINTS, keep, settings)
         yield _training(setup, main, _around(setup, validator))
     except UserError as error:
-        if held.is_in_place() or isinstance(error, Diverged):
+        if lock.is_in_place() or isinstance(error, Diverged):
             raise
-        raise save_displaced(setup, held, log) from None
+        raise save_displaced(setup, lock, log) from None
     finally:
         context.display.close()
         log.close()
@@ -342,19 +342,19 @@ def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -
     return f"; the last batch is in {path} ({how})"
 
 
-def _finish(run: _Run, held: Held, training: Training, reason: str) -> Summary:
+def _finish(run: _Run, lock: LockedDirectory, training: Training, reason: str) -> Summary:
     """Choose the weights, score them, and write the bundle and the picture of the run.
 
     A run that is asked to stop, now or before, gets no bundle.
     """
-    (setup, validator), out, main = run, held.path, training.main
+    (setup, validator), out, main = run, lock.path, training.main
     recipe, progress, context = setup.recipe, setup.progress, setup.context
     size, how = setup.optimizer.size(), validator.how()
     assert main is not None
     try:
         if reason == STOPPED:
             raise Stopped
-        held.check()
+        lock.check()
         weights, clause, validated = choose_weights(
             setup.task, recipe.train, progress, main, validator, context
         )
@@ -367,7 +367,7 @@ def _finish(run: _Run, held: Held, training: Training, reason: str) -> Summary:
     facts = card_facts(
         setup.task, recipe, out, setup.corpus, setup.machine, progress, size, clause, scores, how
     )
-    held.check()
+    lock.check()
     save_bundle(out, bundle, model_card(facts))
     drop_replaced(out)
     context.write(

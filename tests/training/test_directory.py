@@ -17,7 +17,7 @@ from crosshead.training.directory import (
     remove_unfinished,
     run_directory,
 )
-from crosshead.training.held import held_directory
+from crosshead.training.directory_lock import locked_directory
 from crosshead.training.settings import stored_recipe
 
 OF_A_RUN = [
@@ -45,7 +45,7 @@ def fill(out: Path, *names: str) -> Path:
 @contextmanager
 def writing(out: Path, *, resume: bool = False) -> Iterator[None]:
     """What a run does around its work."""
-    with held_directory(out) as held, run_directory(held, resume=resume):
+    with locked_directory(out) as lock, run_directory(lock, resume=resume):
         yield
 
 
@@ -145,8 +145,8 @@ def test_what_a_move_has_left_is_known_as_a_run_until_the_last(run: Path) -> Non
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Path, "rename", killed)
-            with pytest.raises(KeyboardInterrupt), held_directory(run) as held:
-                run_directory(held, resume=False).__enter__()
+            with pytest.raises(KeyboardInterrupt), locked_directory(run) as lock:
+                run_directory(lock, resume=False).__enter__()
         assert "--force" in refusal(run)
         if last:
             assert "--force" in refusal(run, resume=True)
@@ -167,12 +167,12 @@ def test_what_a_kill_left_unfinished_is_removed_under_the_lock(run: Path) -> Non
     others = ["notes.9.tmp", ".thesis.123.tmp", "../.running.failed-batch.jsonl.5.tmp"]
     fill(run, *others)
     whole = [name for name in OF_A_RUN if not name.endswith(".tmp") and ".tmp/" not in name]
-    with held_directory(run) as held:
-        held.is_locked = False
-        remove_unfinished(held)
+    with locked_directory(run) as lock:
+        lock.is_locked = False
+        remove_unfinished(lock)
         assert all((run / name).exists() for name in LEFT_BY_A_KILL)
-        held.is_locked = True
-        remove_unfinished(held)
+        lock.is_locked = True
+        remove_unfinished(lock)
     assert not any((run / name).exists() for name in LEFT_BY_A_KILL)
     assert all((run / name).exists() for name in [*others, *whole])
 

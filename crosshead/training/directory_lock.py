@@ -13,7 +13,7 @@ class Displaced(UserError):
     """A run directory that was renamed or removed while the run went on."""
 
 
-class Held:
+class LockedDirectory:
     """A directory that this process has opened and, where the file system can, locked.
 
     Args:
@@ -44,7 +44,7 @@ class Held:
 
 
 @contextlib.contextmanager
-def held_directory(out: Path) -> Iterator[Held]:
+def locked_directory(out: Path) -> Iterator[LockedDirectory]:
     """Hold `out` for the block, so that no other run can write there.
 
     The directory is made if need be, and removed again if the block leaves it empty. It is held by
@@ -59,7 +59,7 @@ def held_directory(out: Path) -> Iterator[Held]:
     make_directory(out)
     descriptor = os.open(out, os.O_RDONLY)
     try:
-        yield Held(out, descriptor)
+        yield LockedDirectory(out, descriptor)
     finally:
         in_place = _same(out, descriptor)
         os.close(descriptor)
