@@ -32,15 +32,13 @@ class MatrixRates:
 
 @dataclass(frozen=True)
 class Machine:
-    """Device, threads, number format and memory of a run."""
+    """Device, threads and number format of a run."""
 
     device: torch.device
     threads: int
     dtype: torch.dtype
     why: str
     """The reason for this precision, in a clause."""
-    memory: int = 0
-    """The estimated memory of the run, in bytes; 0 before it is measured."""
 
     @property
     def name(self) -> str:

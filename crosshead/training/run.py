@@ -320,7 +320,10 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
         # From here on the other processes can read what they need.
         context.world.broadcast(progress.text_sha256)
         size = setup.optimizer.size()
-        for line in opening_lines(setup.task, recipe, corpus, setup.machine, size, context.world):
+        lines = opening_lines(
+            setup.task, recipe, corpus, setup.machine, size, setup.memory, context.world
+        )
+        for line in lines:
             context.say(line)
         keep = partial(_keep_batch, failed_batch(out), corpus)
         settings = validator.bundle.config.model_dump_json()

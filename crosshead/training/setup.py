@@ -1,7 +1,6 @@
 """A run made ready: to begin, to go on, or to go along with the first of several processes."""
 
 import contextlib
-import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +74,8 @@ class Setup:
     optimizer: Optimizer
     progress: Progress
     context: Context
+    memory: int
+    """The bytes that the run takes, estimated: see `memory_estimate`."""
 
 
 def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
@@ -85,9 +86,7 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     base = load_bundle(start) if start else None
     if base is not None and start is not None:
         check_fine_tuned(task_of(base.config).sections(base), recipe, start)
-    machine = choose_machine(
-        recipe.train, context.world.device(recipe.train.device), context.world.local_size
-    )
+    machine = _machine(recipe, context)
     task = task_of(recipe)
     recipe, lines = task.prepare(recipe)
     for line in lines:
@@ -118,9 +117,7 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
         for each in (began, recipe)
     )
     _check_tokenizers(out)
-    machine = choose_machine(
-        recipe.train, context.world.device(recipe.train.device), context.world.local_size
-    )
+    machine = _machine(recipe, context)
     corpus = task_of(recipe).read(recipe, None, out, context.say, context.should_stop)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, context)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
@@ -148,9 +145,7 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
     if text_sha256 == ENDED:
         raise Ended
     recipe = stored_recipe(out)
-    machine = choose_machine(
-        recipe.train, context.world.device(recipe.train.device), context.world.local_size
-    )
+    machine = _machine(recipe, context)
     # One for all of a machine says that it tokenizes what others have tokenized elsewhere.
     say = (context.display if world.local_rank == 0 else Silent()).say
     corpus = task_of(recipe).read(recipe, None, out, say, context.should_stop)
@@ -184,7 +179,6 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) 
     model = corpus.kind.build(config).to(machine.device, machine.dtype)
     measurement = Measurement(task, model, corpus.epochs(recipe)(0), train)
     memory = measured_memory(measurement, corpus, machine, world, room)
-    machine = dataclasses.replace(machine, memory=memory)
     if train.recompute:
         recompute_activations(model)
     if train.sharded and world.size > 1:
@@ -195,7 +189,8 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) 
         threads=machine.threads,
         processes=world.size,
     )
-    return Setup(task, recipe, machine, corpus, model, Optimizer(model, train), progress, context)
+    optimizer = Optimizer(model, train)
+    return Setup(task, recipe, machine, corpus, model, optimizer, progress, context, memory)
 
 
 def _go_on(setup: Setup, progress: Progress) -> list[str]:

@@ -22,7 +22,13 @@ from crosshead.training.hardware import Machine
 
 
 def opening_lines(
-    task: Task, recipe: Recipe, corpus: Corpus, machine: Machine, parameters: int, world: World
+    task: Task,
+    recipe: Recipe,
+    corpus: Corpus,
+    machine: Machine,
+    parameters: int,
+    memory: int,
+    world: World,
 ) -> list[str]:
     """Return the opening lines: device, model size and memory; a warning for little text."""
     train = recipe.train
@@ -37,7 +43,7 @@ def opening_lines(
         f"on {machine.name}, "
         + (f"{world.size} processes of " if world.size > 1 else "")
         + f"{counted(machine.threads, 'thread')}, {machine.precision} "
-        f"({machine.why}); about {machine.memory / 1e9:.1f} GB of memory",
+        f"({machine.why}); about {memory / 1e9:.1f} GB of memory",
         *warnings,
     ]
 

@@ -18,7 +18,7 @@ from crosshead.training.summary import card_facts, opening_lines
 from tests.tasks.reading import read_corpus
 
 CPU = torch.device("cpu")
-MACHINE = Machine(CPU, 1, torch.float32, "as asked", memory=512_000_000)
+MACHINE = Machine(CPU, 1, torch.float32, "as asked")
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus
 def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
     text, sizes, machine, warning = opening_lines(
-        task_of(recipe), recipe, corpus, MACHINE, 1_230_000, ALONE
+        task_of(recipe), recipe, corpus, MACHINE, 1_230_000, 512_000_000, ALONE
     )
     assert text.startswith("19 pairs to train on (left out: 1 empty side; see left-out.tsv); ")
     assert text.endswith("validation: 1 pair held out of the training files (held-out.tsv)")
@@ -59,7 +59,7 @@ def test_a_hundred_pairs_are_no_longer_few(run: tuple[Recipe, Corpus]) -> None:
         more |= {name: 2 * np.arange(1, count + 1) for name in ("source_ends", "target_ends")}
         kept = dataclasses.replace(corpus.kept, encoded=encoded._replace(**more))
         enough = dataclasses.replace(corpus, kept=kept)
-        assert len(opening_lines(task_of(recipe), recipe, enough, MACHINE, 1, ALONE)) == lines
+        assert len(opening_lines(task_of(recipe), recipe, enough, MACHINE, 1, 1, ALONE)) == lines
 
 
 def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> None:
