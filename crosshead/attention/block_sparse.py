@@ -34,12 +34,11 @@ class BlockLayout(ABC):
         """Return the layout for a sequence of `length` positions, with every size known."""
 
     @abstractmethod
-    def keys_per_query(self, length: int, *, causal: bool = False) -> int:
+    def keys_per_query(self, length: int) -> int:
         """Return the number of keys that a query is scored against.
 
         Args:
             length: Number of positions of the sequence.
-            causal: Whether no query sees a later key, so that later keys can be cut off.
         """
 
     @abstractmethod
@@ -94,9 +93,9 @@ class LocalBlocks(BlockLayout):
         members = -(-length // self.step)
         return replace(self, block=min(self.block or members, members))
 
-    def keys_per_query(self, length: int, *, causal: bool = False) -> int:
+    def keys_per_query(self, length: int) -> int:
         """Return the size of a block and of the neighbours that it sees."""
-        return self.fit(length)._size + self.before + (0 if causal else self.after)
+        return self.fit(length)._size + self.before + self.after
 
     def positions(self, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
         """Return the positions block by block, class by class."""
@@ -185,7 +184,7 @@ class SummaryColumns(BlockLayout):
         """Return this layout, which fits any length."""
         return self
 
-    def keys_per_query(self, length: int, *, causal: bool = False) -> int:
+    def keys_per_query(self, length: int) -> int:
         """Return the number of summary keys of all stretches; the last stretch counts as whole."""
         return -(-length // self.period) * self.columns
 

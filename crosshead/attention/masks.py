@@ -164,18 +164,6 @@ class Mask:
         batch, heads = self._sizes(batch, heads)
         return evaluate_in_blocks(self.predicate, self._cover(length), length, batch, heads, device)
 
-    def scored(self, length: int, *, causal: bool = False) -> int:
-        """Return the number of keys that each query is scored against after `evaluate`.
-
-        Args:
-            length: Number of positions of the sequence.
-            causal: Whether the mask hides later keys. The keys after a query's own block then do
-                not count.
-        """
-        if not self._in_blocks(length):
-            return length
-        return _keys_of(self._cover(length), length, causal=causal)
-
     def evaluate(
         self,
         queries: int,
@@ -222,8 +210,8 @@ class Mask:
         return _keys_of(self._cover(length), length) * MIN_SAVING <= length
 
 
-def _keys_of(cover: Cover, length: int, *, causal: bool = False) -> int:
-    return sum(layout.keys_per_query(length, causal=causal) for layout in cover)
+def _keys_of(cover: Cover, length: int) -> int:
+    return sum(layout.keys_per_query(length) for layout in cover)
 
 
 def _size(noun: str, known: int | None, given: int | None) -> int | None:

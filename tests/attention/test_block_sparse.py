@@ -245,28 +245,31 @@ def test_masks_without_limits_have_no_blocks() -> None:
             mask.blocked(9)
 
 
+def scored(mask: Mask, length: int) -> int:
+    """The number of keys that a query is scored against in blocks."""
+    return sum(part.additive.shape[-1] for part in mask.blocked(length).parts)
+
+
 def test_both_of_two_patterns_are_computed_in_the_blocks_of_the_smaller() -> None:
     """Whichever comes first; and distances exist where the smaller has them."""
     x = normal(0, 1, 2, 128, 4)
     alibi = Biased(ScaledDot(), ALiBi(2))
     near, far = window(8), fixed(64, 4)
     for mask in (near & far, far & near):
-        assert mask.scored(128) == near.scored(128) < far.scored(128)
+        assert scored(mask, 128) == scored(near, 128) < scored(far, 128)
         found = attend(x, x, x, mask=mask.blocked(128), score=alibi)
         expected = attend(x, x, x, mask=mask.dense(128, 128), score=alibi)
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
     for mask in (strided(64) & near, near & strided(64)):
-        assert mask.scored(512) == near.scored(512)
+        assert scored(mask, 512) == scored(near, 512)
 
 
 def test_which_pattern_is_the_smaller_is_told_by_the_length() -> None:
     """Every 8th position of a short sequence is few, and of a long one more than are near."""
     near, columns = window(8), same_column(8)
     for mask in (near & columns, columns & near):
-        assert mask.scored(128) == columns.scored(128) == 16
-        assert mask.scored(4096) == near.scored(4096) == 48
-        for length in (128, 4096):
-            assert mask.blocked(length).parts[0].additive.shape[-1] <= mask.scored(length)
+        assert scored(mask, 128) == scored(columns, 128) == 16
+        assert scored(mask, 4096) == scored(near, 4096) == 48
 
 
 def test_either_of_two_pairs_of_patterns_is_within_reach_of_one_of_each() -> None:
@@ -282,7 +285,8 @@ def test_either_of_two_pairs_of_patterns_is_within_reach_of_one_of_each() -> Non
 def test_blocks_are_chosen_where_they_are_less_work() -> None:
     mask = causal & window(8)
     assert isinstance(mask.evaluate(512, 512), BlockSparseMask)
-    assert mask.scored(96) == 32 + 2 * 8
+    assert scored(window(8), 96) == 32 + 2 * 8
+    assert scored(mask, 96) == 32 + 8  # no later key is scored where all are masked
     assert isinstance(mask.evaluate(96, 96), BlockSparseMask)
     assert isinstance(mask.evaluate(95, 95), Tensor)
     assert isinstance(mask.evaluate(512, 1024), Tensor)
