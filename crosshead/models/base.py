@@ -83,14 +83,14 @@ class ModelConfig(Config, ABC):
         """The resource that limits `most_source`, named for messages."""
         return "learned positions of model.max_length"
 
-    def refuse_idle(self, key: str, option: str, user: str, former: int) -> None:
+    def refuse_idle(self, key: str, option: str, user: str, former: int | None = None) -> None:
         """Raise `ValueError` if `key` is set but has no effect.
 
         Args:
             key: The key, which has an effect only if `option` is `user`.
             option: The key that selects the variant.
             user: The only value of `option` that uses `key`.
-            former: An earlier default of `key`, which is accepted because old bundles contain it.
+            former: A value that is accepted because stored bundles contain it.
         """
         given, found = getattr(self, key), getattr(self, option)
         if found != user and given not in (None, former):

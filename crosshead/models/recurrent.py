@@ -50,9 +50,6 @@ DEFAULT_RADIUS, DEFAULT_MAX_LENGTH = 10, 1024
 """The defaults of luong-local's radius and of luong-location's number of positions. Stored bundles
 rely on these values."""
 
-FORMER_MAX_LENGTH = 256
-"""The earlier default of `max_length`, which bundles of that time contain."""
-
 
 class RecurrentConfig(ModelConfig):
     """The shape of a recurrent encoder-decoder; all layers and embeddings are `d_model` wide."""
@@ -97,8 +94,8 @@ class RecurrentConfig(ModelConfig):
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
-        self.refuse_idle("radius", "attention", "luong-local", DEFAULT_RADIUS)
-        self.refuse_idle("max_length", "attention", "luong-location", FORMER_MAX_LENGTH)
+        self.refuse_idle("radius", "attention", "luong-local")
+        self.refuse_idle("max_length", "attention", "luong-location")
         if self.bidirectional and self.d_model % 2:
             raise ValueError(
                 f"d_model {self.d_model} is odd, but half of a bidirectional encoder's units read "

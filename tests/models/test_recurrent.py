@@ -52,15 +52,6 @@ def test_an_odd_width_reads_one_way() -> None:
     assert model(tokens(1, 4), tokens(1, 3)).shape == (1, 3, VOCABULARY)
 
 
-def test_what_bundles_said_when_it_had_a_default_is_read() -> None:
-    """Every one of that time says both, whatever its attention."""
-    for kind in ("none", "luong-general", "luong-location", "luong-local"):
-        stored = {"attention": kind, "radius": 10, "max_length": 256}
-        config = validate(RecurrentConfig, stored)
-        assert config.most_source == (256 if kind == "luong-location" else None)
-    assert validate(RecurrentConfig, {"attention": "luong-location"}).most_source == 1024
-
-
 def test_its_shape_in_words() -> None:
     assert TINY.shape() == (
         "2+2 LSTM layers, bidirectional encoder, d_model 12, luong-general attention"
