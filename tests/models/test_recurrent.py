@@ -258,3 +258,8 @@ def test_a_bundle_gives_it_back(name: str, tmp_path: Path) -> None:
     source, target = tokens(2, 5) % size, tokens(2, 3, seed=1) % size
     assert torch.equal(loaded.model(source, target), model(source, target))
     assert len(list(loaded.model.parameters())) == len(list(model.parameters()))
+
+
+def test_only_positions_of_luong_location_limit_the_source() -> None:
+    for kind, most in (("luong-location", 1024), ("luong-general", None), ("none", None)):
+        assert validate(RecurrentConfig, {"attention": kind}).most_source == most
