@@ -1,4 +1,5 @@
 import math
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -186,6 +187,10 @@ def test_the_scores_of_a_text_are_of_its_sums() -> None:
     assert alone.low == alone.value == alone.high
 
 
+def test_bits_per_character_are_exact_for_a_single_character() -> None:
+    assert bits_per_character(3 * math.log(2), 1) == pytest.approx(3)
+
+
 def test_exact_matches_are_exact() -> None:
     assert exact_match(["a", "b ", "C", "d"], ["a", "b", "c", "d"]) == 0.5
     assert exact_match(["a", "b", "C", "d"], ["a", "b", "c", "d"]) == 0.75
@@ -202,9 +207,18 @@ def test_what_cannot_be_scored_is_one_line() -> None:
         perplexity([], BYTES)
     with pytest.raises(DataError, match="it needs at least two tokens"):
         text_scores(ScoredText([], 0, "memory:8", BYTES))
+    with pytest.raises(DataError, match="it needs at least two tokens"):
+        masked_scores(ScoredMasks([], "hidden:0.15", BYTES))
     with pytest.raises(ConfigError, match="at least two systems"):
         compare({"one": ["a"]}, ["a"])
     with pytest.raises(ConfigError, match="unknown metric 'blue'; did you mean 'bleu'"):
         corpus_scores(["a"], ["a"], ["blue"])
     with pytest.raises(ConfigError, match="unknown tokenisation '13b'; did you mean '13a'"):
         corpus_scores(["a"], ["a"], ["bleu"], tokenize="13b")
+
+
+def test_a_tokenisation_without_its_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "MeCab", None)  # importing it fails
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
+    with pytest.raises(ConfigError, match=r"'ja-mecab' cannot be used here: .*install"):
+        corpus_scores(["a"], ["a"], ["bleu"], tokenize="ja-mecab")

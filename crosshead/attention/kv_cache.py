@@ -17,11 +17,6 @@ class KeyValues(NamedTuple):
     keys: Float[Tensor, "B H K E"]
     values: Float[Tensor, "B H K Ev"]
 
-    @property
-    def length(self) -> int:
-        """The number of positions."""
-        return self.keys.shape[2]
-
 
 Normalise = Callable[[Tensor], Tensor]
 """A function of hidden states `N T D` that returns the sublayer's input: normalised in pre-norm

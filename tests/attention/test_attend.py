@@ -110,6 +110,15 @@ def test_it_is_equation_1_over_the_allowed_keys(case: tuple[Inputs, Tensor | Non
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_a_mask_that_differs_by_head_is_evaluated_for_every_head() -> None:
+    x = inputs(0)
+    mask = Mask(lambda b, h, q, k: (k <= q) | (h == 1))
+    dense = mask.dense(4, 5, heads=2)
+    assert torch.equal(
+        attend(x.query, x.key, x.value, mask=mask), attend(x.query, x.key, x.value, mask=dense)
+    )
+
+
 @pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_query_with_no_key_gathers_zeros_and_passes_no_gradient(backend: Callable) -> None:

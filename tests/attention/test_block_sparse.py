@@ -11,7 +11,12 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from crosshead.attention.attend import attend, explicit, sdpa
-from crosshead.attention.block_sparse import BlockSparseMask, LocalBlocks
+from crosshead.attention.block_sparse import (
+    BlockLayout,
+    BlockSparseMask,
+    LocalBlocks,
+    SummaryColumns,
+)
 from crosshead.attention.masks import (
     Mask,
     causal,
@@ -377,6 +382,12 @@ def test_scores_by_place_are_refused_in_blocks() -> None:
         ValueError, match="needs the positions of all keys, and found the keys of a block"
     ):
         attend(x, x, x, mask=window(1).blocked(12), score=Location(1, 4, 20).double())
+
+
+@pytest.mark.parametrize("layout", [LocalBlocks(1, 4, 7, 3), SummaryColumns(5, 2)])
+def test_positions_are_on_the_device_that_is_asked_for(layout: BlockLayout) -> None:
+    meta = torch.device("meta")
+    assert [each.device for each in layout.positions(12, meta)] == [meta, meta]
 
 
 @pytest.mark.parametrize("length", [1, 9, 100, 131])

@@ -17,7 +17,7 @@ def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues
 
 def extend(cache: KVCache, pair: KeyValues) -> KeyValues:
     """Return what a cache holds after positions that are projected to this pair."""
-    x = torch.empty(pair.keys.shape[0], pair.length, 1)
+    x = torch.empty(pair.keys.shape[0], pair.keys.shape[2], 1)
     y, held = cache.extend(x, lambda x: x, lambda x, start: pair)
     assert y is x
     return held

@@ -91,6 +91,10 @@ def test_dense_stays_as_small_as_what_the_predicate_looks_at() -> None:
     assert Mask(lambda b, h, q, k: h == 0).dense(**SIZES).shape == (1, 2, 1, 1)
 
 
+def test_a_mask_is_evaluated_on_the_device_that_is_asked_for() -> None:
+    assert causal.dense(2, 3, device=torch.device("meta")).device.type == "meta"
+
+
 IDS = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1]])
 BY_SENTENCE = {
     "documents": lambda: documents(IDS),

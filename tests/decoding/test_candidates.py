@@ -49,6 +49,11 @@ def test_the_remainder_that_fills_no_chunk_is_searched() -> None:
     assert top_values(values, 1)[1].tolist() == [[1299], [1281]]
 
 
+def test_values_are_searched_on_their_device() -> None:
+    found = top_values(torch.empty(2, 1300, device="meta"), 2)
+    assert [each.device.type for each in found] == ["meta", "meta"]
+
+
 def everything(log_probs: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
     """Chooses all tokens."""
     return log_probs.clone(), torch.arange(log_probs.shape[1]).expand_as(log_probs)

@@ -3,15 +3,25 @@ from typing import Any
 
 import pytest
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from crosshead.config import validate
-from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
+from crosshead.decoding.search import (
+    DecodeConfig,
+    Hypothesis,
+    Specials,
+    search,
+    search_name,
+    stream,
+)
 from crosshead.errors import BundleError, ConfigError
 from tests.decoding.toy import (
     EOS,
     PAD,
     START,
     Toy,
+    ToyState,
     every_hypothesis,
     log_probs_after,
     random_toy,
@@ -54,6 +64,63 @@ def test_greedy_takes_the_most_probable_token_at_every_step(seed: int) -> None:
         assert hypothesis.tokens + [EOS] * hypothesis.finished == tokens
         assert hypothesis.token_log_probs == pytest.approx(steps, abs=1e-6)
         assert hypothesis.score == pytest.approx(sum(steps) / ((5 + len(steps)) / 6) ** 0.6)
+
+
+def test_a_beam_of_one_is_greedy_with_either_stop() -> None:
+    """An exact beam search would go on after eos: the longer hypothesis has the better score."""
+    logits = torch.tensor([[0.2, 0.0, 0.0, 0.1], [9.0, 0.0, 0.0, 0.0]])  # of two positions
+    toy = Toy(logits.view(1, 2, 1, 4).expand(1, 2, 4, 4))
+    config = DecodeConfig(beam=1, stop="exact", length_penalty=10)
+    (found,) = search(toy, sources(1), torch.tensor([2]), SPECIALS, config)[0]
+    assert (found.tokens, found.finished) == ([], True)
+
+
+@pytest.mark.parametrize(("config", "count"), [(GREEDY, 1), (SAMPLE, 3)], ids=["greedy", "sample"])
+def test_a_sentence_is_fed_until_its_last_row_has_ended(config: DecodeConfig, count: int) -> None:
+    toy = random_toy(4, sentences=6, positions=12, vocabulary=8)
+    toy.table[..., EOS] += 3
+    found = search(toy, sources(6), torch.full((6,), 12), SPECIALS, config, count)
+    lengths = [[len(h.token_log_probs) for h in hypotheses] for hypotheses in found]
+    assert max(map(max, lengths)) < 12
+    assert [sum(rows.count(sentence) for rows in toy.fed) for sentence in range(6)] == [
+        count * max(each) for each in lengths
+    ]
+
+
+def test_rows_that_stay_in_place_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = torch.full((1, 4, 5, 5), -9.0)
+    table[..., 3] = 9  # every hypothesis goes on with token 3,
+    table[:, 0, :, 4] = 8  # and one of a beam of two begins with token 4
+    copied: list[list[int]] = []
+    select = ToyState.select
+
+    def recorded(state: ToyState, rows: Tensor) -> ToyState:
+        copied.append(rows.tolist())
+        return select(state, rows)
+
+    monkeypatch.setattr(ToyState, "select", recorded)
+    for config, expected in ((GREEDY, []), (DecodeConfig(beam=2), [[0, 0]])):
+        search(Toy(table), sources(1), torch.tensor([4]), SPECIALS, config)
+        assert copied == expected
+        copied.clear()
+
+
+class TextToy(Toy):
+    """A toy whose sources are empty, as for a text that is continued."""
+
+    def start(self, source: Int[Tensor, "B 0"]) -> ToyState:
+        return super().start(torch.zeros(len(source), 1, dtype=torch.long))
+
+
+def test_a_stream_is_the_text_that_search_finds() -> None:
+    toy = TextToy(random_toy(3, sentences=1, positions=12, vocabulary=30, spread=0.5).table)
+    prefix = torch.tensor([[START, 5]])
+    for config in (GREEDY, SAMPLE):
+        (expected,) = search(
+            toy, prefix[:, :0], torch.tensor([9]), SPECIALS, config, prefix=prefix
+        )[0]
+        tokens = list(stream(toy, prefix, 9, SPECIALS, config))
+        assert tokens == expected.tokens + [EOS] * expected.finished
 
 
 def test_the_default_is_the_beam_of_the_paper() -> None:
@@ -222,3 +289,16 @@ def test_more_hypotheses_than_the_beam_are_refused() -> None:
         search(*arguments, SAMPLE, 1, [0, 1])
     with pytest.raises(ValueError, match="maximum length below 1"):
         search(*arguments[:2], torch.tensor([0]), SPECIALS, GREEDY)
+
+
+@pytest.mark.parametrize(
+    ("decode", "name"),
+    [
+        (DecodeConfig(beam=1), "greedy"),
+        (DecodeConfig(beam=5, length_penalty=1.0), "beam 5, length penalty 1"),
+        (DecodeConfig(stop="exact"), "beam 4, length penalty 0.6, exact stop"),
+        (DecodeConfig(beam=1, sample=True), "sampled"),
+    ],
+)
+def test_a_search_has_a_name(decode: DecodeConfig, name: str) -> None:
+    assert search_name(decode) == name

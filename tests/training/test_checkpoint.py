@@ -1,5 +1,6 @@
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -199,6 +200,24 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
         load_checkpoint(place, other)
 
 
+@pytest.mark.parametrize("change", ["one missing", "one more"])
+def test_moments_that_are_not_of_adam_are_refused(
+    tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if their checksum is right: they were written by something else."""
+    optimizer = new_optimizer()
+    take_steps(optimizer, 1)
+    state = optimizer.state()
+    if change == "one missing":
+        del state["0.weight.exp_avg"]
+    else:
+        state["0.weight.momentum"] = state["0.weight.exp_avg"].clone()
+    monkeypatch.setattr(optimizer, "state", lambda: state)
+    place = save_checkpoint(tmp_path, optimizer, Progress(1), keep=1)
+    with pytest.raises(DamagedCheckpoint, match="not those that Adam keeps"):
+        load_checkpoint(place, new_optimizer())
+
+
 def _three(directory: Path) -> list[Path]:
     """Checkpoints of updates 1, 2 and 3."""
     optimizer = new_optimizer()
@@ -226,6 +245,18 @@ def test_the_newest_that_is_whole_is_loaded_and_what_is_passed_over_is_said(tmp_
     place = save_checkpoint(tmp_path, found, Progress(2), keep=1)
     assert list(tmp_path.iterdir()) == [place]
     assert load_newest(tmp_path, found) == (Progress(2), [])
+
+
+def test_a_damaged_checkpoint_that_is_copied_back_is_set_aside_again(tmp_path: Path) -> None:
+    directory, copy = tmp_path / "checkpoints", tmp_path / "copy"
+    third = _three(directory)[-1]
+    _truncate(third / WEIGHTS)
+    shutil.copytree(third, copy)
+    for _ in range(2):
+        progress, [line] = load_newest(directory, new_optimizer())
+        assert progress.update == 2 and line.startswith(f"{third / WEIGHTS}: ")
+        assert not third.exists()
+        shutil.copytree(copy, third)
 
 
 def test_where_none_is_whole_the_newest_is_named_and_all_stay(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.tasks.recipes import compose
@@ -83,16 +82,3 @@ def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> 
     assert 'source = ["en"]' in facts.recipe and str(Path.cwd()) not in facts.recipe
     assert facts.commands == ["begin", "go on"]  # a library's call types nothing
     assert (facts.size, facts.updates, facts.search) == (19, 7, "beam 7, length penalty 0.6")
-
-
-@pytest.mark.parametrize(
-    ("decode", "name"),
-    [
-        (DecodeConfig(beam=1), "greedy"),
-        (DecodeConfig(beam=5, length_penalty=1.0), "beam 5, length penalty 1"),
-        (DecodeConfig(stop="exact"), "beam 4, length penalty 0.6, exact stop"),
-        (DecodeConfig(beam=1, sample=True), "sampled"),
-    ],
-)
-def test_a_search_has_a_name(decode: DecodeConfig, name: str) -> None:
-    assert search_name(decode) == name
