@@ -22,23 +22,24 @@ if TYPE_CHECKING:
     from crosshead.decoding.search import DecodeConfig
     from crosshead.evaluation import compare, evaluate
     from crosshead.inspection.record import record_attention
-    from crosshead.models.registry import register_architecture
     from crosshead.recipe.recipe import Recipe
+    from crosshead.system.progress import Silent
     from crosshead.tasks.base import Task
     from crosshead.tasks.loading import load
-    from crosshead.tasks.registry import register_task
+    from crosshead.tasks.registry import register_architecture, register_task
     from crosshead.training.api import train
 
 _HOMES = {
     "DecodeConfig": "crosshead.decoding.search",
     "Recipe": "crosshead.recipe.recipe",
+    "Silent": "crosshead.system.progress",
     "Task": "crosshead.tasks.base",
     "attend": "crosshead.attention.attend",
     "compare": "crosshead.evaluation",
     "evaluate": "crosshead.evaluation",
     "load": "crosshead.tasks.loading",
     "record_attention": "crosshead.inspection.record",
-    "register_architecture": "crosshead.models.registry",
+    "register_architecture": "crosshead.tasks.registry",
     "register_task": "crosshead.tasks.registry",
     "train": "crosshead.training.api",
 }
@@ -57,6 +58,7 @@ _MODULES = {
 __all__ = [
     "DecodeConfig",
     "Recipe",
+    "Silent",
     "Task",
     "__version__",
     "attend",

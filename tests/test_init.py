@@ -10,8 +10,8 @@ import crosshead
 
 PUBLIC = {
     "crosshead": [
-        "DecodeConfig", "Recipe", "Task", "__version__", "attend", "bundle", "compare", "evaluate",
-        "inspection", "load", "masks", "models", "pipelines", "record_attention",
+        "DecodeConfig", "Recipe", "Silent", "Task", "__version__", "attend", "bundle", "compare",
+        "evaluate", "inspection", "load", "masks", "models", "pipelines", "record_attention",
         "register_architecture", "register_task", "scores", "train",
     ],
     "crosshead.bundle": [
@@ -36,7 +36,7 @@ PUBLIC = {
         "Model", "ModelConfig", "PositionKind", "Recurrent", "RecurrentConfig", "SequenceModel",
         "TokenModel", "Transformer", "TransformerConfig", "TransformerEncoder",
         "TransformerLanguageModel", "TransformerXL", "TransformerXLConfig", "build_model",
-        "register_architecture", "register_positions", "register_score",
+        "register_positions", "register_score",
     ],
     "crosshead.pipelines": ["MaskFiller", "TextGenerator", "Translator"],
 }  # fmt: skip

@@ -21,9 +21,9 @@ PAGES = {
 
 DOCUMENTED = (
     "attention", "layers", "models", "decoding", "data", "recipe", "bundle", "pipelines",
-    "evaluation", "inspection", "tasks", "training",
+    "evaluation", "inspection", "tasks", "training", "system/progress",
 )  # fmt: skip
-"""Packages of the reference, in its order."""
+"""Packages and modules of the reference, in its order."""
 
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?P<text>[^][]*)\]\((?P<path>[^)\s:#]+)(?:#(?P<name>[^)\s]*))?\)")
@@ -113,8 +113,10 @@ def _summary(path: Path) -> str:
 
 
 def _parent(path: Path) -> Path:
-    """Return the folder of the package that a module or package is in."""
-    return path.parent.parent if path.name == "__init__.py" else path.parent
+    """Return the folder of the documented package that a module or package is in."""
+    folder = path.parent.parent if path.name == "__init__.py" else path.parent
+    inside = len(folder.parts) < 2 or folder.parts[1] in DOCUMENTED
+    return folder if inside else Path("crosshead")
 
 
 def _dotted(path: Path) -> str:

@@ -11,7 +11,7 @@ from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
-from crosshead.models.registry import build_model, register_architecture
+from crosshead.models.registry import build_model
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 
@@ -35,7 +35,6 @@ __all__ = [
     "TransformerXL",
     "TransformerXLConfig",
     "build_model",
-    "register_architecture",
     "register_positions",
     "register_score",
 ]

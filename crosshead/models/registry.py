@@ -33,17 +33,6 @@ MODELS: dict[str, type[Model]] = {
 """The model class of each `architecture`."""
 
 
-def register_architecture(config: type[ModelConfig], model: type[Model]) -> None:
-    """Register an architecture under the default `architecture` of its configuration.
-
-    Args:
-        config: The configuration class.
-        model: The model class.
-    """
-    name = config.model_fields["architecture"].default
-    CONFIGS[name], MODELS[name] = config, model
-
-
 def build_model(config: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> TokenModel:
     """Build a freshly initialised model of tokens, in training mode.
 

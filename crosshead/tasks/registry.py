@@ -11,7 +11,7 @@ from crosshead.bundle import io
 from crosshead.bundle.io import Bundle, Kinds
 from crosshead.bundle.weights import build_without_memory
 from crosshead.models.base import Model, ModelConfig
-from crosshead.models.registry import register_architecture
+from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS, Sections
 from crosshead.system.files import StrPath
 from crosshead.tasks.base import Task
@@ -25,6 +25,35 @@ TASKS: dict[str, Task] = {
     "masked": MaskedTask(),
 }
 """The tasks by the `task` of a model's configuration."""
+
+
+def register_architecture(
+    config: type[ModelConfig],
+    model: type[Model],
+    presets: Mapping[str, Sections] | None = None,
+) -> None:
+    """Register an architecture, so that recipes, training and bundles know it.
+
+    Its name is the default of `architecture` in its configuration. A program that loads a bundle
+    of the architecture has to register it first.
+
+    Args:
+        config: The configuration class, of a task that is registered.
+        model: The model class.
+        presets: Sections of a recipe by preset name. By default there is one preset, `tiny`: the
+            defaults of the configuration, with the other sections of the task's own `tiny`.
+
+    Raises:
+        ValueError: If no task has the name `config.task`.
+    """
+    if config.task not in TASKS:
+        known = ", ".join(map(repr, TASKS))
+        raise ValueError(f"there is no task {config.task!r}; known: {known}; register it first")
+    name = config.model_fields["architecture"].default
+    if presets is None:
+        usual = PRESETS.get(TASKS[config.task].architecture, {}).get("tiny", {"train": {}})
+        presets = {"tiny": {**usual, "model": {}}}
+    CONFIGS[name], MODELS[name], PRESETS[name] = config, model, dict(presets)
 
 
 def register_task(
@@ -42,9 +71,7 @@ def register_task(
     """
     TASKS[task.name] = task
     for config, model in architectures.items():
-        register_architecture(config, model)
-        name = config.model_fields["architecture"].default
-        PRESETS[name] = dict(presets or {"tiny": {"model": {}, "train": {}}})
+        register_architecture(config, model, presets)
 
 
 def task_of(config: Any) -> Task:

@@ -1,13 +1,16 @@
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar, Literal
 
 import pytest
 
 from crosshead.bundle.card import front_matter, use
-from crosshead.models.registry import CONFIGS
+from crosshead.models.language import LanguageConfig, TransformerLanguageModel
+from crosshead.models.registry import CONFIGS, MODELS
+from crosshead.recipe.presets import PRESETS
 from crosshead.tasks.parallel_corpus import ParallelCorpus
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.registry import TASKS
+from crosshead.tasks.registry import TASKS, register_architecture
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
 from tests.tasks.reading import read_corpus
 
@@ -45,3 +48,34 @@ def test_data_are_read_as_the_task_of_the_model_says(
         }
     )
     assert type(read_corpus(recipe, None, None)) is KINDS[task]
+
+
+class OwnConfig(LanguageConfig):
+    architecture: Literal["own"] = "own"  # type: ignore[assignment]
+
+
+class StrangeConfig(OwnConfig):
+    task: ClassVar[str] = "strange"
+
+
+def test_a_registered_architecture_has_the_presets_of_its_task_or_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for table in (CONFIGS, MODELS, PRESETS):
+        monkeypatch.setitem(table, "own", None)
+    register_architecture(OwnConfig, TransformerLanguageModel)
+    data = {"data": {"text": ["a"]}}
+    recipe = compose("tiny", {"model": "own"}, data)
+    assert recipe.model == OwnConfig()
+    assert recipe.train == compose("tiny", {"model": "language"}, data).train
+    assert MODELS["own"] is TransformerLanguageModel
+    own = {"wide": {"model": {"d_model": 32}, "train": {"max_updates": 3, "learning_rate": 0.1}}}
+    register_architecture(OwnConfig, TransformerLanguageModel, own)
+    recipe = compose("wide", {"model": "own"}, data)
+    assert (recipe.model.d_model, recipe.train.max_updates) == (32, 3)
+
+
+def test_an_architecture_of_an_unknown_task_is_refused() -> None:
+    with pytest.raises(ValueError, match="no task 'strange'; known: 'translation'"):
+        register_architecture(StrangeConfig, TransformerLanguageModel)
+    assert "own" not in CONFIGS
