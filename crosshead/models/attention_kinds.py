@@ -130,7 +130,7 @@ def register_score(name: str, build: Callable[["StackConfig"], Score]) -> None:
             trained and saved with the layer.
 
     Raises:
-        ValueError: If the name is taken.
+        ValueError: If the package itself has a score or positions of this name.
     """
     _add(SCORES, name, build)
 
@@ -143,14 +143,17 @@ def register_positions(name: str, kind: PositionKind) -> None:
         kind: The kind.
 
     Raises:
-        ValueError: If the name is taken.
+        ValueError: If the package itself has a score or positions of this name.
     """
     _add(POSITIONS, name, kind)
 
 
+_SHIPPED = frozenset({*SCORES, *POSITIONS})
+
+
 def _add(registry: dict[str, T], name: str, entry: T) -> None:
-    if name in registry:
-        raise ValueError(f"{name!r} is taken; choose another name")
+    if name in _SHIPPED:
+        raise ValueError(f"{name!r} is a name of the package's own; choose another name")
     registry[name] = entry
 
 

@@ -93,10 +93,10 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
         assert all(f"'{name}'" in str(caught.value) for name in names)
 
 
-def test_a_name_that_is_taken_is_not_replaced() -> None:
-    with pytest.raises(ValueError, match="'dot' is taken"):
+def test_a_name_of_the_package_is_not_replaced() -> None:
+    with pytest.raises(ValueError, match="'dot' is a name of the package"):
         register_score("dot", lambda config: Scaled(config.heads))
-    with pytest.raises(ValueError, match="'rotary' is taken"):
+    with pytest.raises(ValueError, match="'rotary' is a name of the package"):
         register_positions("rotary", PositionKind())
 
 
