@@ -44,7 +44,9 @@ from crosshead.bundle.weights import (
 from crosshead.config import validate
 from crosshead.data.text.tokenizers import TOKENIZER_FILES
 from crosshead.errors import BundleError, ConfigError, DamagedBundle
+from crosshead.models.attention_kinds import POSITIONS, SCORES
 from crosshead.models.base import Model
+from crosshead.models.registry import CONFIGS
 from crosshead.system.files import StrPath, atomic_write_all, make_directory
 from crosshead.system.stored import (
     LARGEST_CONFIG,
@@ -58,6 +60,12 @@ _PLAIN = re.compile(r"[\w.-]+")
 """File names without a folder."""
 
 logger = logging.getLogger(__name__)
+
+
+UNREGISTERED = (
+    "a program that has registered this name has to do so before it loads the bundle; otherwise "
+    "the bundle is damaged: take a fresh copy of it, or train it again"
+)
 
 
 @dataclass(frozen=True)
@@ -294,7 +302,7 @@ def _configured(
     task = values.get("task", "translation")
     if task not in kinds:
         known = ", ".join(map(repr, kinds))
-        raise DamagedBundle(path, f"task: expected {known}, found {task!r:.60}")
+        raise DamagedBundle(path, f"task: expected {known}, found {task!r:.60}", UNREGISTERED)
     kind = kinds[task]
     allowed = {CONFIG, WEIGHTS, CARD, *kind.own_files}
     for name in seal.files:
@@ -307,7 +315,21 @@ def _configured(
     try:
         return kind, validate(kind.config_type, values)
     except ConfigError as error:
-        raise DamagedBundle(path, str(error)) from None
+        remedy = UNREGISTERED if _has_unknown_name(values.get("model")) else None
+        raise DamagedBundle(path, str(error), remedy) from None
+
+
+def _has_unknown_name(model: Any) -> bool:
+    """Return whether a model's settings have a name that a program may have registered."""
+    known: dict[str, Mapping[str, Any]] = {
+        "architecture": CONFIGS,
+        "score": SCORES,
+        "positions": POSITIONS,
+    }
+    return isinstance(model, dict) and any(
+        isinstance(model.get(key), str) and model[key] not in names
+        for key, names in registries.items()
+    )
 
 
 def _no_bundle(archive: Path, name: str) -> BundleError:

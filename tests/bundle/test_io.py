@@ -501,3 +501,14 @@ def test_a_model_without_memory_is_there_at_once() -> None:
     command, root = [sys.executable, "-c", SHAPES], Path(__file__).parent.parent.parent
     done = subprocess.run(command, capture_output=True, text=True, cwd=root)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("key", ["architecture", "score", "positions"])
+def test_an_unregistered_name_asks_for_its_registration(key: str, tmp_path: Path) -> None:
+    place = tmp_path / "bundle"
+    shutil.copytree(Path(__file__).parents[1] / "fixtures" / "bundle-format-1", place)
+    values = json.loads((place / "config.json").read_text())
+    values["model"][key] = "own"
+    (place / "config.json").write_text(json.dumps(values))
+    with pytest.raises(DamagedBundle, match="a program that has registered this name"):
+        load_bundle(place)
