@@ -327,8 +327,7 @@ def _has_unknown_name(model: Any) -> bool:
         "positions": POSITIONS,
     }
     return isinstance(model, dict) and any(
-        isinstance(model.get(key), str) and model[key] not in names
-        for key, names in registries.items()
+        isinstance(model.get(key), str) and model[key] not in names for key, names in known.items()
     )
 
 

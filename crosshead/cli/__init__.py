@@ -1,13 +1,12 @@
-"""The command line: its verbs, their flags and their help. What they do is done elsewhere.
+"""The command line: verbs, flags and help texts; other packages do the work.
 
-Whatever is slow to import (PyTorch above all) is imported inside the verb that needs it, so that
-`crosshead --help` answers at once. This module itself imports next to nothing, so that a Ctrl-C
-finds its handler from the beginning on.
+Slow imports, above all PyTorch, stand inside the verbs that need them, so that `crosshead --help`
+answers at once. This module imports almost nothing, so that the Ctrl-C handler is set early.
 """
 
 import os
 
-TYPE_CHECKING = False  # that of typing, whose import takes longer than all of this module
+TYPE_CHECKING = False  # stands for typing.TYPE_CHECKING, because importing typing is slow
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -23,7 +22,7 @@ def main() -> None:
     try:
         import signal
 
-        if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # as in a script's background
+        if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # background jobs may ignore it
             signal.signal(signal.SIGINT, _interrupt)
         from crosshead.cli.program import run_and_end
 
@@ -33,10 +32,10 @@ def main() -> None:
 
 
 def _interrupt(number: int, frame: "FrameType | None") -> None:
-    """End the process at once while a verb is imported, and by `KeyboardInterrupt` later.
+    """End the process at once during the import of a verb; later raise `KeyboardInterrupt`.
 
-    An import may turn an exception into another one, or print it and go on. Nothing is unfinished
-    then, as nothing has begun.
+    Code that is being imported may replace an exception, or print it and continue. Ending at once
+    is safe, because no work has begun.
     """
     if _is_imported_by_a_verb(frame):
         os._exit(_INTERRUPTED)
@@ -44,7 +43,7 @@ def _interrupt(number: int, frame: "FrameType | None") -> None:
 
 
 def _is_imported_by_a_verb(frame: "FrameType | None") -> bool:
-    """Return whether the outermost import under way is one of a module of this package."""
+    """Return whether the outermost current import was made by a module of this package."""
     importing = found = False
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):

@@ -1,4 +1,4 @@
-"""Output of `translate`, `score`, `generate` and `fill`: lines answered in order, as they come."""
+"""Output of `translate`, `score`, `generate` and `fill`, in the order of the input."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ from crosshead.pipelines.translator import (
 from crosshead.system.progress import Bar, Messages
 
 SCORED_AT_ONCE = 1024
-"""Pairs that `score` answers together."""
+"""Number of pairs that `score` scores and prints together."""
 
 
 def search_settings(
@@ -78,9 +78,18 @@ def writing_settings(
 def written(
     writer: TextGenerator, prompt: str, length: int, samples: int, decode: DecodeConfig, stop: str
 ) -> Iterator[str]:
-    """The prompt and what follows it, piece by piece; an empty line between samples.
+    """Yield the prompt and its continuation, piece by piece, with an empty line between samples.
 
-    Raises `ConfigError` for several samples of a search that draws none.
+    Args:
+        writer: The language model.
+        prompt: The text to continue; `\\n` is a line break.
+        length: Largest number of tokens per text.
+        samples: Number of texts.
+        decode: The search settings.
+        stop: The text to stop before; empty for none.
+
+    Raises:
+        ConfigError: If several samples are asked for, but the search does not sample.
     """
     if samples > 1 and not decode.sample:
         raise ConfigError(
@@ -108,7 +117,7 @@ def filled(filler: MaskFiller, text: str, top: int | None, jsonl: bool) -> str:
 
 
 def _shown(piece: str) -> str:
-    """A piece in a table; the word between two spaces next to each other has no character."""
+    """Return a piece for a table; the word between two adjacent spaces is empty."""
     return repr(piece)[1:-1] or "(empty word)"
 
 
@@ -117,7 +126,7 @@ def _flag(key: str) -> str:
 
 
 def check_not_input(output: Path | None, file: str) -> None:
-    """Raise `UserError` where what is read would be written over."""
+    """Raise `UserError` if the output file is the input file."""
     if output is None or file == "-":
         return
     if output.is_file() and Path(file).is_file() and output.samefile(file):
@@ -200,10 +209,10 @@ def answering(total: int | None, unit: str = "lines") -> Iterator[Callable[..., 
 def scored(
     translator: Translator, sources: Sequence[str], targets: Sequence[str], jsonl: bool
 ) -> Iterator[str]:
-    """Yield what `score` prints, a group of pairs after the other.
+    """Yield the output of `score`, for one group of pairs at a time.
 
-    A pair that is too long for the model has a line as well: `nan`, or an object with null for its
-    log-probability. A warning says so.
+    A pair that is too long for the model also gets a line, `nan` or an object whose
+    log-probability is null, and a warning.
     """
     for first in range(0, len(sources), SCORED_AT_ONCE):
         rows = slice(first, first + SCORED_AT_ONCE)

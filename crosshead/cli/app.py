@@ -1,4 +1,4 @@
-"""The command line without its verbs; each verb adds itself to `app`."""
+"""The application object of the command line; each verb registers itself with `app`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The program: all verbs in their order, run, and the end of the process."""
+"""The program: it imports all verbs in order, runs one, and ends the process."""
 
 import atexit  # noqa: I001 - the verbs below are in the order of the help
 import contextlib
@@ -18,19 +18,19 @@ from crosshead.cli.terminal import INTERRUPTED, end_on, guarded
 def run_and_end() -> None:
     """Run the command line on the arguments of the process, and end it."""
     signal.signal(signal.SIGTERM, end_on)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
         signal.signal(signal.SIGHUP, end_on)
-    # Python gives signals up before it has ended: what comes that late is too late.
+    # At exit, Python restores signal handlers before it ends; ignore a Ctrl-C that comes so late.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
         code = run(sys.argv[1:])
-    except SystemExit as end:  # of a signal, or of a run that the main process ends
+    except SystemExit as end:  # from a signal, or in a worker whose main process ends the run
         code = end.code if isinstance(end.code, int) else 1
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, _leave)  # while threads are waited for
     if "WORLD_SIZE" in os.environ:
-        # One of several processes, under torchrun: threads that PyTorch keeps for the group may
-        # abort the process while Python takes it down, and hide the code.
+        # Under torchrun, PyTorch's threads for the process group may abort the process while
+        # Python shuts down, and hide the exit code.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
@@ -39,7 +39,7 @@ def run_and_end() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line on these arguments, or help; returns the exit code."""
+    """Run the command line on these arguments (none: show the help), and return the exit code."""
 
     def work() -> None:
         command = typer.main.get_command(app)

@@ -2,8 +2,8 @@
 
     python -m crosshead.cli.quickstart [DIRECTORY]
 
-Writes dates in English and German as text files, trains on them just as `crosshead train` does,
-and shows what came out: exact matches, some translations, a picture of attention.
+Writes dates in English and German as text files, trains on them in the same way as
+`crosshead train`, and shows the results: exact matches, some translations, a picture of attention.
 """
 
 import shlex
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def run(directory: Path) -> None:
-    """Make the text, train on it, and show what came out."""
+    """Make the text, train on it, and show the results."""
     pairs = date_pairs()
     write_date_files(directory, pairs)
     put(f"{len(pairs.train):,} dates in English and German: {directory}/train.en, train.de\n")

@@ -1,4 +1,4 @@
-"""Output of the other verbs of the command line, as text: scores, facts, summaries."""
+"""Reports of the command line as text: scores, facts and summaries."""
 
 import dataclasses
 import shlex
@@ -43,10 +43,17 @@ from crosshead.training.run import Summary
 
 
 def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) -> list[str]:
-    """The metrics in a list by commas: sacreBLEU's, and those named in `others`.
+    """Return the metrics in a comma-separated list.
 
-    Raises `ConfigError` for a metric or a tokenisation that there is not: now, and not when all is
-    translated.
+    The check comes before the translation, so that a wrong name costs no time.
+
+    Args:
+        text: The list, such as `bleu,chrf`.
+        tokenize: The tokenization for BLEU, or None for sacreBLEU's default.
+        others: Metrics that are allowed besides sacreBLEU's.
+
+    Raises:
+        ConfigError: If a metric or the tokenization is unknown.
     """
     names = [name.strip() for name in text.split(",")]
     for name in names:
@@ -58,7 +65,7 @@ def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) ->
 
 
 def check_distinct(bundles: Sequence[Path]) -> None:
-    """Raise `UserError` where a bundle is to be compared with itself."""
+    """Raise `UserError` if a bundle is given twice."""
     for bundle in bundles:
         if bundles.count(bundle) > 1:
             raise UserError(f"{bundle} is given twice; name each bundle once")
@@ -72,9 +79,20 @@ def text_evaluation(
     device: str,
     threads: int | None,
 ) -> list[CorpusScore]:
-    """The scores of a text by the model of text in `bundle`.
+    """Return the scores of a model of monolingual text on a text.
 
-    Raises `ConfigError` for a stride or a memory where the model reads windows from both sides.
+    Args:
+        bundle: The bundle of the model.
+        text: The text file.
+        stride: The step of the windows, or None for the default.
+        memory: Number of positions that a model with a memory remembers, or None for the default.
+        device: The device to compute on.
+        threads: Number of threads, or None for PyTorch's choice.
+
+    Raises:
+        ConfigError: If `stride` or `memory` is given for a masked language model.
+        DataError: If the text is empty.
+        BundleError: If the model translates.
     """
     lines = read_lines(text, LONGEST_TEXT)
     if not any(lines):
@@ -101,7 +119,7 @@ def text_evaluation(
 def translated(
     translator: Translator, sources: Sequence[str], flags: Mapping[str, Any]
 ) -> list[str]:
-    """Return the best translation of each line, searched as the bundle and then the flags say.
+    """Return the best translation of each line; flags override the bundle's search settings.
 
     A warning counts the lines that were passed through untranslated.
     """
@@ -118,7 +136,7 @@ def translated(
 
 
 def scores_table(scores: Sequence[CorpusScore]) -> str:
-    """Scores for people."""
+    """Return a table of scores."""
     rows = [["metric", "score", "95 % interval", "signature"]]
     for each in scores:
         interval = f"{each.low:.2f} to {each.high:.2f}"
@@ -127,7 +145,7 @@ def scores_table(scores: Sequence[CorpusScore]) -> str:
 
 
 def comparison_table(scores: Sequence[ComparedScore]) -> str:
-    """Compared scores for people, and the signatures below."""
+    """Return a table of compared scores, with the signatures below."""
     rows = [["metric", "system", "score", "95 % interval", "p"]]
     for each in scores:
         p_value = "" if each.p_value is None else f"{each.p_value:.4f}"
@@ -139,7 +157,7 @@ def comparison_table(scores: Sequence[ComparedScore]) -> str:
 
 
 def scores_jsonl(scores: Sequence[CorpusScore] | Sequence[ComparedScore]) -> str:
-    """Scores for programs: an object a line; the baseline of a comparison has no `p_value`."""
+    """Return scores as JSON Lines; the baseline of a comparison has no `p_value`."""
     rows = [dataclasses.asdict(each) for each in scores]
     return "".join(
         json_line({key: value for key, value in row.items() if value is not None}) for row in rows
@@ -169,9 +187,10 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
 
 
 def verify(bundle: Path) -> None:
-    """Print a line for each file of a bundle, whether it is the one that was written.
+    """Compare each file of a bundle with its checksum, and print a line for each file.
 
-    Raises `BundleError` where one is not, or where nothing is known of them.
+    Raises:
+        BundleError: If a file differs, or the bundle holds no checksums.
     """
     found = verify_bundle(bundle)
     if not found:
@@ -253,7 +272,7 @@ def run_report(summary: Summary) -> str:
 
 
 def _score_rows(summary: Summary) -> list[list[str]]:
-    """The scores of a run: by the quick search of training, and by that of the bundle."""
+    """Return the scores of a run, by the quick search of training and by the bundle's search."""
     metrics = summary.task.metrics if summary.task else ()
     rows = [
         [
@@ -278,7 +297,7 @@ def _samples(findings: Findings) -> list[str]:
 
 
 def _shortened(text: str, most: int = 80) -> str:
-    """A text on one line of a terminal."""
+    """Return a text on one line of at most `most` characters."""
     line = " ".join(text.split())
     if not line:
         return "(nothing)"
@@ -286,7 +305,7 @@ def _shortened(text: str, most: int = 80) -> str:
 
 
 def interruption_report(summary: Summary) -> str:
-    """Return a line that says what is left of a run that was interrupted, and how to go on."""
+    """Return a line that says how to continue an interrupted run, or that nothing is left."""
     if summary.progress.update == 0:
         holds_one = summary.out.exists() and any(summary.out.iterdir())
         left = "the earlier run is back" if holds_one else "nothing is left"
@@ -315,13 +334,13 @@ def preset_table() -> str:
 
 
 def _parts(text: str, width: int) -> list[str]:
-    """A list by commas on lines of some width; a line ends behind a comma."""
+    """Split a comma-separated list into lines of at most `width`, which end after a comma."""
     tied = text.replace(" ", "\xa0").replace(",\xa0", ", ")
     return [line.replace("\xa0", " ") for line in textwrap.wrap(tied, width)]
 
 
 _SHAPE_WIDTH = 42
-"""Columns of a shape; the others of the table and the gaps take 58."""
+"""Width of the shape column; the other columns and the gaps take 58."""
 
 
 def _left_out(path: Path) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""Input and output of the command line: output, tables, signals, errors and exit codes."""
+"""Terminal handling of the command line: output, tables, signals, errors and exit codes."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ READER_LEFT = 128 + signal.SIGPIPE
 """Exit code that a shell reports for `cat` in `cat FILE | head -1`."""
 
 LONGEST_MESSAGE = 1000
-"""Characters of a message: it may hold a value of any length."""
+"""Largest number of characters of a message, which may contain a value of any length."""
 
 _EXPECTED = {
     "Input should be a valid integer, unable to parse string as an integer":
@@ -34,12 +34,12 @@ _EXPECTED = {
 }  # fmt: skip
 """Replacements for pydantic's wording in the messages of some versions of typer."""
 
-# Which of its own or of click's classes it raises for wrong usage depends on typer's version.
+# For wrong usage, typer raises its own or click's class, depending on its version.
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
 
 
 def guarded(work: Callable[[], None]) -> int:
-    """Do the work and return the exit code; a user's mistake is one line on standard error."""
+    """Do the work and return the exit code; report a user's mistake in one line."""
     _open_standard_error()
     try:
         with _notes_shown():
@@ -74,7 +74,7 @@ def guarded(work: Callable[[], None]) -> int:
 
 
 def put(text: str) -> None:
-    """Write to standard output at once, in UTF-8 whatever the locale says."""
+    """Write text to standard output at once, always in UTF-8."""
     put_bytes(text.encode())
 
 
@@ -97,7 +97,10 @@ def put_bytes(data: bytes) -> None:
 
 @contextlib.contextmanager
 def open_output(path: Path | None) -> Iterator[Write]:
-    """Standard output, or a file that is whole when the block has ended, or absent."""
+    """Yield a function that writes to standard output, or to a file.
+
+    The file appears as a whole when the block ends, or not at all.
+    """
     if path is None:
         yield put_bytes
         return
@@ -126,12 +129,12 @@ def program() -> str:
 
 
 def json_line(values: Mapping[str, Any]) -> str:
-    """A line of JSON, its text as it is read."""
+    """Return a line of JSON; non-ASCII characters are not escaped."""
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
 def note(text: str) -> None:
-    """A line on standard error, if anybody can read it; what is long is cut in the middle."""
+    """Print a line to standard error, if it is open; a long line is cut in the middle."""
     line = _printable(text)
     if len(line) > LONGEST_MESSAGE:
         left_out = len(line) - LONGEST_MESSAGE
@@ -144,7 +147,7 @@ def note(text: str) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
-    """Rows as lines of aligned columns; the last `numbers` columns are aligned to the right."""
+    """Return rows as aligned columns; the last `numbers` columns are aligned to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     right = range(len(widths) - numbers, len(widths))
     lines = []
@@ -158,7 +161,7 @@ def table(rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
 
 
 class _Notes(logging.Handler):
-    """Shows what the package logs as notes."""
+    """Shows the log messages of the package as notes."""
 
     def emit(self, record: logging.LogRecord) -> None:
         note(record.getMessage())
@@ -166,7 +169,7 @@ class _Notes(logging.Handler):
 
 @contextlib.contextmanager
 def _notes_shown() -> Iterator[None]:
-    """A block in which standard error shows what the package logs for information."""
+    """Show the package's log messages, from level INFO on, on standard error in the block."""
     logger, handler = logging.getLogger("crosshead"), _Notes(logging.INFO)
     level = logger.level
     logger.addHandler(handler)
@@ -189,7 +192,7 @@ class StopRequest:
         return self.signal is not None
 
     def ask(self, number: int) -> None:
-        """Ask for the end, unless somebody has."""
+        """Record the signal, unless an earlier one is recorded."""
         if self.signal is None:
             self.signal = number
 
@@ -201,9 +204,10 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Within the block, the first Ctrl-C, SIGTERM or SIGHUP is a request; one more ends it at once.
+    """Turn the first Ctrl-C, SIGTERM or SIGHUP in the block into a request to stop.
 
-    SIGHUP stays ignored where it is, as under nohup.
+    A second Ctrl-C or SIGTERM ends the program at once. If SIGHUP is ignored, for example under
+    nohup, it stays ignored.
     """
     request = StopRequest()
 
@@ -211,7 +215,7 @@ def stop_on_signals() -> Iterator[StopRequest]:
         if request() and number != signal.SIGHUP:  # shell and kernel both send it, once each
             end_on(number, frame)
         request.ask(number)
-        # Straight to the descriptor: the signal may have come in the middle of a print.
+        # Write to the descriptor directly: the signal may have interrupted a print.
         with contextlib.suppress(OSError):  # the terminal may be gone
             os.write(
                 2, b"\ncrosshead: stopping, and keeping what is done; once more, to stop at once\n"
@@ -229,14 +233,14 @@ def stop_on_signals() -> Iterator[StopRequest]:
 
 
 def end_on(number: int, frame: FrameType | None) -> None:
-    """End the program as the signal asks: by an exception, which removes unfinished files."""
+    """End the program by an exception, so that unfinished files are removed."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise SystemExit(128 + number)
 
 
 def _usage_error(error: Exception) -> int:
-    """One line for wrong usage."""
+    """Report wrong usage in one line, and return the exit code."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "crosshead"
     message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
@@ -248,8 +252,8 @@ def _usage_error(error: Exception) -> int:
 
 
 def _options_called(name: str, context: Any) -> list[str]:
-    """The options of a command that other toolkits call `name`: flags, or keys of `--set`."""
-    from crosshead.config import usual_names  # not at the top: `--help` has no need of pydantic
+    """Return the options that other toolkits call `name`: flags, or keys of `--set`."""
+    from crosshead.config import usual_names  # here, because `--help` does not need pydantic
 
     parameters = context.command.params if context else []
     flags = {flag for parameter in parameters for flag in parameter.opts}
@@ -269,7 +273,7 @@ def _fail(message: str) -> int:
 
 
 def _printable(text: str) -> str:
-    """The text on one line, without control characters: it may hold any file's name."""
+    """Return the text on one line, with control characters escaped; file names may hold them."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -279,12 +283,12 @@ def _open_standard_error() -> None:
     Otherwise the next opened file would get the number of standard error, and receive the messages.
     """
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it is for the whole process
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
         os.dup2(sys.stderr.fileno(), 2)
 
 
 def _close(stream: TextIO | None) -> None:
-    """Send buffered output nowhere; otherwise Python complains about it when it ends."""
+    """Discard buffered output; otherwise Python reports an error when it exits."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(nowhere, stream.fileno())  # type: ignore[union-attr]

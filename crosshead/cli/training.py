@@ -280,9 +280,9 @@ def train(
                 should_stop=request,
             )
     except ConfigError as error:
-        # The run knows keys, and no flags.
+        # The run names recipe keys; messages must name flags.
         raise error.named(typed) from None
-    if summary.rank == 0:  # of several processes the first one speaks
+    if summary.rank == 0:  # only the main process prints
         (note if summary.interrupted else put)(reports.end_of_run(summary))
     raise typer.Exit(request.exit_code if summary.interrupted else 0)
 

@@ -1,1 +1,1 @@
-"""From a recipe to a bundle: the only optimiser."""
+"""Training: from a recipe to a bundle. Only this package holds an optimiser."""

@@ -1,4 +1,4 @@
-"""The activations of a batch: the tensors that autograd keeps for the backward pass, measured.
+"""Measurement of activations: the tensors that autograd keeps for the backward pass.
 
 A forward pass through `torch.autograd.graph.saved_tensors_hooks` counts the bytes of each tensor
 and keeps none of them. So it takes little more memory than inference does, and even the longest row
@@ -27,7 +27,7 @@ class Kept(NamedTuple):
     size: float
     """Its size in bytes."""
     layer: nn.Module | None
-    """The layer that computes it again in the backward pass; None where it is kept until then."""
+    """The layer that recomputes it in the backward pass; None if it is kept until then."""
     has_gradient: bool
     """True for numbers; indices and the workspaces of fused kernels have no gradient."""
 
@@ -47,17 +47,18 @@ class Activations:
     def peak(self, factor: Callable[[float], float] = lambda size: 1.0) -> int:
         """Return the bytes at the peak of an update, without gradients of weights.
 
-        The backward pass reaches the tensors in reverse order. At each of them there are all
-        tensors before it, the tensor itself and two more of its size: the gradient that comes in,
-        and the gradient that goes out. Of the layers that compute again, only one is there.
+        The backward pass reaches the tensors in reverse order. At each tensor, memory holds all
+        tensors before it, the tensor itself, and two gradients of its size: the incoming and the
+        outgoing gradient. Only one recomputed layer is in memory at a time.
 
-        For the architectures of this package it is 0.94 to 0.99 of what PyTorch's allocator holds
-        at the peak, and 0.72 to 0.99 where layers compute again (`tests/training`, 12 short rows).
-        In two rows of 300 positions it is 0.94 to 1.01 and 0.74 to 1.00; with dropout of attention
-        weights 1.04 and 1.09, since not every gradient of a dropped weight is there at once.
+        For the architectures of this package the result is 0.94 to 0.99 of the peak of PyTorch's
+        allocator, and 0.72 to 0.99 with recomputed layers (`tests/training`, 12 short rows). For
+        two rows of 300 positions it is 0.94 to 1.01 and 0.74 to 1.00. With dropout of attention
+        weights it is 1.04 and 1.09, because the gradients of dropped weights do not all exist at
+        once.
 
         Args:
-            factor: Function of a tensor's bytes: the bytes taken for each byte of such a tensor.
+            factor: Function of a tensor's size in bytes; returns the bytes of memory per byte.
         """
         held = again = peak = 0.0
         layer: nn.Module | None = None
@@ -73,7 +74,7 @@ class Activations:
         return int(peak)
 
     def extrapolated(self, more: "Activations", rows: int) -> "Activations":
-        """Return the activations of another number of rows, along a line through two measurements.
+        """Return the activations of another number of rows, by a line through two measurements.
 
         Args:
             more: The activations of more rows of the same lengths.
@@ -81,7 +82,7 @@ class Activations:
         """
         sizes, further = ([each.size for each in of.kept] for of in (self, more))
         steps = (rows - self.rows) / (more.rows - self.rows)
-        if len(sizes) != len(further):  # the rows take other ways through the model
+        if len(sizes) != len(further):  # different paths through the model
             sizes, steps = [0.0] * len(further), rows / more.rows
         kept = [
             each._replace(size=size + steps * (each.size - size))
@@ -117,7 +118,7 @@ class Measurement:
         The sum is within 4 % of what autograd keeps, by a test for every architecture.
 
         Args:
-            rows: Rows of the epoch. They are taken in turn; a batch is as long as the longest.
+            rows: Rows of the epoch, repeated in turn; the batch is padded to the longest row.
             count: Number of rows of the batch.
         """
         if count <= 3:
@@ -148,29 +149,29 @@ class Measurement:
 
 
 class _Counter:
-    """Counts the storages that autograd keeps, each of them once and weights not at all."""
+    """Counts the storages that autograd keeps: each storage once, without weights and buffers."""
 
     def __init__(self, model: Model) -> None:
         self.kept: list[Kept] = []
         self._layer: nn.Module | None = None
-        # Weak references: a storage may go, but its identity is not given to another one.
+        # Weak references: a storage may be freed, but its identity is not used again.
         known = chain(model.parameters(), model.buffers())
         self._seen = {StorageWeakRef(each.untyped_storage()) for each in known}
         self._held = set(self._seen)
 
     def keep(self, tensor: Tensor) -> Tensor:
-        """Count a tensor, and give autograd an empty one in its place."""
+        """Count a tensor, and give autograd an empty tensor instead."""
         self._count(tensor, self._seen, self._layer)
         return torch.empty(0)
 
     def enter(self, layer: nn.Module, inputs: Any) -> None:
-        """Count the inputs of a layer that computes the rest again."""
+        """Count the inputs of a layer whose other tensors are recomputed."""
         for tensor in _tensors(inputs):
             self._count(tensor, self._held, None)
         self._layer = layer
 
     def leave(self, layer: nn.Module, inputs: Any, output: Any) -> None:
-        """Count what follows as kept."""
+        """Count the following tensors as kept."""
         self._layer = None
 
     def _count(self, tensor: Tensor, known: set[StorageWeakRef], layer: nn.Module | None) -> None:

@@ -143,7 +143,7 @@ class _Data:
 
     Args:
         out: The run directory.
-        force: Whether files of an earlier run may be replaced.
+        force: True if files of an earlier run may be replaced.
     """
 
     def __init__(self, out: Path, *, force: bool) -> None:
@@ -161,11 +161,11 @@ class _Data:
         text: Texts | None,
         fields: Sequence[str] | None,
     ) -> dict[str, list[str]]:
-        """Return the keys of `[data]` for one split, and write what is in memory.
+        """Return the keys of `[data]` for one split, and write data in memory to files.
 
         Raises:
             ConfigError: If the arguments contradict each other.
-            DataError: If something is no pair or no text.
+            DataError: If an item is not a pair or not a text.
             UserError: If a file cannot be written.
         """
         given = {"source": source, "target": target, "pairs": pairs, "text": text}
@@ -209,11 +209,11 @@ class _Data:
             if not holds_run(self._out):
                 for path in self._new:
                     path.unlink(missing_ok=True)
-                with contextlib.suppress(OSError):  # another file stands there, or no folder
+                with contextlib.suppress(OSError):  # it holds other files, or does not exist
                     self._folder.rmdir()
 
     def _write(self, name: str, lines: Iterable[str]) -> str:
-        """Write a file, unless it is there with the same contents; return its path."""
+        """Write a file, unless it exists with the same content; return its path."""
         make_directory(self._folder)
         path = self._folder / name
         new = path.with_name(f"{name}.new")
@@ -238,7 +238,7 @@ class _Data:
 
 
 def _names(given: Any) -> list[str] | None:
-    """Return names of files, or None for data in memory and for nothing."""
+    """Return the file names, or None for data in memory and for missing data."""
     if isinstance(given, str | os.PathLike):
         return [os.fspath(given)]
     if not isinstance(given, Sequence) or not given:
@@ -280,7 +280,7 @@ def _aligned(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[s
 
 
 def _rows(pairs: Any, fields: tuple[str, ...], name: str) -> Iterator[tuple[str, str]]:
-    """Yield pairs in memory: of tuples, of mappings by field, or of columns by field."""
+    """Yield pairs from tuples, from mappings by field, or from columns by field."""
     if hasattr(pairs, "keys"):  # a mapping or a table of columns
         missing = [field for field in fields if field not in pairs.keys()]  # noqa: SIM118
         if missing:

@@ -1,4 +1,4 @@
-"""The mean of several bundles' weights (Vaswani et al. 2017, section 6.1)."""
+"""Averaging of the weights of several bundles (Vaswani et al. 2017, section 6.1)."""
 
 import dataclasses
 import platform
@@ -27,11 +27,22 @@ from crosshead.training.directory_lock import locked_directory
 
 
 def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "") -> Bundle:
-    """Write the bundle whose weights are the mean of those in `bundles` into `out`.
+    """Average the weights of several bundles, and write the new bundle to `out`.
 
-    Its card tells the `command` that was typed. Raises `UserError` where `out` holds something
-    already, and `BundleError` where the bundles differ in the shape of the model or in the
-    tokenizer.
+    Args:
+        bundles: Directories of two or more bundles.
+        out: Directory of the new bundle; it must be new or empty.
+        command: The typed command, for the model card.
+
+    Returns:
+        The new bundle.
+
+    Raises:
+        UserError: If there are fewer than two bundles, or `out` is not empty.
+        BundleError: If the bundles differ in task, shape of the model or tokenizer.
+
+    Reference:
+        Vaswani et al. 2017, section 6.1.
     """
     directories, out = [Path(bundle) for bundle in bundles], Path(out)
     if len(directories) < 2:
@@ -45,7 +56,7 @@ def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "")
         _check_alike(directories[0], first, directory, other)
     weights = [weights_of(bundle.model) for bundle in (first, *others)]
     set_weights(first.model, average_weights(weights))
-    # The scores are those of other weights.
+    # The old scores belong to other weights.
     changed = {"crosshead": __version__, "scores": []}
     merged = first.merged(others).model_copy(update=changed)
     averaged = dataclasses.replace(first, config=merged)
@@ -62,7 +73,7 @@ def _check_alike(first: Path, expected: Bundle, directory: Path, found: Bundle) 
         raise BundleError(f"{directory}: is for another task than {first}")
     for key in type(expected.config.model).model_fields:
         left, right = getattr(expected.config.model, key), getattr(found.config.model, key)
-        # Dropout is of training alone.
+        # Dropout acts in training only.
         if left != right and not key.endswith("dropout"):
             raise BundleError(
                 f"{directory}: model.{key} is {right!r}, that of {first} {left!r}; only bundles of "

@@ -1,4 +1,4 @@
-"""Budgets of a run: updates, epochs and minutes, and patience."""
+"""Budgets of a run: updates, epochs, minutes and patience."""
 
 from dataclasses import dataclass
 
@@ -9,31 +9,31 @@ from crosshead.training.checkpoint import Progress
 
 @dataclass(frozen=True)
 class Around:
-    """The time that a command needs beside its updates; `max_minutes` bounds it as well."""
+    """The time that a command needs besides its updates; `max_minutes` includes it."""
 
     before: float = 0.0
-    """Seconds from the beginning of the command to the first update: reading text, for one."""
+    """Seconds from the start of the command to the first update, for example for reading text."""
 
     validations_after: float = 0.0
-    """Estimated duration of the end of the run (last validation and scoring), in units of one
-    validation."""
+    """Estimated duration of the end of the run (last validation and scoring), as a multiple of the
+    duration of one validation."""
 
 
 def seconds_after(progress: Progress, around: Around) -> float:
-    """Return how many seconds the end of the run will take, by its longest validation so far."""
+    """Return the expected seconds for the end of the run, from its longest validation so far."""
     return progress.validation_seconds * around.validations_after
 
 
 def budget_spent(config: TrainConfig, progress: Progress, around: Around, since: float) -> str:
-    """Return in a clause which limit of a run is reached, or nothing.
+    """Return a clause that names the limit that the run has reached, or an empty string.
 
-    A run without an update is never at its end.
+    `max_minutes` never ends a run before its first update.
 
     Args:
         config: The limits.
-        progress: Where the run stands.
-        around: What the command takes time for beside updates.
-        since: Seconds since the time of `progress` was last taken.
+        progress: The progress of the run.
+        around: The time that the command needs besides updates.
+        since: Seconds since `progress.seconds` was last updated.
     """
     if config.max_updates is not None and progress.update >= config.max_updates:
         return f"max_updates {config.max_updates} is reached"
@@ -55,9 +55,10 @@ def budget_spent(config: TrainConfig, progress: Progress, around: Around, since:
 
 
 def needs_measure(config: TrainConfig, progress: Progress, around: Around, since: float) -> bool:
-    """Return whether half of the minutes are gone and nobody knows how long a validation takes.
+    """Return True if half of the minutes are gone and the run has not yet timed a validation.
 
-    A validation now tells it; without one the end of the run might take any time beyond them.
+    A validation now measures that time. Without it, the end of the run could exceed `max_minutes`
+    by any amount.
     """
     if config.max_minutes is None or progress.validation_seconds or not around.validations_after:
         return False
@@ -65,7 +66,7 @@ def needs_measure(config: TrainConfig, progress: Progress, around: Around, since
 
 
 def share_done(config: TrainConfig, progress: Progress, around: Around, since: float) -> float:
-    """Return the share of a run that is done, by the budget that will end it first."""
+    """Return the completed fraction of a run, by the budget that will end it first."""
     shares = [0.0]
     if config.max_updates is not None:
         shares.append(progress.update / config.max_updates)

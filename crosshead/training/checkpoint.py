@@ -1,14 +1,14 @@
-"""Checkpoints: all that it takes to go on as if nothing had happened.
+"""Checkpoints: the state from which a run continues as if it had never stopped.
 
     checkpoints/update-00001200/
         weights.safetensors     float32 weights
         optimizer.safetensors   Adam's moments
-        state.json              where the run stands, and the checksums of all three files
+        state.json              the progress of the run, and the checksums of all three files
     checkpoints/best.safetensors    the weights that validated best so far, with their checksum
-    checkpoints/.update-*.tmp       what is not finished, or not yet removed; no checkpoint
+    checkpoints/.update-*.tmp       a checkpoint that is unfinished, or about to be removed
 
-A checkpoint is written beside its place, synchronised and renamed: it is there as a whole or not at
-all. No pickle is read or written.
+A checkpoint is written under a temporary name, synchronised to disk and renamed. It therefore
+exists as a whole or not at all. No pickle is read or written.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ _SHA256 = "sha256"
 
 
 class DamagedCheckpoint(BundleError):
-    """A checkpoint whose file `path` is missing or is not what was written: `found` says how."""
+    """A checkpoint whose file `path` is missing or damaged; `found` describes the damage."""
 
     def __init__(self, path: Path, found: str) -> None:
         super().__init__(f"{path}: {found}; remove {path.parent} to go on without it")
@@ -59,25 +59,25 @@ class Progress:
     epoch: int = 0
     """Epochs completed."""
     batch: int = 0
-    """Batches of the epoch under way that were used."""
+    """Batches of the current epoch that were used."""
     batches: int = 0
-    """Batches that it has, once it has begun."""
+    """Batches in the current epoch; 0 before the run's first epoch begins."""
     seconds: float = 0.0
-    """Time spent in training, over all the runs it took."""
+    """Training time in seconds, over all commands that began or resumed the run."""
     target_tokens: int = 0
     parts: int = 1
-    """The parts that a batch is computed in: more than the recipe says after memory ran out."""
+    """Parts of a batch for each thread and process; above the recipe's after memory ran out."""
     side_by_side: bool = True
-    """True if parts may be computed side by side; False after memory ran out."""
+    """True if parts may be computed in parallel; False after memory ran out."""
     skipped: int = 0
-    """Updates left out because a gradient was not finite."""
+    """Updates skipped because a gradient was not finite."""
     best_update: int = 0
     best_score: list[float] | None = None
-    """The maximised score, then the score that decides between equals."""
+    """The best score: the value to maximise, then the value that breaks ties."""
     best_average: list[int] = field(default_factory=list)
-    """Updates of the checkpoints that the best weights are the average of; else empty."""
+    """Updates of the checkpoints whose average gave the best weights; empty for single weights."""
     best_alone: list[float] | None = None
-    """The best score of weights that are no average, where those of an average are the best."""
+    """The best score of single weights, if an average scored best; else None."""
     since_best: int = 0
     """Validations since the best one, after the warm-up."""
     validated: int = 0
@@ -86,40 +86,40 @@ class Progress:
     validation_seconds: float = 0.0
     """Duration of the longest validation, in seconds."""
     interim: int = 0
-    """The update of the checkpoint that the next one replaces; 0 where there is none."""
+    """The update of the checkpoint that the next checkpoint replaces; 0 if there is none."""
     log_bytes: int = 0
-    """The length of log.jsonl when this was written."""
+    """Length of log.jsonl in bytes when the checkpoint was written."""
     longest_source: int = 0
-    """Tokens of the longest source that the weights have seen, before fine-tuning as well."""
+    """Tokens of the longest source that the weights have seen, including before fine-tuning."""
     pairs: int = 0
-    """Pairs that are trained on."""
+    """Number of training examples; pairs for translation."""
     text_sha256: str = ""
-    """Digest of the training and validation data, as ids."""
+    """SHA-256 of the training and validation data, as ids."""
     commands: list[str] = field(default_factory=list)
     """The command that began the run, and the commands that resumed it, as typed."""
     names: list[str] = field(default_factory=list)
-    """The files of the text, as they were named when the run began, or when others were given."""
+    """The data files, as typed when the run began, or as typed later if they moved."""
     threads: int = 0
     """Threads of each process; 0 in older checkpoints, which do not record it."""
     processes: int = 1
     accumulate: int = 0
-    """The recipe's number of parts when parts were last set from the recipe; 0 as for `threads`."""
+    """The recipe's number of parts when `parts` was last set from the recipe; 0 if unrecorded."""
     skipped_in_a_row: int = 0
-    """Updates without finite gradients since the last one with."""
+    """Consecutive updates, up to now, whose gradients were not finite."""
     recipe: str = ""
-    """The recipe as the run directory keeps it; empty where nobody wrote it down."""
+    """The recipe as the run directory stores it; empty in older checkpoints."""
     tokenizers: list[str] = field(default_factory=list)
-    """The checksums of the tokenizers' files, each in front of its name, as `sha256sum` writes."""
+    """Checksums and names of the tokenizer files, in the format of `sha256sum`."""
     minutes_spent: float = 0.0
-    """The `max_minutes` that has ended training; 0 where none has."""
+    """The `max_minutes` that ended training; 0 if no time limit has ended it."""
     bundled: bool = False
     """True if the bundle of this update has been written."""
     tuned: bool = False
-    """True if training began with the weights of a bundle."""
+    """True if training started from the weights of a bundle."""
 
     @property
     def epochs(self) -> float:
-        """Epochs completed, and the share of the one under way."""
+        """Completed epochs plus the completed fraction of the current epoch."""
         return self.epoch + (self.batch / self.batches if self.batches else 0.0)
 
 
@@ -129,10 +129,20 @@ _PROGRESS = TypeAdapter(Progress)
 def save_checkpoint(
     directory: Path, optimizer: Optimizer, progress: Progress, keep: int, replaced: int = 0
 ) -> Path:
-    """Write the checkpoint of this moment, then remove all but the newest `keep`.
+    """Write a checkpoint of the current state, then remove all but the newest `keep` checkpoints.
 
-    The checkpoint of update `replaced`, if it is another, is removed as well. Raises `UserError`
-    where the disk is full or cannot be written; earlier checkpoints stay whole.
+    Args:
+        directory: The directory of the checkpoints.
+        optimizer: The optimiser, which holds the weights and Adam's state.
+        progress: The progress of the run.
+        keep: Number of checkpoints to keep.
+        replaced: An update whose checkpoint is removed as well, unless it is the current one.
+
+    Returns:
+        The directory of the new checkpoint.
+
+    Raises:
+        UserError: If the disk is full or cannot be written; earlier checkpoints stay whole.
     """
     place = _place(directory, progress.update)
     weights, state = optimizer.contents()
@@ -148,7 +158,7 @@ def save_checkpoint(
         for unfinished in directory.glob(".update-*.tmp"):
             shutil.rmtree(unfinished)
     if place.is_dir():
-        # The same update has the same tensors: a kill between two of these moves does no harm.
+        # The same update has the same tensors, so a kill between two of these renames does no harm.
         atomic_write_all(place, contents)
     else:
         _write_beside(place, contents)
@@ -164,7 +174,7 @@ def save_state(directory: Path, progress: Progress) -> None:
     """Write `progress` into the checkpoint of its update; the tensors stay as they are.
 
     Raises:
-        DamagedCheckpoint: If that checkpoint is not whole.
+        DamagedCheckpoint: If its state.json is missing or damaged.
         UserError: If the file cannot be written.
     """
     place = _place(directory, progress.update)
@@ -173,12 +183,12 @@ def save_state(directory: Path, progress: Progress) -> None:
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
-    """The checkpoints of a run, oldest first, damaged ones among them."""
+    """Return the checkpoints of a run, oldest first, including damaged ones."""
     return sorted(place for place in directory.glob("update-*") if place.is_dir())
 
 
 def newest_state(directory: Path) -> tuple[Path, Progress] | None:
-    """Return the newest whole state.json of `directory` and what it says, or None without one."""
+    """Return the newest undamaged state.json and its progress, or None if there is none."""
     for place in reversed(list_checkpoints(directory)):
         with contextlib.suppress(DamagedCheckpoint):
             return place / STATE, _read_state(place)[0]
@@ -186,13 +196,22 @@ def newest_state(directory: Path) -> tuple[Path, Progress] | None:
 
 
 def load_newest(directory: Path, optimizer: Optimizer) -> tuple[Progress, list[str]]:
-    """Load the newest checkpoint of `directory` that is whole; where the run stood comes back.
+    """Load the newest undamaged checkpoint.
 
-    With it comes a line for each newer one that is damaged, naming the file. Those are set aside
-    under the name of an unfinished checkpoint, since they must neither be averaged nor push good
-    ones out: the next checkpoint that is saved removes them. So goes an older one that was to give
-    way to the one loaded. Raises `BundleError` naming the newest damaged file where none is whole,
-    and leaves everything in its place.
+    The function renames newer, damaged checkpoints to the name of an unfinished checkpoint, so that
+    they are not averaged and do not displace good ones; the next save removes them. It also removes
+    the checkpoint before the loaded one if that was an interim checkpoint.
+
+    Args:
+        directory: The directory of the checkpoints.
+        optimizer: The optimiser to load weights and Adam's state into.
+
+    Returns:
+        The progress of the run, and a line for each damaged checkpoint, which names the file.
+
+    Raises:
+        BundleError: If no checkpoint is whole, and then no file is changed; names the newest
+            damaged file. Also if a checkpoint belongs to another model.
     """
     damaged: list[DamagedCheckpoint] = []
     places = list_checkpoints(directory)
@@ -218,11 +237,20 @@ def load_newest(directory: Path, optimizer: Optimizer) -> tuple[Progress, list[s
 
 
 def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
-    """Put weights and moments back, and return where the run stood.
+    """Load weights and Adam's moments from a checkpoint, and return the progress of the run.
 
-    Random states are no part of it: what is drawn is a function of seed and update.
-    Raises `DamagedCheckpoint` naming the file that is missing or damaged, and `BundleError` where
-    it is of another model; the optimiser is then as it was.
+    A checkpoint stores no random state, because random draws depend on seed and update alone.
+
+    Args:
+        place: The directory of the checkpoint.
+        optimizer: The optimiser to load into; it stays unchanged if an error is raised.
+
+    Returns:
+        The progress of the run.
+
+    Raises:
+        DamagedCheckpoint: If a file is missing or damaged; names the file.
+        BundleError: If the checkpoint belongs to another model.
     """
     progress, sums = _read_state(place)
     weights = _read_tensors(place / WEIGHTS, sums[WEIGHTS])
@@ -248,16 +276,20 @@ def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
 def save_best(
     directory: Path, weights: dict[str, Tensor], settings: str = "", update: int = 0
 ) -> None:
-    """Keep the weights that validated best so far, in place of the earlier ones.
+    """Write the weights that validated best so far, and replace the earlier ones.
 
-    `settings` and `update` are those of `best_file`.
+    Args:
+        directory: The directory of the checkpoints.
+        weights: The weights by name, in float32.
+        settings: The configuration of a bundle of the weights, as JSON; empty if unknown.
+        update: The update of the weights.
     """
     make_directory(directory)
     atomic_write(directory / BEST, best_file(_on_cpu(weights), settings, update))
 
 
 def load_best(directory: Path) -> dict[str, Tensor]:
-    """The weights that validated best; raises `BundleError` where they are missing or damaged."""
+    """Return the best weights so far; raise `BundleError` if they are missing or damaged."""
     try:
         return read_best(directory / BEST).weights
     except DamagedBundle as error:
@@ -268,13 +300,13 @@ def load_best(directory: Path) -> dict[str, Tensor]:
 
 
 def load_weights(place: Path) -> dict[str, Tensor]:
-    """The weights of a checkpoint; raises `DamagedCheckpoint`."""
+    """Return the weights of a checkpoint; raise `DamagedCheckpoint` if they are damaged."""
     _, sums = _read_state(place)
     return _read_tensors(place / WEIGHTS, sums[WEIGHTS])
 
 
 def average_weights(several: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of weights of one shape (Vaswani et al. 2017, section 6.1), summed in float64."""
+    """Return the mean of several sets of weights, summed in float64 (Vaswani et al. 2017, 6.1)."""
     return {
         name: (sum(weights[name].double() for weights in several) / len(several)).float()  # type: ignore[union-attr]
         for name in several[0]
@@ -313,14 +345,14 @@ def _set_aside(place: Path) -> None:
 
 
 def _remove(place: Path) -> None:
-    """Remove a checkpoint if it is there: at once, so that a kill leaves no part of it."""
+    """Rename a checkpoint, if it exists, then remove it, so that a kill leaves no part of it."""
     if place.is_dir():
         _set_aside(place)
         shutil.rmtree(_beside(place))
 
 
 def _gives_way(place: Path) -> bool:
-    """Return whether a checkpoint is an interim one, which the next checkpoint replaces."""
+    """Return True for an interim checkpoint, which the next checkpoint replaces."""
     try:
         progress, _ = _read_state(place)
     except DamagedCheckpoint:
@@ -329,7 +361,7 @@ def _gives_way(place: Path) -> bool:
 
 
 def _state(progress: dict[str, Any], sums: dict[str, str]) -> bytes:
-    """The bytes of state.json: the checksum of all that it says stands in it too."""
+    """Return the bytes of state.json, which include a checksum of its own content."""
     values = {"progress": progress, _SHA256: sums}
     own = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     return (json.dumps({**values, "state_sha256": own}, indent=2) + "\n").encode()
@@ -342,7 +374,7 @@ def _read_state(place: Path) -> tuple[Progress, dict[str, str]]:
     try:
         found = json.loads(data)
         values, sums = found["progress"], dict(found[_SHA256])
-        # Written again it is the same to the byte: nothing was added, lost or changed.
+        # Writing it again gives the same bytes, so nothing was added, lost or changed.
         if data != _state(values, sums):
             raise DamagedCheckpoint(path, "its checksum differs")
         progress = _PROGRESS.validate_json(json.dumps(values), strict=True)

@@ -1,4 +1,4 @@
-"""The weights of a bundle: the best single ones, or the average of the last checkpoints."""
+"""Choice of the weights of a bundle: the best single weights, or an average of checkpoints."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,9 +27,9 @@ class Choice(NamedTuple):
 
     weights: dict[str, Tensor]
     clause: str
-    """Their name."""
+    """A description of the weights, for the log and the model card."""
     validated: dict[str, float]
-    """The metrics that validation found, by name."""
+    """The validation metrics of the weights, by name."""
 
 
 def choose_weights(
@@ -40,13 +40,21 @@ def choose_weights(
     validator: Validator[Any, Any, Any],
     context: Context,
 ) -> Choice:
-    """Return the best weights so far or the average of the last checkpoints, by validation.
+    """Return the best weights so far or the average of the last checkpoints, whichever is better.
 
-    An average that wins is kept as the best weights so far: a run that is resumed with a larger
-    budget never ends in weights that validated worse.
+    If the average validates better, it is saved as the best weights so far. A run that is resumed
+    with a larger budget therefore never ends with worse validated weights.
+
+    Args:
+        task: The task of the model, which names the metrics.
+        config: The settings of training.
+        progress: The progress of the run; updated if the average is better.
+        main: The tools of the main process, with the directory of the checkpoints.
+        validator: Validates the average.
+        context: The context of the run, for the log and messages.
 
     Raises:
-        Stopped: If somebody asks for the end meanwhile.
+        Stopped: If the run is asked to stop during validation.
     """
     best = load_best(main.directory)
     last = list_checkpoints(main.directory)[-config.average :] if config.average > 1 else []
@@ -84,14 +92,14 @@ def choose_weights(
 
 
 def update_of(checkpoint: Path) -> int:
-    """Return the update that a checkpoint was made after, from its name."""
+    """Return the update of a checkpoint, from its name."""
     return int(checkpoint.name.removeprefix("update-"))
 
 
 def _best(
     task: Task, weights: dict[str, Tensor], config: TrainConfig, progress: Progress
 ) -> Choice:
-    """The best weights so far, with what `progress` says of them."""
+    """Return the best weights so far, with their description and metrics from `progress`."""
     chosen = config.metric or task.chooses
     ordered = sorted(task.metrics, key=lambda metric: metric.name != chosen)
     validated = {

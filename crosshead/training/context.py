@@ -19,21 +19,21 @@ def ignore(row: Mapping[str, Any]) -> None:
 
 @dataclass
 class Context:
-    """All that a run tells, asks and shares while it goes on."""
+    """The processes, display, log and callbacks of a run."""
 
     world: World = ALONE
     """The processes that train together."""
     display: Display = field(default_factory=Silent)
     """Shows messages and progress; silent in every process but the main one."""
     should_stop: Callable[[], bool] = lambda: False
-    """Returns whether somebody asked the run to end."""
+    """Returns True if the run is asked to stop."""
     log: RunLog | None = None
     """The log. None before it is opened, and in every process but the main one."""
     on_update: Callback = ignore
     """Receives a row after each update: `update`, `epoch`, means of the losses, `learning_rate` and
     `gradient_norm`. The last is None if the gradients were not finite."""
     on_validation: Callback = ignore
-    """Receives a row after each validation, as the log has it."""
+    """Receives a row after each validation, with the values of its line in the log."""
 
     began: float = field(default_factory=time.perf_counter)
     """The time when the command began."""
@@ -43,6 +43,6 @@ class Context:
         self.display.say(line)
 
     def write(self, kind: str, update: int, **values: Any) -> None:
-        """Write a line of the log, if there is one."""
+        """Write a line to the log, if the log is open."""
         if self.log is not None:
             self.log.write(kind, update, **values)

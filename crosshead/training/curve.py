@@ -1,4 +1,4 @@
-"""The training curve: a picture of what log.jsonl says."""
+"""The training curve, drawn from log.jsonl."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,19 +11,19 @@ from crosshead.training.log import read_log
 
 
 def plot_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> list[int]:
-    """Draw the losses of training and validation, and a metric that was measured, as a PNG.
+    """Draw training loss, validation loss and one measured metric as a PNG picture.
 
     Args:
         log: The log of the run.
         picture: The file to write.
-        metrics: The metrics of its task; the first one beside the loss is drawn.
+        metrics: The metrics of its task; the first metric that is better when higher is drawn.
 
     Returns:
         The numbers of the damaged lines of the log, counted from 1, which are left out.
 
     Raises:
-        UserError: If the log cannot be read, matplotlib is missing or fails, as under a limit of
-            memory, or the picture cannot be written.
+        UserError: If the log cannot be read, matplotlib is missing or fails (for example under a
+            memory limit), or the picture cannot be written.
     """
     rows, damaged = read_log(log)
     trained = [row for row in rows if row["kind"] == "train"]
@@ -63,17 +63,17 @@ def plot_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> list
 _LABELS = {"nll": "negative log-likelihood\n(nats per token)", "loss": "loss"}
 
 _LEAST_SCORE = 10.0
-"""The axis of scores reaches so far at least: a BLEU of 0.5 is to look like one."""
+"""The smallest upper end of the score axis, so that a BLEU of 0.5 looks as low as it is."""
 
 _LEAST_SPAN = 1.0
-"""The nats that the axis of losses shows at least: less is noise, and is not to look like more."""
+"""The smallest range of the loss axis in nats, so that noise does not look like a trend."""
 
 _FEW = 3
-"""So few points are drawn large."""
+"""Up to this many points are drawn large."""
 
 
 def _widen(losses: Any) -> None:
-    """Show at least `_LEAST_SPAN` of the losses."""
+    """Widen the loss axis to at least `_LEAST_SPAN`."""
     low, high = losses.get_ylim()
     if high - low < _LEAST_SPAN:
         middle = (low + high) / 2
@@ -84,16 +84,16 @@ def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color
     if not rows:
         return []
     updates = [row["update"] for row in rows]
-    # A gap where there is no number: no update was finite.
+    # NaN leaves a gap: no update was finite there.
     values = [float("nan") if row.get(key) is None else row[key] for row in rows]
     few = len(rows) <= _FEW
     marker, size = ("o" if len(rows) <= 30 else None), (7 if few else 3)
-    # A point on the edge of the axes is to be seen whole.
+    # Do not clip large points, so that a point on the edge of the axes is whole.
     drawn: list[Any] = axes.plot(
         updates, values, label=label, color=color, marker=marker, ms=size, clip_on=not few
     )
     for update, value in zip(updates, values, strict=True):
-        if len(rows) == 1 and value == value:  # a line says more by its slope
+        if len(rows) == 1 and value == value:  # only a single point gets its value as text
             axes.annotate(
                 f"{value:.2f}", (update, value), xytext=(-8, 4), ha="right", color=color,
                 textcoords="offset points",

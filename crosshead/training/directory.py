@@ -1,19 +1,20 @@
-"""The run directory: what stands in it, and what may be written and removed there.
+"""The run directory: its files, and the rules for writing and removing them.
 
     recipe.toml      the resolved recipe, which can be run again
-    log.jsonl        what happened
+    log.jsonl        the log of the run
     left-out.tsv     the pairs that are not trained on, and why
-    held-out.tsv     the pairs that were taken out for validation, without files for it
-    checkpoints/     all that it takes to go on
-    tensorboard/     the log for TensorBoard, where that is installed
-    training.png     the picture of the log, where matplotlib is installed
+    held-out.tsv     the pairs that are held out for validation, if no files were given for it
+    checkpoints/     the state from which the run can be resumed
+    tensorboard/     the log for TensorBoard, if it is installed
+    training.png     the training curve, if matplotlib is installed
 
-and the bundle: the tokenizer from the beginning, the rest at the end. While a run that replaces
-another has no bundle yet, the earlier one is kept beside the directory (see `kept_beside`).
+The directory also holds the bundle: the tokenizer from the start of the run, the rest from its end.
+If a run replaces an earlier run, the earlier run is kept beside the directory until the new run has
+a bundle (see `kept_beside`).
 
-A kill may come between any two steps. A directory is known as a run's by `checkpoints/`, which is
-made first, and removed or moved last; `recipe.toml`, without which nothing resumes, goes first. So
-whatever a kill leaves is either empty or a run that --force replaces.
+The process may be killed between any two steps. The directory `checkpoints/` marks a run: it is
+made first, and removed or moved last. `recipe.toml`, which every resumed run needs, is removed
+first. A kill therefore leaves either an empty directory or a run that --force replaces.
 """
 
 import contextlib
@@ -51,10 +52,16 @@ _UNFINISHED_CHECKPOINT = re.compile(r"\.update-\d+\.tmp")
 
 
 def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Path]) -> None:
-    """Refuse a directory that is in use, or is not what `resume` and `force` say it is.
+    """Check that a run may use the directory `out`.
 
-    With `force` nothing may stand in it but a run: none of the `inputs`, which the new run reads,
-    and nothing that no run writes.
+    Args:
+        out: The run directory.
+        resume: True to resume the run in `out`.
+        force: True to replace the run in `out`. The directory may then hold only files of a run.
+        inputs: Files and bundles that the new run reads; --force must not remove them.
+
+    Raises:
+        UserError: If `out` holds no run to resume, or files that a new run may not replace.
     """
     if resume:
         if not _is_resumable(out):
@@ -89,13 +96,13 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
 
 
 def holds_run(out: Path) -> bool:
-    """Return whether a run stands in `out`, however short, which --force may replace."""
+    """Return whether `out` holds a run, however short, which --force may replace."""
     # Earlier versions began with a recipe and a log.
     return (out / CHECKPOINTS).is_dir() or all((out / name).is_file() for name in (RECIPE, LOG))
 
 
 def nothing_to_resume(out: Path) -> str:
-    """Return the message for somebody who resumes `out`, where no run can be resumed."""
+    """Return the error message for resuming `out`, which holds no run that can be resumed."""
     if holds_run(out):
         lacks = "checkpoint" if (out / RECIPE).is_file() else RECIPE
         found = f"the run there was cut off and holds no {lacks}"
@@ -115,12 +122,12 @@ def _is_resumable(out: Path) -> bool:
 
 
 def is_unused(out: Path) -> bool:
-    """Return whether nothing stands in `out` but unfinished files that a kill has left."""
+    """Return whether `out` is empty, apart from unfinished files that a kill has left."""
     return all(_is_unfinished(entry) for entry in out.iterdir())
 
 
 def _no_run(out: Path) -> str:
-    """Return the message for a directory that is not empty and not a run's."""
+    """Return the error message for a directory that is not empty and holds no run."""
     if {entry.name for entry in out.iterdir() if not _is_unfinished(entry)} == {RECIPE}:
         return (
             f"{out}: is not empty and holds no run, only a {RECIPE}; choose another directory for "
@@ -130,7 +137,7 @@ def _no_run(out: Path) -> str:
 
 
 def check_utf8(what: str, name: str) -> None:
-    """Raise `UserError` where `name` cannot be written into the model card."""
+    """Raise `UserError` if `name` is not UTF-8, so that the model card cannot contain it."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -141,10 +148,10 @@ def check_utf8(what: str, name: str) -> None:
 
 
 def remove_unfinished(lock: LockedDirectory) -> None:
-    """Remove what runs that were killed left unfinished in a directory that this run holds.
+    """Remove unfinished files that killed runs have left in a locked directory.
 
-    The lock says that nobody else is writing these files, whatever process their names tell.
-    Without a lock nothing is removed.
+    The lock guarantees that no other process is writing these files, whatever process number their
+    names contain. Without a lock nothing is removed.
     """
     if not lock.is_locked:
         return
@@ -162,9 +169,18 @@ def remove_unfinished(lock: LockedDirectory) -> None:
 
 @contextlib.contextmanager
 def run_directory(lock: LockedDirectory, *, resume: bool) -> Iterator[None]:
-    """A block in which a run writes into a held directory, whose earlier run is set aside.
+    """Prepare a locked directory for a run that writes there during the block.
 
-    A new run that ends without a checkpoint leaves nothing, and what was set aside comes back.
+    A new run first moves an earlier run aside. If the new run ends without a checkpoint, its files
+    are removed and the earlier run is moved back.
+
+    Args:
+        lock: The directory, which this process has locked.
+        resume: True if the run in the directory is resumed.
+
+    Raises:
+        Displaced: If the directory was renamed or removed.
+        UserError: If the earlier run cannot be moved aside.
     """
     out = lock.path
     lock.check()  # reading the text may have taken long
@@ -174,7 +190,7 @@ def run_directory(lock: LockedDirectory, *, resume: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        # A directory that was moved, or has lost what it was resumed from, is no longer this run's.
+        # A moved directory, or a resumed run that has lost its checkpoints, must not be cleared.
         if not resume and lock.is_in_place() and not list_checkpoints(out / CHECKPOINTS):
             with contextlib.suppress(OSError):
                 clear(out)
@@ -182,13 +198,13 @@ def run_directory(lock: LockedDirectory, *, resume: bool) -> Iterator[None]:
 
 
 def failed_batch(out: Path) -> Path:
-    """Return the file for the batch that ended the run in `out`, which may leave nothing else."""
+    """Return the path, beside `out`, of the batch that ended the run in `out`."""
     real = real_path(out)
     return real.with_name(f"{real.name}.failed-batch.jsonl")
 
 
 def drop_replaced(out: Path) -> None:
-    """Remove the run that stood in `out` before, if it is still kept."""
+    """Remove the earlier run of `out`, if it is still kept beside it."""
     kept = kept_beside(out)
     if kept.is_dir():
         clear(kept)
@@ -200,10 +216,10 @@ def _set_aside(out: Path) -> None:
     kept, entries = kept_beside(out), _in_order(out.iterdir())
     if not entries:
         return
-    # Nothing stands in both places where a kill has cut off a move: then it goes on.
+    # After an interrupted move no name exists in both places, and the move continues.
     if any((kept / entry.name).exists() for entry in entries):
         if _worth(out) < _worth(kept):
-            clear(out)  # a run that was cut off: the one kept, which has come further, stays
+            clear(out)  # the run in `out` was cut off; the kept run is further, and stays
             return
         drop_replaced(out)
     try:
@@ -219,7 +235,7 @@ def _set_aside(out: Path) -> None:
 
 
 def _worth(place: Path) -> tuple[bool, bool]:
-    """Return the progress of a run for comparison: whether it has a bundle, and a checkpoint."""
+    """Return a rank for comparing runs: first by having a bundle, then by having a checkpoint."""
     return (place / CONFIG).is_file(), bool(list_checkpoints(place / CHECKPOINTS))
 
 
@@ -232,17 +248,17 @@ def _put_back(out: Path) -> None:
 
 
 def clear(out: Path) -> None:
-    """Remove what runs write, and nothing else."""
+    """Remove the files that runs write, and no other files."""
     others = set(_others(out))
     for entry in _in_order(entry for entry in out.iterdir() if entry not in others):
         _remove(entry)
 
 
 def _in_order(entries: Iterable[Path]) -> list[Path]:
-    """Return what stands in a run directory in the order in which it may go.
+    """Return the entries of a run directory in the order in which they may be removed or moved.
 
-    The recipe first: what is left cannot be resumed. The checkpoints' directory last: until then
-    what is left is known as a run's.
+    The recipe is first, because without it nobody can resume an incomplete run. The directory of
+    the checkpoints is last, because it marks the remaining files as part of a run.
     """
     return sorted(
         entries, key=lambda entry: (entry.name == CHECKPOINTS, entry.name != RECIPE, entry.name)
@@ -270,7 +286,7 @@ def _is_of_a_run(entry: Path) -> bool:
 
 
 def _is_unfinished(entry: Path) -> bool:
-    """Return whether a kill has left this in the middle of writing or removing a run's file."""
+    """Return whether a kill has left this file while a run was writing or removing it."""
     if entry.is_dir():
         return bool(_UNFINISHED_CHECKPOINT.fullmatch(entry.name))
     name = _finished_name(entry)
@@ -278,6 +294,6 @@ def _is_unfinished(entry: Path) -> bool:
 
 
 def _finished_name(entry: Path) -> str:
-    """The name, or the one that a file was to have whose writing was cut off."""
+    """Return the name of a file; for an unfinished file, the name that it would have had."""
     unfinished = _UNFINISHED.fullmatch(entry.name)
     return unfinished[1] if unfinished else entry.name

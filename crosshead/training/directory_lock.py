@@ -1,4 +1,4 @@
-"""The directory that a run writes into: held against other runs, and known again when it moves."""
+"""A lock on the run directory, which keeps other runs out and can find a moved directory."""
 
 import contextlib
 import os
@@ -10,11 +10,11 @@ from crosshead.system.files import make_directory
 
 
 class Displaced(UserError):
-    """A run directory that was renamed or removed while the run went on."""
+    """Raised if the run directory was renamed or removed during the run."""
 
 
 class LockedDirectory:
-    """A directory that this process has opened and, where the file system can, locked.
+    """A directory that this process has opened and, if the file system allows, locked.
 
     Args:
         path: The directory's name when it was opened.
@@ -26,16 +26,16 @@ class LockedDirectory:
         self.is_locked = _lock(descriptor, path)
 
     def is_in_place(self) -> bool:
-        """Return whether the directory still stands under its name."""
+        """Return whether the directory still has its name."""
         return _same(self.path, self._descriptor)
 
     def check(self) -> None:
-        """Raise `Displaced` unless the directory still stands under its name."""
+        """Raise `Displaced` if the directory was renamed or removed."""
         if not self.is_in_place():
             raise Displaced(f"{self.path}: was renamed or removed while the run went on")
 
     def found(self) -> Path | None:
-        """Return where the directory stands now, or None if it was removed or cannot be found."""
+        """Return the directory's current path, or None if it was removed or cannot be found."""
         try:
             place = Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))
         except OSError:  # a system without /proc
@@ -45,13 +45,19 @@ class LockedDirectory:
 
 @contextlib.contextmanager
 def locked_directory(out: Path) -> Iterator[LockedDirectory]:
-    """Hold `out` for the block, so that no other run can write there.
+    """Lock `out` for the block, so that no other run can write there.
 
-    The directory is made if need be, and removed again if the block leaves it empty. It is held by
-    the system's lock, which ends with the process, however that ends.
+    The directory is made if it does not exist, and then removed again if the block leaves it empty.
+    The operating system holds the lock and releases it when the process ends, even after a kill.
+
+    Args:
+        out: The run directory.
+
+    Yields:
+        The open directory; locked, if the file system has locks.
 
     Raises:
-        UserError: If another run holds `out`, or it cannot be a directory.
+        UserError: If another run has locked `out`, or `out` is a file.
     """
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; --out names a directory")
@@ -64,13 +70,13 @@ def locked_directory(out: Path) -> Iterator[LockedDirectory]:
         in_place = _same(out, descriptor)
         os.close(descriptor)
         if in_place:
-            with contextlib.suppress(OSError):  # where something was left in it
+            with contextlib.suppress(OSError):  # if it is not empty
                 for place in made:
                     place.rmdir()
 
 
 def _same(place: Path, descriptor: int) -> bool:
-    """Return whether an open directory stands under this name."""
+    """Return whether an open directory has this name."""
     try:
         return os.path.samestat(place.stat(), os.fstat(descriptor))
     except OSError:
@@ -78,7 +84,7 @@ def _same(place: Path, descriptor: int) -> bool:
 
 
 def _lock(descriptor: int, out: Path) -> bool:
-    """Lock an open directory; return False where the system or its file system has no locks."""
+    """Lock an open directory; return False if the system or its file system has no locks."""
     try:
         import fcntl
     except ImportError:

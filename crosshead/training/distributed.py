@@ -1,9 +1,10 @@
-"""Several processes that train one model, by PyTorch's own engines, started by torchrun.
+"""Training of one model in several processes, by PyTorch's own engines, started by torchrun.
 
-Every process computes its share of the parts of each batch. Either each holds the model and makes
-the same step with the sum of all gradients (`torch.nn.parallel.DistributedDataParallel`), or each
-holds a share of every weight and makes the step of that (`torch.distributed.fsdp.fully_shard`).
-The first one alone decides, validates and writes.
+Every process computes its share of the parts of each batch. In data-parallel training
+(`torch.nn.parallel.DistributedDataParallel`), each process holds the whole model and makes the same
+step with the gradients of all processes. In sharded training
+(`torch.distributed.fsdp.fully_shard`), each process holds and updates a shard of every weight. Only
+the main process decides, validates and writes.
 """
 
 import contextlib
@@ -25,24 +26,24 @@ from crosshead.system.devices import choose_device
 from crosshead.system.progress import counted
 
 if TYPE_CHECKING:
-    # What shares weights out takes most of a second to import: only who asks for that waits.
+    # This import takes most of a second, so only sharded training pays for it.
     from torch.distributed.tensor import DTensor
 
 _LONGEST_WORD = 256
-"""Bytes that the first process says at once."""
+"""Size of a broadcast message in bytes; longer messages are cut off."""
 
 _PATIENCE = timedelta(days=1)
-"""Longest time that processes wait for each other. The first process alone tokenizes the text and
+"""Longest time that processes wait for each other. Only the main process tokenizes the text and
 validates, which takes hours for much text. A process that dies is noticed sooner: its connections
-break, and torchrun ends the others."""
+break, and torchrun ends the remaining processes."""
 
 _GONE = ("gloo", "Connection closed", "Connection reset", "Broken pipe")
-"""Words in gloo's plain errors that mean that the other process is gone."""
+"""Words in gloo's error messages that mean that the other process is gone."""
 
 
 @dataclass(frozen=True)
 class World:
-    """The processes of a run, and which of them this is."""
+    """The processes of a run, and the rank of this process among them."""
 
     rank: int = 0
     size: int = 1
@@ -56,9 +57,14 @@ class World:
         return self.rank == 0
 
     def device(self, name: str) -> torch.device:
-        """The device of that name; of several GPUs, `auto` and `cuda` are this process's own.
+        """Return the device of this process.
 
-        Raises `ConfigError` where processes of one machine would have to share a GPU.
+        Args:
+            name: A device name from the recipe. With several processes and GPUs, `auto` and `cuda`
+                select one GPU per process.
+
+        Raises:
+            ConfigError: If several processes of a machine would share a GPU.
         """
         own = name in ("auto", "cuda")
         if self.size == 1 or not torch.cuda.is_available() or not (own or name.startswith("cuda:")):
@@ -79,17 +85,17 @@ class World:
         return device
 
     def total(self, values: Tensor) -> Tensor:
-        """The sum of what all processes give."""
+        """Return the sum of `values` over all processes; `values` may be changed in place."""
         if self.size > 1:
             dist.all_reduce(values)
         return values
 
     def any(self, says: bool) -> bool:
-        """Return whether at least one of all processes says so."""
+        """Return True if `says` is true in at least one process."""
         return bool(self.total(torch.tensor(int(says))))
 
     def broadcast(self, word: str) -> str:
-        """Return the main process's word in all processes."""
+        """Return the message of the main process in all processes."""
         if self.size == 1:
             return word
         padded = word.encode()[:_LONGEST_WORD].ljust(_LONGEST_WORD, b"\0")
@@ -104,11 +110,16 @@ ALONE = World()
 
 @contextlib.contextmanager
 def joined() -> Iterator[World]:
-    """A block in which this process is one of those that torchrun has started, if it has.
+    """Join the process group of torchrun for a block, if torchrun started this process.
 
-    What is on GPUs they send by NCCL, all else by gloo, whatever device the run then takes. Raises
-    `ConfigError` where what torchrun says in the environment cannot be, and `UserError` where
-    another process is lost, wherever in the block that comes out.
+    GPU tensors are sent by NCCL and CPU tensors by gloo.
+
+    Yields:
+        The processes of the run.
+
+    Raises:
+        ConfigError: If the environment variables of torchrun are incomplete or invalid.
+        UserError: If another process is lost at any point in the block.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         yield ALONE
@@ -141,10 +152,10 @@ def joined() -> Iterator[World]:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Free what the frames of an error hold, a `DistributedDataParallel` perhaps.
+    """Clear the stack frames of an error, which may hold a `DistributedDataParallel`.
 
-    Were that the last to hold the group of processes, its end would wait, with Python's lock, for a
-    thread that may be waiting for the lock.
+    If that object held the last reference to the process group, its destructor would hold Python's
+    global lock and wait for a thread that may be waiting for the lock.
     """
     while error is not None:
         traceback.clear_frames(error.__traceback__)
@@ -152,50 +163,58 @@ def _let_go(error: BaseException | None) -> None:
 
 
 def _is_loss(error: RuntimeError) -> bool:
-    """Return whether an error means that another process is gone, not that this one failed."""
+    """Return True if an error means that another process is gone, not that this one failed."""
     return isinstance(error, dist.DistError) or any(words in str(error) for words in _GONE)
 
 
 def shard(model: Model) -> None:
-    """Leave to each process its share of every weight: as many rows of each as any other, or fewer.
+    """Shard every weight over the processes, by rows (FSDP2).
 
-    Weights become `DTensor`s. What computes, a layer or the whole, is given its weights for as long
-    as it does, and its gradients are averaged and dealt out as soon as they are there: that is
-    FSDP2, after Zhao et al. 2023, "PyTorch FSDP". All processes have to have drawn the same
-    weights, and to compute equally many batches, by `model.features`.
+    Weights become `DTensor`s. A module gets its whole weights while it computes. Its gradients are
+    averaged and scattered as soon as they exist. All processes must have drawn the same initial
+    weights, and must compute the same number of batches through `model.features`.
+
+    Args:
+        model: The model, which is changed in place.
+
+    Reference:
+        Zhao et al. 2023, "PyTorch FSDP".
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
-    # It is about outputs that are changed in place: keys and values are not.
+    # The warning concerns outputs that are changed in place; keys and values never are.
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view", UserWarning)
-    # Left to itself it would take a GPU, if there is one, for a model in main memory too.
+    # By default the mesh would use a GPU, if there is one, even for a model on the CPU.
     mesh = init_device_mesh(next(model.parameters()).device.type, (dist.get_world_size(),))
     for layer in (*model.called_alone(), *model.layers()):
         fully_shard(layer, mesh=mesh)
-    # Embeddings and output projection: whole from `features` to the gradients.
+    # Embeddings and output projection stay whole from `features` to the gradients.
     fully_shard(model, mesh=mesh)
     register_fsdp_forward_method(model, "features")
 
 
 def _is_shared(tensor: Tensor) -> "TypeGuard[DTensor]":
-    """Return whether this is a `DTensor`, whose shares lie on several processes."""
+    """Return True for a `DTensor`, which is sharded over several processes."""
     return hasattr(tensor, "placements")
 
 
 def of_all(tensor: Tensor) -> Tensor:
-    """The whole of a tensor, or of a sum, that processes share; all of them have to ask."""
+    """Return the whole of a sharded tensor or sum; all processes must call this."""
     return tensor.full_tensor() if _is_shared(tensor) else tensor
 
 
 def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors, those that processes share put together in the first one's memory (of the CPU).
+    """Return the tensors, with sharded tensors gathered on the CPU of the main process.
 
-    All have to call this, with the same names. The others get only what is not shared: no device,
-    and no machine twice, has to hold a whole model with its moments.
+    All processes must call this with the same names. The workers get only the tensors that are not
+    sharded. So no device has to hold a whole model with its moments, and no machine holds it twice.
+
+    Args:
+        tensors: Tensors by name, sharded or not.
     """
     found = {}
-    for name in sorted(tensors):  # the same order in all, whatever files they were read from
+    for name in sorted(tensors):  # the same order in all processes
         tensor = tensors[name]
         if not _is_shared(tensor):
             found[name] = tensor
@@ -207,12 +226,12 @@ def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def like(model: Tensor, whole: Tensor) -> Tensor:
-    """`whole`, or this process's share of it where `model` is shared and of that shape."""
+    """Return `whole`, or this process's shard of it if `model` is sharded and has its shape."""
     if not _is_shared(model) or whole.shape != model.shape:
         return whole
     from torch.distributed.tensor import distribute_tensor
 
-    # Every process has read the whole: there is nothing to send.
+    # Every process has read the whole tensor, so nothing has to be sent.
     return distribute_tensor(
         whole.to(model.device), model.device_mesh, model.placements, src_data_rank=None
     )

@@ -1,4 +1,4 @@
-"""A run that is resumed after its end: nothing to train, and a bundle to leave alone or mend."""
+"""Resuming a run that has already ended: its bundle is kept, or written again if damaged."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from crosshead.training.setup import Setup
 
 
 def has_ended(setup: Setup, out: Path, around: Around) -> str:
-    """Return in a clause why a resumed run has nothing to train, or nothing where it has.
+    """Return a clause that says why a resumed run has nothing to train, or an empty string.
 
-    A run that its own recipe has ended keeps that recipe: a smaller budget changes nothing.
+    A run that has ended by its stored recipe keeps that recipe; a smaller budget changes nothing.
 
     Args:
         setup: The run; its recipe may become the one that `out` holds.
         out: The run directory.
-        around: What the command takes time for beside updates.
+        around: The time that the command needs besides updates.
     """
     stored = stored_recipe(out)
     by_itself = budget_spent(stored.train, setup.progress, around, 0.0)
@@ -29,7 +29,7 @@ def has_ended(setup: Setup, out: Path, around: Around) -> str:
 
 
 def has_whole_bundle(setup: Setup, out: Path) -> bool:
-    """Return whether the bundle of the run's last update stands in `out`, undamaged."""
+    """Return whether `out` holds an undamaged bundle of the run's last update."""
     if not setup.progress.bundled:
         return False
     try:
@@ -39,7 +39,14 @@ def has_whole_bundle(setup: Setup, out: Path) -> bool:
 
 
 def nothing_to_train(update: int, out: Path, reason: str, *, is_whole: bool) -> str:
-    """Return the line for a run that has ended, whose bundle is whole or to be written again."""
+    """Return the message for a run that has ended.
+
+    Args:
+        update: The last update of the run.
+        out: The run directory.
+        reason: Why the run has ended, in a clause.
+        is_whole: True if the bundle is undamaged; False if it is written again.
+    """
     bundle = "stays as it is"
     if not is_whole:
         bundle = "is missing, damaged or of an earlier update, and is written now"

@@ -15,16 +15,16 @@ UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf1
 """Instruction sets that decide how fast a CPU multiplies matrices."""
 
 CPUINFO = Path("/proc/cpuinfo")
-"""Linux's description of its processors; other systems have no such file."""
+"""The file in which Linux describes its processors; other systems have no such file."""
 
 
 LEAST_PART = 2048
-"""Tokens of a batch that a thread is worth having for itself: products of fewer rows are slower."""
+"""Smallest number of tokens per part, with a thread for each part; smaller products are slower."""
 
 
 @dataclass(frozen=True)
 class MatrixRates:
-    """Billions of floating-point operations a second in matrix products of a layer's shape."""
+    """Billions of floating-point operations per second, for matrix products of a layer's shape."""
 
     float32: float
     bfloat16: float
@@ -42,7 +42,7 @@ class Machine:
 
     @property
     def name(self) -> str:
-        """`cpu`, or what the GPU is called."""
+        """`cpu` or another device type, or the name of a CUDA GPU."""
         if self.device.type == "cuda":
             return torch.cuda.get_device_name(self.device)
         return self.device.type
@@ -60,10 +60,15 @@ class Machine:
 
 
 def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1) -> Machine:
-    """Set the number of threads and choose the precision that `config` asks for.
+    """Set the number of threads and choose the precision.
 
-    So many `processes` share the cores where `config` leaves the number of threads open.
-    Raises `ConfigError` for more threads than cores: they would only wait for each other.
+    Args:
+        config: The settings of training, with threads and precision.
+        device: The device of the run.
+        processes: Number of processes that share the cores, if `config` leaves the threads open.
+
+    Raises:
+        ConfigError: If `config` asks for more threads than cores.
     """
     if config.threads > available_cores():
         raise ConfigError(
@@ -78,7 +83,7 @@ def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1
 
 
 def instruction_sets() -> list[str]:
-    """Return the members of `UNITS` that this CPU has, if the system tells them."""
+    """Return the members of `UNITS` that this CPU has; none if the system does not list them."""
     try:
         text = CPUINFO.read_text()
     except OSError:
@@ -92,14 +97,14 @@ def instruction_sets() -> list[str]:
 
 
 def matrix_rates(device: torch.device, seconds: float = 0.25) -> MatrixRates:
-    """Measure `seconds` of products (4096 x 512) (512 x 512) in each precision."""
+    """Measure the speed of products (4096 x 512) (512 x 512) for `seconds` in each precision."""
     return MatrixRates(
         _rate(device, torch.float32, seconds), _rate(device, torch.bfloat16, seconds)
     )
 
 
 def choose_precision(name: str, device: torch.device) -> tuple[torch.dtype, str]:
-    """The precision to compute in, and why, in a clause."""
+    """Return the precision to compute in, and a clause with the reason."""
     if name != "auto":
         return getattr(torch, name), "as the recipe says"
     rates = matrix_rates(device)

@@ -19,7 +19,7 @@ class Interrupt:
         self.was_pressed = False
 
     def __call__(self) -> bool:
-        """Return whether the run is to stop."""
+        """Return whether the run should stop."""
         return self.was_pressed or self._should_stop()
 
     def press(self, number: int, frame: FrameType | None) -> None:
@@ -40,7 +40,7 @@ def stop_on_interrupt(should_stop: Callable[[], bool]) -> Iterator[Interrupt]:
         should_stop: A second stop condition: the run also stops when this returns True.
 
     Yields:
-        What says whether to stop.
+        A callable that returns True if the run should stop.
     """
     interrupt = Interrupt(should_stop)
     in_main = threading.current_thread() is threading.main_thread()

@@ -15,26 +15,39 @@ TENSORBOARD = "tensorboard"
 
 
 class RunLog:
-    """`log.jsonl`: one object a line with `kind`, and TensorBoard events.
+    """Writer of `log.jsonl`, with one JSON object per line, and of TensorBoard events.
 
-    The kinds are `train`, `valid`, `average` (the validation of averaged weights) and `end`. `keep`
-    bytes of an earlier log are kept when a run goes on from a checkpoint: what was logged after it
-    is logged again. What there is no number for is null: losses where no update was finite.
-    `check` is called before anything is written; it raises an error where the directory has moved.
+    The `kind` of a line is `train`, `valid`, `average` (the validation of averaged weights) or
+    `end`. A missing number is null: for example a loss, if no update was finite.
+
+    Args:
+        directory: The run directory.
+        keep: Bytes of an earlier log to keep. A resumed run keeps the log up to its checkpoint and
+            logs later updates again.
+        check: Called before each write; raises an error if the directory has moved.
     """
 
     def __init__(
         self, directory: Path, keep: int = 0, check: Callable[[], None] = lambda: None
     ) -> None:
         self.path, self._check = directory / LOG, check
-        # Unbuffered: what a full disk refused must not come up again when the file is closed.
+        # Unbuffered, so that bytes that a full disk refused are not written again on closing.
         self._file = self.path.open("a+b", buffering=0)
         self._file.truncate(min(keep, self.path.stat().st_size))
-        self._file.seek(0, os.SEEK_END)  # `tell` would say where the earlier log ended
+        self._file.seek(0, os.SEEK_END)  # otherwise `tell` returns the end of the earlier log
         self._events = _tensorboard(directory)
 
     def write(self, kind: str, update: int, **values: Any) -> None:
-        """Append a line, and scalars to TensorBoard where it is installed."""
+        """Append a line to the log, and its numbers to TensorBoard if it is installed.
+
+        Args:
+            kind: The kind of the line.
+            update: The update of the line.
+            **values: Further keys and values of the line.
+
+        Raises:
+            UserError: If the file cannot be written, or the directory has moved.
+        """
         self._check()
         line = json.dumps({"kind": kind, "update": update, **values}) + "\n"
         with explained(self.path):
@@ -46,30 +59,34 @@ class RunLog:
                         self._events.add_scalar(f"{kind}/{name}", value, update)
 
     def tell(self) -> int:
-        """The length of the log in bytes, once it is on the disk."""
+        """Write the log to disk and return its length in bytes."""
         self._check()
         with explained(self.path):
             os.fsync(self._file.fileno())
             return self._file.tell()
 
     def contents(self) -> bytes:
-        """Return all that was written, also where the file was removed meanwhile."""
+        """Return the content of the log, even if the file was removed meanwhile."""
         self._file.seek(0)
         return self._file.readall()
 
     def close(self) -> None:
-        """Close the files; nothing is written afterwards."""
+        """Close the files."""
         self._file.close()
         if self._events is not None:
             self._events.close()
 
 
 def read_log(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """Read a log as far as it is whole.
+    """Read the undamaged lines of a log.
+
+    Args:
+        path: The file `log.jsonl`.
 
     Returns:
         The lines as objects, each with a `kind` and an `update`, and the numbers of the damaged
-        lines, counted from 1. A line without its end counts as damaged: writing it was cut off.
+        lines, counted from 1. A line without a line break counts as damaged, because writing it
+        was cut off.
 
     Raises:
         UserError: If the file cannot be read.
@@ -89,11 +106,11 @@ def read_log(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
 
 
 _WORDS = {"kind", "best", "reason", "weights", "search"}
-"""The keys of a line whose values are no numbers."""
+"""The keys whose values are not numbers."""
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
-    """Return what a line of a log says, or None where it is damaged."""
+    """Return a line of a log as an object, or None if the line is damaged."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -101,7 +118,7 @@ def _row(line: bytes) -> dict[str, Any] | None:
     if not line.endswith(b"\n") or not isinstance(row, dict):
         return None
     whole = isinstance(row.get("kind"), str) and _is_number(row.get("update"))
-    # What there is no number for is null.
+    # A missing number is null.
     values = (value for key, value in row.items() if key not in _WORDS)
     return row if whole and all(each is None or _is_number(each) for each in values) else None
 

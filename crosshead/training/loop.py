@@ -1,4 +1,4 @@
-"""The training loop: batches in, updates out; validation, checkpoints and budgets on the way."""
+"""The training loop: updates, validations, checkpoints and budgets."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,55 +32,63 @@ class Decision(NamedTuple):
     """A decision of the main process after an update, for all processes."""
 
     reason: str
-    """Why the run ends now, in a clause; empty where it goes on."""
+    """Why the run ends now, in a clause; empty if it continues."""
     measures: bool
-    """True if a validation is made now to learn how long one takes."""
+    """True if the run validates now to measure the duration of a validation."""
 
 
 class Diverged(UserError):
-    """The end of a run whose gradients stay infinite."""
+    """Raised if the gradients of `MAX_SKIPPED` updates in a row are not finite."""
 
 
 @dataclass
 class MainProcess:
-    """The tools with which the main process validates and writes."""
+    """The functions and paths that the main process needs to validate and write."""
 
     validate: Callable[[dict[str, Tensor]], Validation]
-    """Judges float32 weights; raises `Stopped` where somebody asks for the end meanwhile."""
+    """Validates float32 weights; raises `Stopped` if the run is asked to stop meanwhile."""
     directory: Path
-    """Where checkpoints are written."""
+    """The directory of the checkpoints."""
     keep_batch: Callable[[Epoch, Sequence[int]], str] = lambda epoch, rows: ""
-    """Writes rows of an epoch down for replay, and says where, in a clause."""
+    """Writes rows of an epoch to a file for replay, and returns a clause that names the file."""
     settings: str = ""
     """The configuration of a bundle of the weights, as JSON."""
 
 
 @dataclass
 class Training:
-    """All that a run works with."""
+    """The objects that a run trains with."""
 
     task: Task
     model: Model
     optimizer: Optimizer
     config: TrainConfig
     epochs: Callable[[int], Epoch]
-    """Returns the rows of an epoch; they differ between epochs where subwords are sampled."""
+    """Returns the rows of an epoch; they differ between epochs if subwords are sampled."""
     progress: Progress
     main: MainProcess | None
-    """None in every process but the main one, which decides for all."""
+    """The tools of the main process; None in workers."""
     context: Context = field(default_factory=Context)
     parallel: int = 1
-    """Parts of a batch that are computed at a time."""
+    """Number of parts of a batch that are computed in parallel."""
     around: Around = field(default_factory=Around)
-    """The time that the command needs beside updates."""
+    """The time that the command needs besides updates."""
 
 
 def fit(training: Training) -> str:
-    """Train until a budget is spent, validation stops improving, or somebody asks to stop.
+    """Train until a budget is spent, validation stops improving, or the run is asked to stop.
 
-    Returns why it ended, in a clause. A checkpoint of the last update is on disk afterwards. Raises
-    `Diverged` where gradients stay infinite, and `UserError` where memory does not suffice for a
-    single row or for validation.
+    Afterwards a checkpoint of the last update is on disk.
+
+    Args:
+        training: The objects of the run.
+
+    Returns:
+        The reason for the end, in a clause.
+
+    Raises:
+        Diverged: If the gradients of `MAX_SKIPPED` updates in a row are not finite.
+        UserError: If memory does not suffice for a single row or for validation.
     """
     config, progress, context = training.config, training.progress, training.context
     meter = Meter(progress, training.task.counter)
@@ -119,7 +127,7 @@ def fit(training: Training) -> str:
         if context.display.due() or reason:
             _show(training, meter)
         validates = measures or _is_due(progress.update, config.valid_every)
-        # Not while updates are skipped: what was saved before must not give way to the same again.
+        # Skipped updates change nothing: a checkpoint now would only displace an older one.
         checkpoints = not progress.skipped_in_a_row and _is_due(
             progress.update, config.checkpoint_every or config.valid_every
         )
@@ -131,15 +139,15 @@ def fit(training: Training) -> str:
         if reason:
             break
     context.display.close()
-    context.world.any(False)  # none leaves while another still waits for its share of the weights
+    context.world.any(False)  # no process leaves while another still waits for its shard
     return reason
 
 
 def _batches(training: Training) -> Iterator[tuple[Epoch, np.ndarray]]:
-    """An epoch and the rows of a batch of it, from where the run stands, on and on.
+    """Yield epochs with the rows of their batches, from the current position, without end.
 
-    Which batch comes when is a function of (seed, epoch) alone: a run that goes on does not read
-    what it has used.
+    The order of the batches depends on (seed, epoch) alone, so a resumed run skips used batches
+    without reading them.
     """
     config, progress = training.config, training.progress
     while True:
@@ -163,16 +171,16 @@ def _is_due(update: int, every: int) -> bool:
 
 
 def _decide(training: Training, since: float) -> Decision:
-    """Return what the main process decides, the same in all processes.
+    """Return the decision of the main process, in all processes.
 
     Args:
-        training: The run.
-        since: Seconds since the time of its progress was last taken.
+        training: The objects of the run.
+        since: Seconds since `progress.seconds` was last updated.
     """
     decision = _own_decision(training, since) if training.main else Decision("", False)
     word = training.context.world.broadcast(f"{int(decision.measures)}{decision.reason}")
     if word[1:].startswith("max_minutes"):
-        # The time that is kept for the end of the run must not look unused when it is resumed.
+        # The time reserved for the end of the run must not look unused when the run is resumed.
         minutes = training.config.max_minutes or 0.0
         training.progress.minutes_spent = max(minutes, training.progress.minutes_spent)
     return Decision(word[1:], word[0] == "1")
@@ -187,12 +195,12 @@ def _own_decision(training: Training, since: float) -> Decision:
 
 
 def _done(training: Training, meter: Meter) -> float:
-    """The share of the run that is done."""
+    """Return the completed fraction of the run."""
     return share_done(training.config, training.progress, training.around, meter.elapsed())
 
 
 def _diverged(training: Training, epoch: Epoch, rows: np.ndarray) -> Diverged:
-    """The error that ends a run whose gradients stay infinite, its last batch written down."""
+    """Write the last batch to a file, and return the error for gradients that stay infinite."""
     kept = training.main.keep_batch(epoch, rows.tolist()) if training.main else ""
     return Diverged(
         f"the gradients of {MAX_SKIPPED} updates in a row, up to update "
@@ -201,7 +209,7 @@ def _diverged(training: Training, epoch: Epoch, rows: np.ndarray) -> Diverged:
 
 
 def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
-    """The error that ends a run whose memory does not suffice for a row, which is written down."""
+    """Write the longest row to a file, and return the error for too little memory for one row."""
     longest = int(rows[epoch.lengths[rows].sum(axis=1).argmax()])
     kept = training.main.keep_batch(epoch, [longest]) if training.main else ""
     return UserError(
@@ -229,7 +237,7 @@ def _report(training: Training, meter: Meter) -> None:
 
 
 def _show(training: Training, meter: Meter) -> None:
-    """Show the figures since they were last shown."""
+    """Display the loss and the speed since the last display."""
     progress, loss, speed = training.progress, meter.shown.loss, meter.shown.speed
     meter.shown.clear()
     training.context.display.advance(
@@ -242,20 +250,20 @@ def _show(training: Training, meter: Meter) -> None:
 
 
 def _owes_validation(training: Training, reason: str) -> bool:
-    """Return whether a validation was due when the run stopped, or nothing else is left to do."""
+    """Return whether a validation is due before the next update or before the end."""
     config, progress = training.config, training.progress
     if reason == STOPPED or progress.update == progress.validated:
         return False
-    # What a fine-tuned run begins with is judged as well: it may stay the best.
+    # The initial weights of a fine-tuned run are validated too: they may stay the best.
     return progress.validated < 0 or _is_due(progress.update, config.valid_every) or bool(reason)
 
 
 def _validate(training: Training, meter: Meter) -> None:
-    """Judge the present weights, and keep them as the best if they are.
+    """Validate the current weights, and save them if they are the best so far.
 
-    Where somebody asks for the end meanwhile, the run owes this validation when it goes on.
+    If the run is asked to stop meanwhile, it repeats this validation when it is resumed.
     """
-    weights = training.optimizer.weights()  # of several processes each may have a share
+    weights = training.optimizer.weights()  # all processes call this: they may hold shards
     progress, config, main = training.progress, training.config, training.main
     if main is None:
         return
@@ -268,7 +276,7 @@ def _validate(training: Training, meter: Meter) -> None:
         if not is_out_of_memory(error) or training.context.world.size > 1:
             raise
         found = None
-    if found is None:  # here, where what the failed attempt held is free again
+    if found is None:  # here, the memory of the failed attempt is free again
         _checkpoint(training, meter, due=False)
         raise UserError(
             f"not enough memory to validate; the run is kept at update {progress.update}: go on "
@@ -282,9 +290,9 @@ def _validate(training: Training, meter: Meter) -> None:
         progress.best_alone, progress.best_average = None, []
         save_best(main.directory, weights, main.settings, progress.update)
     elif progress.best_alone is not None and score > progress.best_alone:
-        # Patience compares single weights: an average of an earlier end must not cut training off.
+        # Patience compares single weights: an earlier average must not end training too soon.
         progress.best_alone, progress.since_best = score, 0
-    elif progress.update > (config.warmup or 0):  # before it, chance decides which is better
+    elif progress.update > (config.warmup or 0):  # during warm-up, scores are mostly chance
         progress.since_best += 1
     progress.validated = progress.update
     progress.seconds += meter.restart()
@@ -306,13 +314,14 @@ def _validate(training: Training, meter: Meter) -> None:
 
 
 def _checkpoint(training: Training, meter: Meter, *, due: bool) -> None:
-    """Write a checkpoint; one that only the end of the run called for gives way to the next.
+    """Write a checkpoint; the next checkpoint replaces it unless it is `due`.
 
-    So a run that was stopped and resumed leaves, and averages, the checkpoints of one that was not.
+    A run that was stopped and resumed therefore keeps and averages the same checkpoints as an
+    uninterrupted run.
     """
     progress, main = training.progress, training.main
     if main is None:
-        training.optimizer.contents()  # what the first one writes it may have to be sent
+        training.optimizer.contents()  # the main process may need this shard
         return
     began = time.perf_counter()
     progress.seconds += meter.restart()

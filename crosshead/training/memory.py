@@ -1,4 +1,4 @@
-"""Memory of a run: its need, the memory available, and a way to need less."""
+"""Memory of a run: an estimate of its need, the available memory, and recomputation."""
 
 import contextlib
 import sys
@@ -22,38 +22,43 @@ from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
 
 LIBRARIES = 500_000_000
-"""Bytes that Python, PyTorch and their like hold before there is a model."""
+"""Bytes that Python, PyTorch and other libraries hold before a model is built."""
 
 KERNELS = 100_000_000
-"""Bytes that oneDNN holds on a CPU for products in bfloat16, whose kernels and packed operands
-differ by shape: a round number, which a test of the estimate at `tiny` holds to what runs take."""
+"""Bytes that oneDNN holds on a CPU for kernels and packed operands of products in bfloat16, which
+differ by shape. This is a round number; a test compares the estimate with runs of `tiny`."""
 
 MAPPED = 32 << 20
-"""A block of more bytes is given back to the system when it is freed (glibc's largest
-M_MMAP_THRESHOLD); of smaller ones the heap comes to hold about twice what is in use."""
+"""A larger block returns to the system when it is freed (glibc's largest M_MMAP_THRESHOLD, in
+bytes). For smaller blocks the heap grows to about twice the memory in use."""
 
 THREAD = 72 << 20
-"""The addresses that glibc reserves for a new thread: a heap of 64 MiB, and a stack."""
+"""Bytes of address space that glibc reserves for a new thread: a heap of 64 MiB, and a stack."""
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-"""Linux's files on the machine's memory, a process's use and its limits."""
+"""Linux directories with the memory of the machine, and the use and limits of a process."""
 
 
 class Room(NamedTuple):
-    """The memory that a process may take beyond what it holds."""
+    """The memory that a process may take in addition to the memory that it holds."""
 
     left: int
     """Memory left, in bytes."""
     of: str
-    """The limit, named for messages."""
+    """The name of the limit, for messages."""
 
 
 def recompute_activations(model: Model) -> None:
-    """Keep of each layer its inputs alone, and compute the rest again on the way back.
+    """Keep only the inputs of each layer, and compute the rest again in the backward pass.
 
-    Activation checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost") of
-    all layers of the stacks, by PyTorch's own function: gradients are the same, since dropout draws
-    the same again, and an update takes about a third longer.
+    This applies PyTorch's activation checkpointing to all layers of the stacks. Gradients stay the
+    same, because dropout draws the same numbers again. An update takes about a third longer.
+
+    Args:
+        model: The model, which is changed in place.
+
+    Reference:
+        Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost".
     """
     for layer in model.layers():
         layer.forward = partial(
@@ -68,11 +73,11 @@ def memory_estimate(
     machine: Machine,
     world: World = ALONE,
 ) -> int:
-    """Return the bytes that a run takes: libraries, weights with all that hangs on them, a batch.
+    """Return the estimated bytes of a run: libraries, weights, gradients, moments and a batch.
 
-    The estimate is within 30 % of what runs of `tiny` take, by a test. `benchmarks/memory.py` gave
-    1.03 to 1.42 times the process in float32 and 1.09 to 1.61 times in bfloat16; processes of less
-    than 0.5 GB have the largest ratios.
+    A test checks that the estimate is within 30 % of the memory of runs of `tiny`. In
+    `benchmarks/memory.py` it was 1.03 to 1.42 times the memory of the process in float32 and 1.09
+    to 1.61 times in bfloat16. Processes of less than 0.5 GB have the largest ratios.
 
     Args:
         train: The settings of training.
@@ -90,11 +95,18 @@ def memory_estimate(
 def weight_bytes(
     parameters: int, train: TrainConfig, machine: Machine, world: World = ALONE
 ) -> tuple[int, int]:
-    """Bytes of the weights with masters, moments and those to validate with; of the gradients.
+    """Return the bytes of the weights, and the bytes of the gradients, of a process.
 
-    For each weight of its share a process holds the weight, its master where that is another, and
-    two moments; the first process also all weights in float32. Gradients are those of the model,
-    of its replicas that compute side by side, and of the masters.
+    The weights include masters and moments: for each weight of its shard, a process holds the
+    weight, a float32 master if the model is narrower, and two moments. The main process also holds
+    all weights in float32 for validation. The gradients are the gradients of the model, of its
+    parallel replicas, and of the masters.
+
+    Args:
+        parameters: Number of weights.
+        train: The settings of training.
+        machine: Device and precision.
+        world: The processes of the run.
     """
     size = machine.dtype.itemsize
     wide = 4 if size < 4 else 0  # masters, and gradients of theirs
@@ -109,7 +121,18 @@ def weight_bytes(
 def refuse_large_model(
     recipe: Recipe, corpus: Corpus, machine: Machine, world: World, room: Room | None
 ) -> None:
-    """Raise `ConfigError` for a model whose weights, gradients and moments exceed the room."""
+    """Check that weights, gradients and moments fit into memory.
+
+    Args:
+        recipe: The recipe of the run.
+        corpus: The data, which completes the model's configuration.
+        machine: Device and precision.
+        world: The processes of the run.
+        room: The available memory; None if it is not known.
+
+    Raises:
+        ConfigError: If they do not fit.
+    """
     if room is None:
         return
     config = corpus.bundle_config(recipe, corpus.reach)
@@ -128,10 +151,11 @@ def refuse_large_model(
 def measured_memory(
     measurement: Measurement, corpus: Corpus, machine: Machine, world: World, room: Room | None
 ) -> int:
-    """Return `memory_estimate` of a run, whose rows are measured; refuse rows that cannot fit.
+    """Return `memory_estimate` from measured rows; refuse rows that do not fit into memory.
 
-    A batch is computed in parts where memory does not suffice, so a single row has to fit. Of
-    several processes, whose batches are not split, each one's share of a batch of such rows has to.
+    A single process splits a batch into parts if memory does not suffice, so a single row has to
+    fit. Several processes do not split batches, so each process's share of a batch of the longest
+    rows has to fit.
 
     Args:
         measurement: Measures the activations of rows.
@@ -141,7 +165,7 @@ def measured_memory(
         room: The memory left before the model was built; None if it is not known.
 
     Raises:
-        DataError: If a row takes more memory than there is; names its file and line.
+        DataError: If a row takes more memory than is available; names its file and line.
     """
     parameters = sum(each.numel() for each in measurement.model.parameters())
     train = measurement.train
@@ -160,10 +184,11 @@ def measured_memory(
 def _refuse_long_rows(
     measurement: Measurement, corpus: Corpus, world: World, room: Room, left: int
 ) -> Activations:
-    """Raise `DataError` where one of the longest rows does not fit; return the largest of them.
+    """Return the activations of the largest row; raise `DataError` if one of the rows does not fit.
 
-    The rows that are longest by each of their lengths, and by all together, are measured. `left` is
-    what weights and moments leave of the room. Gradients take the place of activations.
+    The function measures the longest row by each length, such as source or target, and by the sum
+    of the lengths. `left` is the room without weights and moments. Gradients are not subtracted,
+    because they replace the activations during the backward pass.
     """
     lengths, train = measurement.epoch.lengths, measurement.train
     found = []
@@ -188,7 +213,12 @@ def _refuse_long_rows(
 
 
 def largest_part(measurement: Measurement, processes: int) -> Activations:
-    """Return the activations of the largest part of a batch: as many longest rows as fit."""
+    """Return the activations of the largest part of a batch, which holds only longest rows.
+
+    Args:
+        measurement: Measures the activations of rows.
+        processes: Number of processes that share a batch.
+    """
     lengths, train = measurement.epoch.lengths, measurement.train
     rows = min(len(lengths), max(1, train.batch_tokens // int(lengths.max())))
     count = -(-rows // (train.accumulate * processes))
@@ -197,7 +227,7 @@ def largest_part(measurement: Measurement, processes: int) -> Activations:
 
 
 def _unless_out_of_memory(measure: Callable[[], Activations]) -> Activations | None:
-    """Return the result of `measure`, or None where memory does not suffice for it."""
+    """Return the result of `measure`, or None if it runs out of memory."""
     try:
         return measure()
     except (MemoryError, RuntimeError) as error:
@@ -208,9 +238,9 @@ def _unless_out_of_memory(measure: Callable[[], Activations]) -> Activations | N
 
 @contextlib.contextmanager
 def _allocating_at_most(left: int, device: torch.device) -> Iterator[None]:
-    """A block in which an allocation beyond the bytes left fails, on Linux.
+    """Make allocations beyond `left` bytes fail in the block, for a CPU device on Linux.
 
-    Without this limit the system would give more memory than there is, and then end the process.
+    Without this limit the system would grant more memory than exists, and later kill the process.
     """
     if device.type != "cpu" or not sys.platform.startswith("linux"):
         yield
@@ -229,11 +259,11 @@ def _allocating_at_most(left: int, device: torch.device) -> Iterator[None]:
 
 
 def peak_memory(device: torch.device) -> int:
-    """The most memory this process has held so far, in bytes: on the GPU, or resident."""
+    """Return the peak memory of this process in bytes: on the GPU, or resident on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     status = PROC / "self/status"
-    if status.exists():  # getrusage would count what the process that started this one has held
+    if status.exists():  # getrusage would include the parent process's memory
         return _kilobytes(status)["VmHWM"]
     import resource
 
@@ -264,7 +294,7 @@ def memory_room(device: torch.device, processes: int) -> Room | None:
     total = _kilobytes(PROC / "meminfo").get("MemTotal")
     if total is not None:
         shared.append(Room(total, "the machine's memory"))
-    held = status["RssAnon"] + status["RssShmem"]  # the pages of files can be taken back
+    held = status["RssAnon"] + status["RssShmem"]  # the system can reclaim file pages
     rooms = [room._replace(left=room.left // processes - held) for room in shared]
     address_space = _address_space()
     if address_space is not None:
@@ -275,7 +305,7 @@ def memory_room(device: torch.device, processes: int) -> Room | None:
 
 
 def _address_space() -> int | None:
-    """The bytes of addresses that this process may have, or None without a bound."""
+    """Return the limit of the address space in bytes, or None without a limit."""
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -283,7 +313,7 @@ def _address_space() -> int | None:
 
 
 def _cgroup_limits() -> Iterator[int]:
-    """The bounds, in bytes, of the control groups that this process is in, of both versions."""
+    """Yield the memory limits, in bytes, of this process's control groups, versions 1 and 2."""
     try:
         lines = (PROC / "self/cgroup").read_text().splitlines()
     except OSError:
@@ -296,15 +326,15 @@ def _cgroup_limits() -> Iterator[int]:
         if kinds:
             root, file = CGROUPS / "memory", "memory.limit_in_bytes"
         place = root / name.lstrip("/")
-        for group in (place, *place.parents):  # what bounds one above bounds this one
+        for group in (place, *place.parents):  # limits of parent groups apply too
             if group.is_relative_to(root) and (group / file).is_file():
                 found = (group / file).read_text().strip()
-                if found.isdigit():  # otherwise it says "max"
+                if found.isdigit():  # otherwise the file contains "max"
                     yield int(found)
 
 
 def _kilobytes(path: Path) -> dict[str, int]:
-    """The lines `NAME: NUMBER kB` of a file of the system's, in bytes."""
+    """Return the lines `NAME: NUMBER kB` of a system file as bytes by name."""
     fields = [line.split() for line in path.read_text().splitlines()]
     return {each[0].rstrip(":"): 1024 * int(each[1]) for each in fields if each[2:] == ["kB"]}
 

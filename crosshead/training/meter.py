@@ -1,4 +1,4 @@
-"""Sums over the updates of a run: for its log, and for whoever watches it."""
+"""Sums over the updates of a run, for its log and its progress display."""
 
 import time
 
@@ -6,13 +6,14 @@ from crosshead.training.checkpoint import Progress
 from crosshead.training.updater import Outcome
 
 MAX_SKIPPED = 10
-"""So many updates in a row without finite gradients end a run."""
+"""The number of consecutive updates without finite gradients that ends a run."""
 
 
 class Window:
-    """Sums over the updates since it was cleared, and the time that they took.
+    """Sums over the updates since the window was cleared, and their duration.
 
-    `counter` is the name in the log of what the loss counts.
+    Args:
+        counter: The log's name for the unit that the loss counts, such as `target_tokens`.
     """
 
     def __init__(self, counter: str) -> None:
@@ -20,14 +21,14 @@ class Window:
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew, from now on."""
+        """Reset all sums and restart the time."""
         self._sums: dict[str, float] = {}
         self._norm = self._rate = 0.0
         self._count = self._finite = 0
         self._since = time.perf_counter()
 
     def add(self, outcome: Outcome, rate: float) -> None:
-        """Count an update that was made at a learning rate."""
+        """Add the outcome of an update and its learning rate."""
         self._count += outcome.count
         self._rate = rate
         for name in outcome.sums:
@@ -44,16 +45,16 @@ class Window:
 
     @property
     def loss(self) -> float | None:
-        """The mean loss of a prediction; None where no update was finite."""
+        """Mean loss per prediction; None if no update was finite."""
         return self._sums["loss"] / self._finite if self._finite else None
 
     @property
     def speed(self) -> float:
-        """Predictions a second."""
+        """Predictions per second."""
         return self._count / (time.perf_counter() - self._since)
 
     def values(self) -> dict[str, float | None]:
-        """The means for a line of the log; None where no update was finite."""
+        """Return the values for a line of the log; means are None if no update was finite."""
         return {
             **{
                 name: value / self._finite if self._finite else None
@@ -74,7 +75,7 @@ class Meter:
         self.logged, self.shown = Window(counter), Window(counter)
 
     def add(self, outcome: Outcome, rate: float) -> bool:
-        """Count an update; whether to go on: not after `MAX_SKIPPED` in a row that were skipped."""
+        """Add an update; return False if `MAX_SKIPPED` updates in a row were skipped."""
         progress = self._progress
         progress.target_tokens += outcome.count
         self.logged.add(outcome, rate)
@@ -87,11 +88,11 @@ class Meter:
         return True
 
     def elapsed(self) -> float:
-        """Seconds since the last restart."""
+        """Return the seconds since the last restart."""
         return time.perf_counter() - self._began
 
     def restart(self) -> float:
-        """Seconds since the last restart; counting begins anew."""
+        """Return the seconds since the last restart, and restart the time."""
         elapsed = self.elapsed()
         self._began += elapsed
         return elapsed

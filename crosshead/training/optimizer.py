@@ -1,4 +1,4 @@
-"""Adam over float32 weights, whatever precision the model computes in."""
+"""Adam on float32 (or float64) weights, even if the model computes in lower precision."""
 
 from collections.abc import Sequence
 
@@ -12,17 +12,26 @@ from crosshead.training.distributed import gathered, like, of_all
 _SCALING = "loss_scale"
 
 FIRST_SCALE, GROWTH = 2.0**13, 1000
-"""The factor of losses in float16 at the beginning, and finite updates until it is doubled."""
+"""The first loss scale in float16, and the number of finite updates until it doubles."""
 
 
 class Optimizer:
-    """Adam (Kingma & Ba 2015; betas 0.9, 0.98 and eps 1e-9 in Vaswani et al. 2017, section 5.3).
+    """Adam with float32 master weights and loss scaling.
 
-    A model in bfloat16 keeps float32 masters here: an update is often smaller than bfloat16 can
-    add to a weight. A model in float32 or float64 is its own master. In float16, whose smallest
-    gradients would be zero, losses are multiplied by `scale` and gradients divided by it: halved
-    where gradients overflow, doubled after `GROWTH` updates without (Micikevicius et al. 2018,
-    section 3.2).
+    For a model in bfloat16 the optimiser keeps float32 master weights, because an update is often
+    too small to add to a bfloat16 weight. A model in float32 or float64 is its own master.
+
+    In float16 the smallest gradients would become zero. The optimiser therefore multiplies losses
+    by `scale` and divides gradients by it. The scale is halved if gradients overflow, and doubled
+    after `GROWTH` updates in a row without overflow.
+
+    Args:
+        model: The model to train.
+        config: The settings of Adam and of gradient clipping.
+
+    Reference:
+        Kingma & Ba 2015; Vaswani et al. 2017, section 5.3 (betas 0.9 and 0.98, eps 1e-9);
+        Micikevicius et al. 2018, section 3.2 (loss scaling).
     """
 
     def __init__(self, model: nn.Module, config: TrainConfig) -> None:
@@ -42,19 +51,23 @@ class Optimizer:
         )
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradients of a loss to those that are there."""
+        """Add the gradients of a loss to the gradients accumulated so far."""
         (loss if self.scale == 1.0 else loss * self.scale).backward()
 
     def drop_gradients(self) -> None:
-        """Forget the gradients that are there."""
+        """Set all gradients to None."""
         for tensor in (*self.parameters.values(), *self.masters.values()):
             tensor.grad = None
 
     def step(self, learning_rate: float, replicas: Sequence[nn.Module] = ()) -> float | None:
-        """Apply the gradients and drop them; the norm they had, or None where it was not finite.
+        """Apply the gradients, unless they are not finite, and drop them.
 
-        The gradients of `replicas`, which have the same weights, are added, and dropped too.
-        Gradients that are not finite are not applied.
+        Args:
+            learning_rate: The learning rate of this update.
+            replicas: Replicas with the same weights; their gradients are added, and dropped too.
+
+        Returns:
+            The norm of the gradients before clipping, or None if it was not finite.
         """
         others = [dict(replica.named_parameters()) for replica in replicas]
         for name, parameter in self.parameters.items():
@@ -86,28 +99,28 @@ class Optimizer:
         return next(iter(self.masters.values())).device
 
     def size(self) -> int:
-        """The number of weights; a tied matrix counts once."""
+        """Return the number of weights; a tied matrix counts once."""
         return sum(master.numel() for master in self.masters.values())
 
     def weights(self) -> dict[str, Tensor]:
-        """The masters by name, float32 as a rule; they share memory with the optimiser.
+        """Return the master weights by name, usually float32; they share the optimiser's memory.
 
-        Where processes share them, all have to call this, and the first alone gets them: see
-        `gathered`.
+        In sharded training all processes must call this, and only the main process gets the
+        weights: see `gathered`.
         """
         return gathered({name: master.detach() for name, master in self.masters.items()})
 
     def set_weights(self, weights: dict[str, Tensor]) -> None:
-        """Continue from other weights."""
+        """Replace the weights of masters and model by the given weights."""
         with torch.no_grad():
             for name, master in self.masters.items():
                 master.copy_(like(master, weights[name]))
         self._copy_to_model()
 
     def state(self) -> dict[str, Tensor]:
-        """Adam's moments and step counts by parameter: `NAME.exp_avg` and so on; the scale.
+        """Return Adam's moments and step counts, such as `NAME.exp_avg`, and the loss scale.
 
-        Gathered as `weights` are.
+        In sharded training they are gathered in the same way as `weights`.
         """
         moments = {
             f"{name}.{key}": value
@@ -117,17 +130,17 @@ class Optimizer:
         return {**gathered(moments), **self.scaling()}
 
     def contents(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """The weights and the state; one call for all processes, so that they ask in one order."""
+        """Return weights and state; all processes call this, so that all gather in one order."""
         return self.weights(), self.state()
 
     def scaling(self) -> dict[str, Tensor]:
-        """Return the optimiser's state besides Adam's: the loss scale, in float16."""
+        """Return the loss scale and its counter in float16; empty in other precisions."""
         if self.scale == 1.0:
             return {}
         return {_SCALING: torch.tensor([self.scale, float(self._finite_in_a_row)])}
 
     def set_state(self, state: dict[str, Tensor]) -> None:
-        """Continue from what `state` gave."""
+        """Restore the state that `state` returned."""
         if _SCALING in state:
             self.scale, self._finite_in_a_row = float(state[_SCALING][0]), int(state[_SCALING][1])
         for name, master in self.masters.items():
@@ -153,6 +166,6 @@ class Optimizer:
 
 
 def _master(parameter: nn.Parameter) -> Tensor:
-    """The parameter itself, or a copy of it in float32 where it is narrower."""
+    """Return the parameter itself, or a float32 copy if its type is narrower."""
     wide = torch.promote_types(parameter.dtype, torch.float32)
     return parameter if parameter.dtype == wide else parameter.detach().to(wide)

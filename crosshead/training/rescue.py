@@ -1,4 +1,4 @@
-"""A run whose directory is renamed or removed while it goes on: saved where it can be."""
+"""Rescue of a run whose directory is renamed or removed during training."""
 
 from pathlib import Path
 
@@ -14,9 +14,14 @@ from crosshead.training.setup import Setup
 
 
 def write_beginning(out: Path, setup: Setup) -> None:
-    """Write all that a run is resumed from but checkpoints: the recipe, and what is read with it.
+    """Write the files that a run needs to be resumed, besides its checkpoints.
 
-    For text these are the tokenizers, the pairs that were left out, and the held-out ones.
+    These are the recipe and, for text, the tokenizers, the pairs that were left out and the
+    held-out pairs.
+
+    Args:
+        out: The run directory.
+        setup: The run; its progress receives the recipe and the checksums of the tokenizers.
     """
     recipe, corpus, progress = setup.recipe, setup.corpus, setup.progress
     progress.recipe = stored_form(recipe, out)
@@ -30,13 +35,21 @@ def write_beginning(out: Path, setup: Setup) -> None:
 
 
 def save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserError:
-    """Save a run whose directory is no longer in its place, and return the error that ends it.
+    """Save a run whose directory was renamed or removed, and return the error that ends the run.
 
-    A directory that was renamed gets a checkpoint where it is now. In the place of one that was
-    removed, or beside it where something else stands there, a new one is made.
+    A renamed directory gets a checkpoint in its new place. A removed directory is made again, or
+    under a name beside it if the name is taken. A sharded run with several processes is not saved.
+
+    Args:
+        setup: The run.
+        lock: The directory that the run has locked.
+        log: The log of the run.
+
+    Returns:
+        The error, whose message says where the run is saved.
 
     Raises:
-        UserError: If the run cannot be saved there.
+        UserError: If the run cannot be saved.
     """
     progress, train = setup.progress, setup.recipe.train
     moved = lock.found()
@@ -65,7 +78,7 @@ def save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserErro
 
 
 def _free_place(out: Path) -> Path:
-    """Return `out`, or the first name beside it under which nothing stands."""
+    """Return `out`, or the first free name beside it."""
     place, number = out, 0
     while place.exists():
         number += 1

@@ -1,4 +1,4 @@
-"""A whole run: from a recipe to a bundle. What `crosshead train` does."""
+"""A whole training run, from a recipe to a bundle, as `crosshead train` makes it."""
 
 import contextlib
 import dataclasses
@@ -67,25 +67,26 @@ class Summary:
     out: Path
     reason: str
     interrupted: bool
-    """Somebody asked it to stop: a checkpoint was saved, but no bundle was written."""
+    """True if the run was asked to stop: it then writes no bundle, and keeps a checkpoint if it has
+    made an update."""
     progress: Progress
     parameters: int
     weights: str
     scores: list[BundleScore]
     search: str = ""
-    """A few words on the search or the reading behind the scores."""
+    """A short description of the search, or of the reading, behind the scores."""
     task: Task | None = None
-    """The task of the model; None where no bundle was written."""
+    """The task of the model; None if no bundle was written."""
     validated: Mapping[str, float] = field(default_factory=dict)
     """The metrics of the weights, as validation during training measures them."""
     findings: Findings | None = None
     """Findings about the model at the end."""
     verdict: str = ""
-    """The reason why the model is of no use yet, and what to do; empty for a usable model."""
+    """The reason why the model is not usable yet, and what to do; empty for a usable model."""
     bundle_kept: bool = False
-    """True if the run had ended before, and its bundle was left as it was."""
+    """True if the run had ended before, and its bundle was left unchanged."""
     rank: int = 0
-    """The rank of this process. Rank 0 is the main process and prints more than the others."""
+    """The rank of this process. Rank 0 is the main process, which prints more than workers do."""
 
 
 def train(
@@ -122,7 +123,7 @@ def train(
 
     Raises:
         UserError: If the recipe, the data or the directory cannot be used, before anything is
-            written; or later, if the run cannot go on.
+            written; or later, if the run cannot continue.
         KeyboardInterrupt: After Ctrl-C. The run finishes the current update and saves a checkpoint,
             so that `resume=True` continues it. A second Ctrl-C ends at once.
     """
@@ -155,7 +156,7 @@ def train(
                         stopped = world.any(context.should_stop())
                         reason = STOPPED if stopped else fit(training)
                         if reason != STOPPED and training.progress.update == before:
-                            reason += ": no update was made"  # of a run that was resumed
+                            reason += ": no update was made"  # for a resumed run
                         summary = _finish(run, lock, training, reason)
     if interrupt.was_pressed:
         raise KeyboardInterrupt(_how_it_was_left(summary))
@@ -163,7 +164,7 @@ def train(
 
 
 def _how_it_was_left(summary: Summary) -> str:
-    """Return the message for somebody who has pressed Ctrl-C."""
+    """Return the message after Ctrl-C."""
     if not summary.interrupted:
         return f"the run in {summary.out} has ended, and its bundle is saved"
     if summary.progress.update == 0:
@@ -186,7 +187,7 @@ class _Run(NamedTuple):
 def _prepared(
     recipe: Recipe, out: Path, start: Path | None, resume: bool, command: str, context: Context
 ) -> _Run | Summary:
-    """Return a run that is ready to train, or the summary of one that has nothing to train."""
+    """Return a run that is ready to train, or the summary of a run with nothing to train."""
     world = context.world
     try:
         if resume:
@@ -209,14 +210,14 @@ def _prepared(
     if is_whole:
         world.broadcast(ENDED)
         return _left_alone(setup, out, ended)
-    return _Run(setup, _validator(setup))  # by the recipe that the run keeps
+    return _Run(setup, _validator(setup))  # `has_ended` may have changed the recipe
 
 
 def _follow(out: Path, start: Path | None, resume: bool, context: Context) -> Summary:
     """Train beside the main process, which decides and writes.
 
     Raises:
-        SystemExit: With the code of a mistake, if the run diverges. The main process says why.
+        SystemExit: With exit code 2, if the run diverges. The main process reports the reason.
     """
     setup, world = None, context.world
     try:
@@ -248,7 +249,7 @@ def _validator(setup: Setup) -> Validator[Any, Any, Any]:
 
 
 def _left_alone(setup: Setup, out: Path, reason: str) -> Summary:
-    """Return the summary of a run that had ended before, and whose bundle is whole."""
+    """Return the summary of a run that had ended before with a whole bundle."""
     return Summary(
         out,
         f"{reason}: no update was made",
@@ -263,14 +264,14 @@ def _left_alone(setup: Setup, out: Path, reason: str) -> Summary:
 
 
 def _around(setup: Setup, validator: Validator[Any, Any, Any]) -> Around:
-    """Return the time that the command needs beside updates: reading the data, and the end."""
+    """Return the time that the command needs besides updates: reading the data, and the end."""
     averaging = 1.0 if setup.recipe.train.average > 1 else 0.0
     after = 1.0 + averaging + validator.validations_to_score
     return Around(time.perf_counter() - setup.context.began, after)
 
 
 def _say_if_late(setup: Setup) -> None:
-    """Say so if the command took longer than `max_minutes`."""
+    """Show a message if the command took longer than `max_minutes`."""
     took = (time.perf_counter() - setup.context.began) / 60
     limit = setup.recipe.train.max_minutes
     if limit is not None and took > 1.02 * limit:
@@ -298,9 +299,9 @@ def _training(setup: Setup, main: MainProcess | None, around: Around) -> Trainin
 
 @contextlib.contextmanager
 def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
-    """A block in which the run trains: its files are begun, and its log is open.
+    """Write the first files of a run and open its log for the block, in which the run trains.
 
-    A run whose directory is moved or removed in the block is saved where it can be.
+    If the run directory is moved or removed during the block, the run is saved if possible.
     """
     out, (setup, validator) = lock.path, run
     recipe, corpus, progress, context = setup.recipe, setup.corpus, setup.progress, setup.context
@@ -313,11 +314,11 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
     def validate(weights: dict[str, Tensor]) -> Validation:
         lock.check()
         found = validator.validate(weights)
-        lock.check()  # before anything is written of it
+        lock.check()  # before any result is written
         return found
 
     try:
-        # From here on the other processes can read what they need.
+        # From here on the workers can read the files that they need.
         context.world.broadcast(progress.text_sha256)
         size = setup.optimizer.size()
         lines = opening_lines(
@@ -339,7 +340,7 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
 
 
 def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -> str:
-    """Write the texts of a batch to `path`, for replay; the clause that says where they are."""
+    """Write the texts of a batch to `path` for replay, and return a clause that names the file."""
     text, how = corpus.records(epoch, rows)
     atomic_write(path, text.encode())
     return f"; the last batch is in {path} ({how})"
@@ -348,7 +349,7 @@ def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -
 def _finish(run: _Run, lock: LockedDirectory, training: Training, reason: str) -> Summary:
     """Choose the weights, score them, and write the bundle and the picture of the run.
 
-    A run that is asked to stop, now or before, gets no bundle.
+    A run that is or was asked to stop gets no bundle.
     """
     (setup, validator), out, main = run, lock.path, training.main
     recipe, progress, context = setup.recipe, setup.progress, setup.context
@@ -411,13 +412,13 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, reason: str) -
 
 
 def _draw(out: Path, metrics: Sequence[Metric], context: Context) -> None:
-    """Draw the picture of the run. What fails is said in a line: the bundle is saved already."""
+    """Draw the training curve; an error becomes a message, because the bundle is already saved."""
     try:
         damaged = plot_curve(out / LOG, out / PICTURE, metrics)
     except UserError as error:
         context.say(str(error))
         return
-    except Exception as error:  # matplotlib's own mistakes must not decide how a run ends
+    except Exception as error:  # an error inside matplotlib must not fail the run
         context.say(f"no {PICTURE}: {type(error).__name__} ({' '.join(str(error).split())})")
         return
     if damaged:

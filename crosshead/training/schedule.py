@@ -1,4 +1,4 @@
-"""The learning rate as a function of the update, which counts from 1."""
+"""Learning-rate schedules: functions of the update, which counts from 1."""
 
 import math
 
@@ -6,8 +6,14 @@ from crosshead.recipe.train import TrainConfig
 
 
 def learning_rate(config: TrainConfig, d_model: int, update: int) -> float:
-    """The rate that the schedule of `config` gives for an update; its warm-up has been chosen."""
-    assert config.warmup is not None  # `with_sizes` chooses it where it is left open
+    """Return the learning rate of an update.
+
+    Args:
+        config: The settings of training; the warm-up must be a number (see `with_sizes`).
+        d_model: The model width, which the paper's schedule uses.
+        update: The number of the update, from 1.
+    """
+    assert config.warmup is not None  # `with_sizes` chooses it if the recipe leaves it open
     if config.schedule == "paper":
         return paper_rate(update, d_model, config.warmup)
     assert config.learning_rate is not None  # checked by TrainConfig
@@ -18,19 +24,26 @@ def learning_rate(config: TrainConfig, d_model: int, update: int) -> float:
 
 
 def paper_rate(update: int, d_model: int, warmup: int) -> float:
-    """d_model^-0.5 min(update^-0.5, update warmup^-1.5): Vaswani et al. 2017, Eq. 3."""
+    """Return d_model^-0.5 min(update^-0.5, update warmup^-1.5).
+
+    Reference:
+        Vaswani et al. 2017, Eq. 3.
+    """
     return float(d_model**-0.5 * min(update**-0.5, update * warmup**-1.5))
 
 
 def inverse_sqrt_rate(update: int, peak: float, warmup: int) -> float:
-    """Return the rate with a stated peak: linear to `peak` at `warmup`, then by 1/sqrt(update)."""
+    """Return a rate that rises linearly to `peak` at `warmup`, then falls as 1/sqrt(update)."""
     return float(peak * min((warmup / update) ** 0.5, update / warmup))
 
 
 def cosine_rate(update: int, peak: float, warmup: int, last: int) -> float:
-    """Linear to `peak` at `warmup`, then half a cosine down to a tenth of it at `last`.
+    """Return a rate that rises linearly to `peak` at `warmup`, then falls along half a cosine.
 
-    Loshchilov and Hutter 2017, "SGDR", Eq. 5, without restarts.
+    It falls to a tenth of `peak` at update `last`, and stays there.
+
+    Reference:
+        Loshchilov and Hutter 2017, "SGDR", Eq. 5, without restarts.
     """
     if update <= warmup:
         return peak * update / warmup

@@ -1,4 +1,4 @@
-"""The recipe of a run, new, resumed or fine-tuned, and what may not change in the last two."""
+"""The recipe of a new, resumed or fine-tuned run, and checks of changes that are not allowed."""
 
 import importlib.resources
 import os
@@ -21,13 +21,13 @@ from crosshead.training.checkpoint import newest_state
 from crosshead.training.directory import nothing_to_resume
 
 RELATIVE_TO, HERE = "relative_to", "this file"
-"""The key in front of a stored recipe whose files are named relative to its own directory."""
+"""The first line of a stored recipe: its file names are relative to its own directory."""
 
 BEGIN_ANOTHER = "resume it with that, or begin another with a new --out"
 
 
 def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
-    """The sections with the values that were given, without those that are None."""
+    """Return the sections without the values that are None."""
     return {
         section: {key: value for key, value in values.items() if value is not None}
         for section, values in flags.items()
@@ -35,14 +35,17 @@ def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
 
 
 def typed_flags(given: Sections, assignments: Sequence[str]) -> dict[str, str]:
-    """Return the flags that were typed, by key, without those that `--set` overrides.
+    """Return the typed flags by recipe key, without the flags that `--set` overrides.
 
     Args:
-        given: The values of the flags that were typed, by section and key.
+        given: The values of the typed flags, by section and key.
         assignments: The values of `--set`.
 
+    Returns:
+        The flag, such as `--batch-tokens`, for each key, such as `train.batch_tokens`.
+
     Raises:
-        ConfigError: An assignment names no key.
+        ConfigError: If an assignment names no key.
     """
     overridden = stated(assignments=assignments)
     return {
@@ -61,11 +64,22 @@ def new_recipe(
     start: StrPath | None = None,
     typed: Mapping[str, str] | None = None,
 ) -> Recipe:
-    """The recipe of a new run; `recipe` is a TOML file or a name, `typed` as of `compose`.
+    """Return the recipe of a new run.
 
-    The model and the tokenizer of the bundle `start`, which is to be fine-tuned, stand in the place
-    of the preset's, and so does the context that it read text in. Raises `ConfigError`, and
-    `BundleError` where `start` is no bundle.
+    In fine-tuning, the model, the tokenizer and the context length of the bundle `start` replace
+    the preset's.
+
+    Args:
+        preset: Name of the preset, or None.
+        recipe: A TOML file or the name of a shipped recipe, or None.
+        flags: The values of named flags, by section and key.
+        assignments: The values of `--set`.
+        start: Directory of the bundle to fine-tune, or None.
+        typed: The typed flags, as `compose` takes them.
+
+    Raises:
+        ConfigError: If the recipe is invalid, or states another architecture than the bundle.
+        BundleError: If `start` is no bundle.
     """
     recipe = None if recipe is None else os.fspath(recipe)
     if start is None:
@@ -87,10 +101,20 @@ def resumed_recipe(
     assignments: Sequence[str],
     typed: Mapping[str, str] | None = None,
 ) -> Recipe:
-    """The recipe that the run in `out` began with, below what is given now.
+    """Return the recipe that the run in `out` began with, overridden by the values given now.
 
-    Whether that may change is for `check_resumed` to say. `typed` is as of `compose`. Raises
-    `UserError` where there is no run, and `ConfigError`.
+    `check_resumed` checks afterwards which keys may change.
+
+    Args:
+        out: The run directory.
+        recipe: A TOML file or the name of a shipped recipe, or None.
+        flags: The values of named flags, by section and key.
+        assignments: The values of `--set`.
+        typed: The typed flags, as `compose` takes them.
+
+    Raises:
+        UserError: If `out` holds no run.
+        ConfigError: If the recipe is invalid, or states another architecture.
     """
     recipe = None if recipe is None else os.fspath(recipe)
     below = stored_recipe(out).model_dump()
@@ -100,7 +124,7 @@ def resumed_recipe(
 
 
 def stored_recipe(out: StrPath) -> Recipe:
-    """Return the recipe of the run in `out`; raises `UserError` where there is none."""
+    """Return the recipe of the run in `out`; raise `UserError` if there is none."""
     out = Path(out)
     path = out / RECIPE
     if not path.is_file():
@@ -109,37 +133,37 @@ def stored_recipe(out: StrPath) -> Recipe:
 
 
 def stored_form(recipe: Recipe, out: Path) -> str:
-    """Return the recipe as the run directory `out` keeps it, in TOML.
+    """Return the recipe in TOML, in the form that the run directory `out` stores.
 
-    Files are named relative to `out`, so that both may move together and no path tells where they
-    were. A key in front says so to whoever reads the recipe.
+    File names are relative to `out`, so that the directory and the files may move together, and no
+    absolute path is stored. The first line of the recipe says that the names are relative.
     """
     names = [_relative(name, out) for name in recipe.data.files()]
     return f'{RELATIVE_TO} = "{HERE}"\n\n{to_toml(renamed(recipe, names))}'
 
 
 def absolute(recipe: Recipe) -> Recipe:
-    """Return the recipe with names of files that are good in every working directory."""
+    """Return the recipe with absolute file names, which are valid in every working directory."""
     return renamed(recipe, [os.path.abspath(name) for name in recipe.data.files()])
 
 
 def renamed(recipe: Recipe, names: Sequence[str]) -> Recipe:
-    """Return the recipe with other names for the files of its text, in the same order."""
+    """Return the recipe with new names for its data files, in the same order."""
     return recipe.model_copy(update={"data": recipe.data.renamed(names)})
 
 
 def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
-    """Return the recipe that the newest checkpoint in `out` was made with, and lines about edits.
+    """Return the recipe of the newest checkpoint in `out`, and lines about later edits.
 
-    The file in `out` is compared with it key by key. A key that a resumed run may change is named
-    in a line.
+    The function compares the recipe file in `out` with the checkpoint's recipe key by key. Each
+    changed key that a resumed run may change gets a line.
 
     Raises:
-        ConfigError: If another key of the file has changed, or the file is no recipe.
+        ConfigError: If a key that may not change has changed, or the file is no recipe.
     """
     stored, path = stored_recipe(out), out / RECIPE
     newest = newest_state(out / CHECKPOINTS)
-    if newest is None:  # whoever loads the checkpoints says what is damaged
+    if newest is None:  # loading the checkpoints later reports the damage
         return stored, []
     state, progress = newest
     if not progress.recipe:
@@ -161,9 +185,15 @@ def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
 
 
 def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
-    """`now`, with what the run in `out` has chosen where it leaves the choice open.
+    """Return the recipe `now`, completed with the values that the run has chosen itself.
 
-    Raises `ConfigError` for what differs from the recipe it `began` with and may not.
+    Args:
+        began: The recipe that the run began with.
+        now: The recipe to resume with; it may leave keys open, such as the warm-up.
+        out: The run directory, for messages.
+
+    Raises:
+        ConfigError: If a key differs from `began` that a resumed run may not change.
     """
     for section, keys in type(now).left_open.items():
         before, after = getattr(began, section), getattr(now, section)
@@ -172,7 +202,7 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
     for key, left, right, may_change in _differences(began, now):
         if not may_change:
             advice = BEGIN_ANOTHER
-            if key.partition(".")[2] in now.data.file_keys:  # another number of them
+            if key.partition(".")[2] in now.data.file_keys:  # the number of files differs
                 advice = (
                     "a run goes on with the text it began with; to train its bundle on other text, "
                     f"begin a run with --from {shlex.quote(str(out))} and a new --out"
@@ -184,7 +214,7 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
 
 
 def _differences(before: Recipe, after: Recipe) -> Iterator[tuple[str, Any, Any, bool]]:
-    """Yield each key that differs, its two values, and whether a resumed run may change it."""
+    """Yield each key that differs, its two values, and True if a resumed run may change it."""
     for section in type(after).model_fields:
         one, other = getattr(before, section), getattr(after, section)
         for key in type(other).model_fields:
@@ -198,14 +228,14 @@ def _relative(name: str, out: Path) -> str:
     """Return the name of a file relative to `out`."""
     try:
         return os.path.relpath(os.path.abspath(name), os.path.realpath(out))
-    except ValueError:  # another drive of Windows
+    except ValueError:  # another drive on Windows
         return os.path.abspath(name)
 
 
 def _named_from_here(tables: dict[str, Any], folder: Path, where: str) -> dict[str, Any]:
-    """Return the tables of a recipe with files named as from the working directory.
+    """Return the tables of a recipe with file names relative to the working directory.
 
-    Names in a recipe are so by themselves, but where it says that they are relative to `folder`.
+    The names change only if the recipe says that they are relative to its own `folder`.
     """
     base = tables.pop(RELATIVE_TO, None)
     data = tables.get("data")
@@ -218,7 +248,7 @@ def _named_from_here(tables: dict[str, Any], folder: Path, where: str) -> dict[s
         if isinstance(value, list):
             return [named(each) for each in value]
         if not isinstance(value, str):
-            return value  # who checks the recipe refuses it
+            return value  # the check of the recipe refuses it later
         return _relative(os.path.join(os.path.realpath(folder), value), Path.cwd())
 
     changed = {key: named(value) for key, value in data.items() if key in file_keys()}
@@ -226,14 +256,20 @@ def _named_from_here(tables: dict[str, Any], folder: Path, where: str) -> dict[s
 
 
 def _as_many(left: Any, right: Any) -> bool:
-    """Return whether the values are lists of the same length, or `left` is no list."""
+    """Return True if the values are lists of the same length, or `left` is no list."""
     return not isinstance(left, list) or len(left) == len(right)
 
 
 def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
-    """Raise `ConfigError` where the recipe is of another model or tokenizer than the bundle's.
+    """Check that a recipe for fine-tuning keeps the model and the tokenizer of the bundle.
 
-    `bundle` has the sections of the one in `start`: see `sections_of`.
+    Args:
+        bundle: The sections of the bundle, from `sections_of`.
+        recipe: The recipe for fine-tuning.
+        start: Directory of the bundle, for messages.
+
+    Raises:
+        ConfigError: If a key of the model or the tokenizer differs.
     """
     for section in recipe.fixed_by_bundle:
         for key, value in bundle[section].items():
@@ -270,9 +306,9 @@ def _check_architecture(
     advice: str,
     typed: Mapping[str, str] | None,
 ) -> None:
-    """Raise `ConfigError` where another architecture is stated than that of the model `below`.
+    """Raise `ConfigError` if the user states another architecture than the model in `below` has.
 
-    What is said of that model fits no other: each of its keys would be found at fault.
+    Without this check, every key of the old architecture would be reported as an error.
     """
     tables = None if recipe is None else read_recipe(recipe)
     model = stated(tables, flags, assignments, where=recipe or "")["model"]
@@ -284,7 +320,7 @@ def _check_architecture(
 
 
 def read_recipe(name: str) -> dict[str, Any]:
-    """The tables of a recipe: of the TOML file, or of the shipped recipe, of that name."""
+    """Return the tables of a recipe; `name` is a TOML file or a shipped recipe."""
     if name.endswith(".toml"):
         path = Path(name)
         return _named_from_here(read_toml(path), path.parent, name)

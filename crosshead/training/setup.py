@@ -1,4 +1,4 @@
-"""A run made ready: to begin, to go on, or to go along with the first of several processes."""
+"""Preparation of a run: new, resumed, or as a worker beside the main process."""
 
 import contextlib
 import os
@@ -55,16 +55,16 @@ from crosshead.training.settings import (
 from crosshead.training.sizes import with_sizes
 
 ENDED = "the run has ended, and its bundle is written"
-"""The word of the main process when it has nothing to train and nothing to write."""
+"""The message that the main process broadcasts if there is nothing to train or to write."""
 
 
 class Ended(Exception):
-    """The first of several processes has found that the run has nothing to train."""
+    """Raised in a worker if the main process finds that the run has nothing to train."""
 
 
 @dataclass
 class Setup:
-    """A run that is ready to begin or to go on."""
+    """A run that is ready to start or to continue."""
 
     task: Task
     recipe: Recipe
@@ -79,9 +79,16 @@ class Setup:
 
 
 def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
-    """A new run, of a new model or of that of the bundle `start`.
+    """Prepare a new run, with a new model or with the model of a bundle.
 
-    Raises `Stopped` soon after `context.should_stop` says so, and `UserError` as `train` does.
+    Args:
+        recipe: The recipe of the run.
+        start: Directory of the bundle to fine-tune, or None.
+        context: The context of the run.
+
+    Raises:
+        Stopped: Soon after `context.should_stop` returns True.
+        UserError: For the reasons that `train` lists.
     """
     base = load_bundle(start) if start else None
     if base is not None and start is not None:
@@ -106,7 +113,17 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
 
 
 def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
-    """The run in `out`, where its newest checkpoint stands; raises what `prepare_new` raises."""
+    """Prepare the run in `out` to continue from its newest checkpoint.
+
+    Args:
+        recipe: The recipe to resume with.
+        out: The run directory.
+        context: The context of the run.
+
+    Raises:
+        Stopped: Soon after `context.should_stop` returns True.
+        UserError: For the reasons that `train` lists.
+    """
     (began, edits), given = saved_recipe(out), recipe
     recipe = check_resumed(began, absolute(given), out)
     for line in edits:
@@ -133,10 +150,20 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
 
 
 def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context) -> Setup:
-    """The run that the first of several processes has made ready, and written down in `out`.
+    """Prepare a worker process for the run that the main process has written to `out`.
 
-    Waits until that is done. Raises `Stopped` where this or the first one was asked to stop,
-    `Ended` where there is nothing to train, and `UserError` where this one reads another text.
+    The worker waits until the main process is ready.
+
+    Args:
+        out: The run directory.
+        start: Directory of the bundle to fine-tune, or None.
+        resume: True if the run is resumed.
+        context: The context of the run.
+
+    Raises:
+        Stopped: If this process or the main process was asked to stop.
+        Ended: If there is nothing to train.
+        UserError: If this process reads other text than the main process.
     """
     world = context.world
     text_sha256 = world.broadcast("")
@@ -146,7 +173,7 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
         raise Ended
     recipe = stored_recipe(out)
     machine = _machine(recipe, context)
-    # One for all of a machine says that it tokenizes what others have tokenized elsewhere.
+    # One process of each machine prints the progress of reading the text.
     say = (context.display if world.local_rank == 0 else Silent()).say
     corpus = task_of(recipe).read(recipe, None, out, say, context.should_stop)
     if corpus.sha256() != text_sha256:
@@ -194,7 +221,7 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) 
 
 
 def _go_on(setup: Setup, progress: Progress) -> list[str]:
-    """Go on from `progress`; a clause for each way in which the run now computes otherwise."""
+    """Continue from `progress`; return a clause for each change in how the run computes."""
     new, changes = setup.progress, []
     if progress.threads and (progress.threads, progress.processes) != (new.threads, new.processes):
         changes.append(f"with {_crew(new)}, where the run had {_crew(progress)}")
@@ -211,7 +238,7 @@ def _go_on(setup: Setup, progress: Progress) -> list[str]:
 
 
 def _names(typed: list[str], began: Recipe, now: Recipe, given: Recipe) -> list[str]:
-    """The files of the text as they were `typed` when the run began, or now where they moved."""
+    """Return the names of the data files as `typed` at the start, or as given now if they moved."""
     files = (recipe.data.files() for recipe in (began, now, given))
     return [
         new if before != after else name
@@ -220,7 +247,7 @@ def _names(typed: list[str], began: Recipe, now: Recipe, given: Recipe) -> list[
 
 
 def _other_rate(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
-    """Return the changes of the learning rate; `update` is the next one."""
+    """Return a clause for each change of the learning rate; `update` is the next update."""
     now, changes = recipe.train, []
     if began.learning_rate != now.learning_rate:
         changes.append(
@@ -238,10 +265,11 @@ def _other_rate(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
 
 
 def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
-    """Make sure of the weights that validated best, which are needed at the end of the run.
+    """Check the file of the best weights, which the end of the run needs; repair it if possible.
 
-    Where their file is missing or damaged they are those of their checkpoint, if it is kept, and
-    otherwise counted anew. A line says so.
+    If the file is missing or damaged, the function writes it again from the checkpoints that it
+    came from. If they are gone, the search for the best weights starts anew. Returns lines that
+    say so, or none if the file is whole.
     """
     if progress.best_score is None:
         return []
@@ -259,7 +287,7 @@ def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
             config = setup.corpus.bundle_config(setup.recipe, progress.longest_source)
             save_best(directory, weights, config.model_dump_json(), update)
             return [f"{best}: missing or damaged; written again from {', '.join(map(str, places))}"]
-    # What was validated last may be the best now.
+    # Validate the weights of this update again: they may be the best now.
     progress.best_score, progress.best_update = None, 0
     progress.best_alone, progress.best_average = None, []
     progress.since_best = progress.validated = 0
@@ -275,12 +303,15 @@ def _crew(progress: Progress) -> str:
 
 
 def _elsewhere(recipe: Recipe, out: Path) -> dict[str, str]:
-    """Return the names of files that are where somebody once typed, and not where `out` says.
+    """Return files that exist under the names typed earlier, but not under the names in `out`.
 
-    So a run directory may be moved without its text, too.
+    This lets a user move a run directory without its data files.
+
+    Returns:
+        The absolute path of each such file, by its name in the recipe.
 
     Raises:
-        DataError: If a file is in neither place.
+        DataError: If a file exists in neither place.
     """
     newest, files = newest_state(out / CHECKPOINTS), recipe.data.files()
     keys = [key for key in recipe.data.file_keys for _ in getattr(recipe.data, key)]
@@ -300,7 +331,7 @@ def _elsewhere(recipe: Recipe, out: Path) -> dict[str, str]:
 
 
 def _check_tokenizers(out: Path) -> None:
-    """Raise `BundleError` where a tokenizer's file is not what it was at the newest checkpoint."""
+    """Raise `BundleError` if a tokenizer file has changed since the newest checkpoint."""
     newest = newest_state(out / CHECKPOINTS)
     for line in newest[1].tokenizers if newest else ():
         sha256, _, name = line.partition("  ")
@@ -314,7 +345,7 @@ def _check_tokenizers(out: Path) -> None:
 
 
 def _check_text(progress: Progress, corpus: Corpus, out: Path) -> None:
-    """Raise `UserError` where the text is not what the run began with."""
+    """Raise `UserError` if the text differs from the text that the run began with."""
     advice = "put the earlier files back, or begin another run with a new --out"
     if corpus.size != progress.pairs:
         raise UserError(
@@ -328,9 +359,9 @@ def _check_text(progress: Progress, corpus: Corpus, out: Path) -> None:
 
 
 def _on_machine(recipe: Recipe, machine: Machine) -> Recipe:
-    """The recipe with the precision that was chosen, to repeat and resume in.
+    """Return the recipe with the chosen precision, so that a repeated or resumed run keeps it.
 
-    The number of threads is for each machine and number of processes to choose again.
+    The number of threads is not stored: each machine and number of processes chooses it again.
     """
     train = recipe.train.model_copy(update={"precision": machine.precision})
     return recipe.model_copy(update={"train": train})

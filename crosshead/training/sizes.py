@@ -1,7 +1,7 @@
-"""The warm-up and the cadence of validation, where a recipe leaves them open.
+"""Default sizes: the warm-up and the validation interval, if a recipe leaves them open.
 
-What is chosen is written into the recipe of the run as a number, so that resuming and repeating it
-do the same.
+The chosen numbers are written into the recipe of the run, so that a resumed or repeated run uses
+the same numbers.
 """
 
 from crosshead.data.batching import Epoch
@@ -10,7 +10,7 @@ from crosshead.recipe.train import TrainConfig
 
 
 def with_sizes(recipe: Recipe, epoch: Epoch) -> Recipe:
-    """The recipe with a warm-up and a cadence of validation for such epochs."""
+    """Return the recipe with a warm-up and a validation interval that suit epochs like `epoch`."""
     train = recipe.train
     if train.warmup is None or not train.valid_every:
         updates = len(epoch.plan(train.batch_tokens, train.seed, epoch=0))
@@ -23,7 +23,15 @@ def with_sizes(recipe: Recipe, epoch: Epoch) -> Recipe:
 
 
 def warmup_updates(config: TrainConfig, updates: int) -> int:
-    """Ten epochs of so many updates, within bounds and within a tenth of the budget."""
+    """Return the number of warm-up updates.
+
+    It is ten epochs, at least 200 and at most 4,000 updates, and at most a tenth of each budget in
+    updates or epochs.
+
+    Args:
+        config: The settings of training, with the budgets.
+        updates: Updates per epoch.
+    """
     budgets = [config.max_updates, config.max_epochs and config.max_epochs * updates]
     tenths = [budget // 10 for budget in budgets if budget is not None]
     return max(1, min(max(10 * updates, 200), 4000, *tenths))

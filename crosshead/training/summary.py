@@ -1,4 +1,4 @@
-"""Descriptions of a run: its opening lines, the model card, and its need of memory."""
+"""Descriptions of a run: its opening lines and the facts of its model card."""
 
 import dataclasses
 import os
@@ -30,7 +30,7 @@ def opening_lines(
     memory: int,
     world: World,
 ) -> list[str]:
-    """Return the opening lines: device, model size and memory; a warning for little text."""
+    """Return the opening lines: data, model, device and memory, then warnings about the data."""
     train = recipe.train
     first, *warnings = corpus.opening(recipe.data)
     return [
@@ -60,7 +60,20 @@ def card_facts(
     scores: list[BundleScore],
     how: str,
 ) -> CardFacts:
-    """Return the facts of the model card; files keep their typed names, without absolute paths."""
+    """Return the facts of the model card; files keep their typed names, without absolute paths.
+
+    Args:
+        task: The task of the model.
+        recipe: The recipe of the run.
+        out: The run directory, whose name is the name of the model.
+        corpus: The data.
+        machine: Device, threads and precision.
+        progress: The progress of the run.
+        parameters: Number of weights.
+        weights: A description of the chosen weights.
+        scores: The scores of the model.
+        how: A description of the search behind the scores.
+    """
     shown = [without_place(name) for name in progress.names]
     typed = recipe.data.renamed(shown)
     names = dict(zip(recipe.data.files(), shown, strict=True))

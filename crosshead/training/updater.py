@@ -1,11 +1,11 @@
-"""One update: a batch in parts, the gradients of all of them, and the step that these make.
+"""One update: the gradients of all parts of a batch, and one optimiser step.
 
-An update is the same, but for rounding, by however many threads and processes the parts of its
-batch are computed: losses are sums, divided by the predictions of the whole batch, and what dropout
-draws is a function of (seed, update, part). Without dropout it is the same in however many parts.
+The result of an update is the same, except for rounding, for any number of threads and processes.
+Losses are sums, divided by the number of predictions in the whole batch, and dropout draws depend
+on (seed, update, part) alone. Without dropout the result is also the same for any number of parts.
 
-On a CPU several parts are computed side by side, a thread each, on replicas of the model: most
-steps of a model for sentences are too small to be shared among cores themselves.
+On a CPU several parts are computed in parallel, one thread each, on replicas of the model. Most
+operations of a sentence model are too small for several cores to share.
 """
 
 import contextlib
@@ -39,20 +39,20 @@ class Outcome:
     """The result of an update."""
 
     sums: dict[str, float]
-    """The sums of its loss by name, over the predictions of its batch."""
+    """The sums of the losses by name, over the predictions of the batch."""
     count: int
     """The number of predictions."""
     norm: float | None
     """Norm of the gradients; None if they were not finite and not applied."""
 
     def row(self, rate: float) -> dict[str, float | None]:
-        """Return the means of its losses, the learning rate and the norm, as the log names them."""
+        """Return mean losses, learning rate and gradient norm, by their names in the log."""
         means = {name: value / self.count for name, value in self.sums.items()}
         return {**means, "learning_rate": rate, "gradient_norm": self.norm}
 
 
 class RowTooLarge(MemoryError):
-    """Memory does not suffice for a batch whose rows are computed one at a time."""
+    """Raised if memory does not suffice even for one row at a time."""
 
 
 class Microbatch(NamedTuple):
@@ -64,16 +64,16 @@ class Microbatch(NamedTuple):
     weight: int
     """1, or 0 for the stand-in of a process that has no part of its own."""
     share: float
-    """The factor that makes the sum of its losses its share of the mean over the whole batch."""
+    """The factor from the sum of its losses to its contribution to the mean of the whole batch."""
     is_last: bool
     """True for the last part that this process computes for the batch."""
 
 
 class Updater:
-    """Makes the updates of a run, one after the other.
+    """Computes the updates of a run.
 
-    Each of several processes (`world`) computes its share of the parts of a batch. A single process
-    computes `parallel` parts at a time, in threads that share PyTorch's threads.
+    With several processes (`world`), each process computes its share of the parts of a batch. A
+    single process computes `parallel` parts at a time, in threads that share PyTorch's threads.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class Updater:
     def take(self, epoch: Epoch, rows: np.ndarray, rate: float) -> Outcome:
         """Make the next update from rows of an epoch.
 
-        If memory runs out, the parts of this batch and of all later ones are computed one after the
-        other. If it still runs out, each batch is split into twice as many parts.
+        If memory runs out, the parts of this batch and of all later batches are computed
+        sequentially. If it still runs out, each batch is split into twice as many parts.
 
         Args:
             epoch: The epoch.
@@ -137,7 +137,7 @@ class Updater:
         else:
             sums = self._total(losses)
             return Outcome(sums, count, self.optimizer.step(rate, self._replicas))
-        self._take_less()  # here, where what the failed attempt held is free again
+        self._take_less()  # here, the memory of the failed attempt is free again
         return self.take(epoch, rows, rate)
 
     def _parts(self, epoch: Epoch, rows: np.ndarray) -> tuple[list[Microbatch], int]:
@@ -156,7 +156,7 @@ class Updater:
         counted = sum(w * batch.count for w, batch in zip(weights, batches, strict=True))
         count = int(world.total(torch.tensor(float(counted), dtype=torch.float64)))
         parts = [
-            # The mean over the processes is taken of their gradients.
+            # PyTorch averages the gradients over the processes; `world.size` makes it a sum.
             Microbatch(
                 draw_seed(config.seed, update, number), batch, weight, weight * world.size / count,
                 is_last=number == numbers[-1],
@@ -166,7 +166,7 @@ class Updater:
         return parts, count
 
     def _one_by_one(self, parts: Iterable[Microbatch]) -> Iterator[Microbatch]:
-        """Yield parts; while a part is computed, dropout is drawn by its seed."""
+        """Yield parts; dropout draws from the seed of a part until the next part is asked for."""
         for part in parts:
             synchronised = contextlib.nullcontext() if part.is_last else self._all_but_last()
             with seeded(part.seed, self.optimizer.device), synchronised:
@@ -190,10 +190,10 @@ class Updater:
             return [self._backward(loss(x.batch), x) for x in self._one_by_one(own)]
 
         started = [self._pool.submit(share, number) for number in range(parallel)]
-        wait(started)  # for all, if one fails too: nobody computes on behind the caller's back
-        torch.set_num_threads(self._threads)  # PyTorch has also numbers for the whole process
+        wait(started)  # for all threads, even if one fails, so that none runs on
+        torch.set_num_threads(self._threads)  # PyTorch also keeps a number for the whole process
         found = []
-        while started:  # what is raised here must not hold itself, and so all tensors of its frames
+        while started:  # `pop`: an error must not keep its own frames, and their tensors, alive
             found += started.pop(0).result()
         return found
 
@@ -208,11 +208,11 @@ class Updater:
         return bool(self._replicas) or self._number_of_parts() < rows
 
     def _take_less(self) -> None:
-        """Compute one after the other the parts that were side by side, or else twice as many."""
+        """Compute parallel parts sequentially; if they already are, use twice as many parts."""
         self.optimizer.drop_gradients()
         if self.optimizer.device.type == "cuda":
             torch.cuda.empty_cache()
-        if self._replicas:  # the parts stay what they are, and so what is drawn for them
+        if self._replicas:  # the parts, and so their random draws, stay the same
             self.progress.parts, self.progress.side_by_side = self._number_of_parts(), False
             self._losses, self._replicas = self._losses[:1], []
             how = "one part after the other"
@@ -230,22 +230,22 @@ class Updater:
 
 
 def replica_of(model: Model) -> Model:
-    """A copy of the model with the same weights, in one memory, and gradients of its own."""
+    """Return a copy of the model that shares its weights but has its own gradients."""
     sharing = {id(each): nn.Parameter(each.data) for each in model.parameters()}
     return copy.deepcopy(model, sharing)
 
 
 def _replicated(model: nn.Module) -> DistributedDataParallel:
-    """The model, whose gradients are averaged over all processes."""
+    """Wrap the model so that its gradients are averaged over all processes."""
     with warnings.catch_warnings():
-        # The only buffers are sinusoids, which each process computes as far as it needs them; the
-        # newer name of this argument would send them once.
+        # The only buffers are sinusoids, which each process computes itself. The newer name of
+        # this argument would still broadcast them once.
         warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
         return DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
 
 
 class _BatchLoss(nn.Module):
-    """A loss as a module, which is what `DistributedDataParallel` needs.
+    """A loss as a module, because `DistributedDataParallel` needs a module.
 
     Args:
         model: The model, whose gradients are averaged.
@@ -262,7 +262,7 @@ class _BatchLoss(nn.Module):
 
 @contextlib.contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """A block in which what this thread draws on `device` depends on `seed` alone."""
+    """Make the random draws of this thread on `device` depend on `seed` alone, for the block."""
     if device.type == "cpu":
         with drawing_from(torch.Generator().manual_seed(seed)):
             yield
@@ -272,8 +272,13 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def draw_seed(seed: int, update: int, part: int) -> int:
-    """The seed of what a part of an update draws (dropout).
+    """Return the seed of the dropout of one part of an update.
 
-    A function of where it stands: a run that goes on draws what it would have drawn.
+    The seed depends on the arguments alone, so a resumed run draws the same numbers.
+
+    Args:
+        seed: The seed of the run.
+        update: The number of updates before this update.
+        part: The number of the part, over all processes.
     """
     return int(np.random.SeedSequence([seed, update, part]).generate_state(1, np.uint64)[0])

@@ -1,4 +1,4 @@
-"""The verdict at the end of a run: whether its model is usable yet, and what to do if not."""
+"""The verdict at the end of a run: is the model usable, and what to do if it is not."""
 
 import math
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ from crosshead.tasks.usability import Findings
 from crosshead.training.checkpoint import Progress
 
 _MANY_UPDATES = 5000
-"""After so many updates a model that is of no use needs something else than more of them."""
+"""After this many updates, more updates do not help a model that is not usable."""
 
 
 def warmup_signs(
     config: TrainConfig, progress: Progress, findings: Findings
 ) -> tuple[list[str], str]:
-    """Return what the end of training within the warm-up tells of a model.
+    """Return a fault or a note for a run that ended within its warm-up.
 
     Args:
         config: The settings of training.
-        progress: Where the run stands.
-        findings: What was found out about the model.
+        progress: The progress of the run.
+        findings: The findings about the model.
 
     Returns:
-        A clause that says that the model is of no use yet, or none; and a note, or nothing, where
-        the end within the warm-up is the only sign of it, and the model is fine-tuned or scores
-        enough.
+        A list with a clause that says that the model is not usable yet, or an empty list; and a
+        note, or an empty string. The note replaces the clause if there are no other faults, and the
+        model was fine-tuned or its scores suffice.
     """
     warmup = config.warmup or 0
     if progress.update > warmup:
@@ -48,13 +48,13 @@ def warmup_signs(
 def verdict(
     faults: Sequence[str], config: TrainConfig, progress: Progress, reason: str, out: Path
 ) -> str:
-    """Return a line that says that a model is not usable yet, and what to do, or nothing.
+    """Return a line that says why a model is not usable yet and what to do, or an empty string.
 
     Args:
-        faults: Clauses that say why.
-        config: How it was trained.
-        progress: How far training went.
-        reason: Why it ended.
+        faults: Clauses that say why the model is not usable; empty for a usable model.
+        config: The settings of training.
+        progress: The progress of the run.
+        reason: The reason for the end of training.
         out: The run directory.
     """
     if not faults:
@@ -69,7 +69,7 @@ def verdict(
             "check that the training text is what it should be (of pairs, that each line is the "
             "translation of its line), or train on more of it"
         )
-    # As much as it takes to train for five warm-ups at least.
+    # Enough to train for at least five warm-ups.
     factor = max(10, math.ceil(5 * (config.warmup or 0) / max(1, progress.update)))
     longer = np.format_float_positional(factor * getattr(config, budget), trim="-")
     flag = f"--{budget.replace('_', '-')} {longer}"
