@@ -21,7 +21,7 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task
 
 
-class Kept(NamedTuple):
+class SavedTensor(NamedTuple):
     """A tensor that autograd keeps."""
 
     size: float
@@ -42,7 +42,7 @@ class Activations:
     """
 
     rows: int
-    kept: tuple[Kept, ...]
+    kept: tuple[SavedTensor, ...]
 
     def peak(self, factor: Callable[[float], float] = lambda size: 1.0) -> int:
         """Return the bytes at the peak of an update, without gradients of weights.
@@ -152,7 +152,7 @@ class _Counter:
     """Counts the storages that autograd keeps: each storage once, without weights and buffers."""
 
     def __init__(self, model: Model) -> None:
-        self.kept: list[Kept] = []
+        self.kept: list[SavedTensor] = []
         self._layer: nn.Module | None = None
         # Weak references: a storage may be freed, but its identity is not used again.
         known = chain(model.parameters(), model.buffers())
@@ -179,7 +179,7 @@ class _Counter:
         identity = StorageWeakRef(storage)
         if identity in known:
             return
-        self.kept.append(Kept(storage.nbytes(), layer, tensor.is_floating_point()))
+        self.kept.append(SavedTensor(storage.nbytes(), layer, tensor.is_floating_point()))
         self._seen.add(identity)
         if layer is None:
             self._held.add(identity)

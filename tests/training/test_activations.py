@@ -16,7 +16,7 @@ from crosshead.models.base import Model
 from crosshead.models.registry import CONFIGS, build_model
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS
-from crosshead.training.activations import Activations, Kept, Measurement
+from crosshead.training.activations import Activations, Measurement, SavedTensor
 from crosshead.training.memory import recompute_activations
 
 VOCABULARY = 20
@@ -174,22 +174,22 @@ def test_a_pattern_takes_less_than_all_pairs(pattern: dict[str, Any]) -> None:
 
 def test_rows_of_other_computations_are_scaled() -> None:
     """Where two and three rows keep different numbers of tensors, there is no line through both."""
-    two = Activations(2, (Kept(10, None, True),))
-    three = Activations(3, (Kept(12, None, True), Kept(3, None, False)))
+    two = Activations(2, (SavedTensor(10, None, True),))
+    three = Activations(3, (SavedTensor(12, None, True), SavedTensor(3, None, False)))
     assert [each.size for each in two.extrapolated(three, 9).kept] == [36, 9]
-    longer = Activations(3, (Kept(14, None, True),))
+    longer = Activations(3, (SavedTensor(14, None, True),))
     assert [each.size for each in two.extrapolated(longer, 9).kept] == [38]
 
 
 def test_the_peak_by_hand() -> None:
     first, second = nn.Identity(), nn.Identity()
     kept = (
-        Kept(5, None, True),
-        Kept(10, first, True),
-        Kept(4, first, True),
-        Kept(7, None, True),
-        Kept(1, second, True),
-        Kept(16, second, False),
+        SavedTensor(5, None, True),
+        SavedTensor(10, first, True),
+        SavedTensor(4, first, True),
+        SavedTensor(7, None, True),
+        SavedTensor(1, second, True),
+        SavedTensor(16, second, False),
     )
     # 5 + 10 + 2 * 10 at the first layer; 5 + 7 + 1 + 16 at the second.
     assert Activations(1, kept).peak() == 35
