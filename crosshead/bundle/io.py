@@ -300,7 +300,7 @@ def _configured(
         BundleError: If the settings are invalid.
     """
     task = values.get("task", "translation")
-    if task not in kinds:
+    if not isinstance(task, str) or task not in kinds:
         known = ", ".join(map(repr, kinds))
         raise DamagedBundle(path, f"task: expected {known}, found {task!r:.60}", UNREGISTERED)
     kind = kinds[task]
