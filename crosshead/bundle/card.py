@@ -146,7 +146,7 @@ def front_matter(name: str, words: Words, scores: Sequence[BundleScore] = ()) ->
                 metric_type = _METRIC_TYPES.get(score.metric, score.metric.lower())
                 lines.append(f"    - type: {_yaml(metric_type)}")
                 lines.append(f"      name: {_yaml(score.metric)}")
-                lines.append(f"      value: {score.value:.2f}")
+                lines.append(f"      value: {score.shown}")
     return "\n".join(["---", *lines, "---"])
 
 
@@ -187,7 +187,7 @@ def _data(facts: CardFacts) -> str:
         f"Trained on {facts.size:,} {facts.unit}s. Validation: {facts.validation}.",
     ]
     if left_out:
-        parts.append(_table(["left out of training", "pairs"], left_out))
+        parts.append(_table(["left out of training", f"{facts.unit}s"], left_out))
     return "\n\n".join(parts)
 
 
@@ -195,7 +195,7 @@ def _scores(facts: CardFacts) -> str:
     if not facts.scores:
         return "No score was measured."
     rows = [
-        [score.metric, f"{score.value:.2f}", _code(score.test_set), _code(score.signature)]
+        [score.metric, score.shown, _code(score.test_set), _code(score.signature)]
         for score in facts.scores
     ]
     table = _table(["metric", "score", "set", "signature"], rows)

@@ -1,8 +1,13 @@
 """The configuration of a bundle: the contents of its `config.json` without the checksums."""
 
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from crosshead import __version__
 from crosshead.config import Config
@@ -41,6 +46,20 @@ class BundleScore(Config):
     signature: str
     # The name of the test set, or `validation`.
     test_set: str
+    # The number of digits after the point for people.
+    digits: int = Field(default=2, ge=0, le=10)
+
+    @property
+    def shown(self) -> str:
+        """The value as text for people."""
+        return f"{self.value:.{self.digits}f}"
+
+    @model_serializer(mode="wrap")
+    def _without_usual_digits(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if self.digits == 2:  # so that the scores of text are stored as ever
+            del values["digits"]
+        return values
 
     @classmethod
     def of(cls, score: MeasuredScore, test_set: str) -> Self:

@@ -16,7 +16,6 @@ from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, program, put, table
 from crosshead.config import nearest
 from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
-from crosshead.data.text.tokenizers import MOST_PIECES
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation import (
     METRICS,
@@ -26,7 +25,6 @@ from crosshead.evaluation import (
     masked_scores,
     text_scores,
 )
-from crosshead.models.registry import build_model
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
 from crosshead.recipe.presets import PRESETS
@@ -35,7 +33,7 @@ from crosshead.system.progress import counted
 from crosshead.system.stored import stored_size
 from crosshead.tasks.loading import load
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.registry import TASKS
+from crosshead.tasks.registry import TASKS, task_of
 from crosshead.tasks.usability import Findings
 from crosshead.training.directory import PICTURE
 from crosshead.training.log import LOG
@@ -178,7 +176,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         *TASKS[config.task].pipeline(bundle).facts(),
     ]
     rows += [
-        [each.metric, f"{each.value:.2f} on {each.test_set} ({each.signature})"]
+        [each.metric, f"{each.shown} on {each.test_set} ({each.signature})"]
         for each in config.scores
     ]
     if card_was_changed(directory):
@@ -283,7 +281,7 @@ def _score_rows(summary: Summary) -> list[list[str]]:
         if each.search and each.search != summary.search and each.name in summary.validated
     ]
     return rows + [
-        [f"{each.metric} ({summary.search})", f"{each.value:.2f} ({each.test_set})"]
+        [f"{each.metric} ({summary.search})", f"{each.shown} ({each.test_set})"]
         for each in summary.scores
     ]
 
@@ -320,16 +318,19 @@ def preset_table() -> str:
     for architecture, presets in PRESETS.items():
         for name in presets:
             recipe = compose(name, {"model": architecture})
-            model, stated = recipe.model, recipe.tokenizer.vocab_size
-            vocabulary, most = stated or MOST_PIECES, "" if stated else "to "
-            built = build_without_memory(partial(build_model, model, vocabulary, vocabulary))
-            parameters = sum(parameter.numel() for parameter in built.parameters())
-            sizes = [f"{most}{vocabulary:,}", f"{most}{parameters:,}"]
+            model, example = recipe.model, task_of(recipe).example(recipe)
+            vocabulary, parameters, megabytes = "", "", ""
+            if example is not None:
+                vocabulary, build = example
+                most = "to " if vocabulary.startswith("to ") else ""
+                size = sum(each.numel() for each in build_without_memory(build).parameters())
+                parameters, megabytes = f"{most}{size:,}", f"{most}{4 * size / 1e6:.0f}"
             first, *rest = _parts(model.shape(), _SHAPE_WIDTH)
-            rows.append([architecture, name, first, *sizes, f"{most}{4 * parameters / 1e6:.0f}"])
+            rows.append([architecture, name, first, vocabulary, parameters, megabytes])
             rows += [["", "", line, "", "", ""] for line in rest]
     return table(rows, numbers=3) + (
         "\nto N: the vocabulary follows the text, up to N pieces, and the parameters with it\n"
+        "forecasters: with the default context and horizon, for one column\n"
     )
 
 
@@ -339,8 +340,8 @@ def _parts(text: str, width: int) -> list[str]:
     return [line.replace("\xa0", " ") for line in textwrap.wrap(tied, width)]
 
 
-_SHAPE_WIDTH = 42
-"""Width of the shape column; the other columns and the gaps take 58."""
+_SHAPE_WIDTH = 38
+"""Width of the shape column; the other columns and the gaps take 62."""
 
 
 def _left_out(path: Path) -> Counter[str]:

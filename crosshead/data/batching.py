@@ -11,7 +11,7 @@ Axes: `B` sentences, `S` source positions, `T` target positions.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -93,7 +93,7 @@ class Epoch(Protocol):
         """
         ...
 
-    def collate(self, rows: Sequence[int]) -> Batch:
+    def collate(self, rows: Sequence[int]) -> Any:
         """Return the given rows as a batch."""
         ...
 

@@ -1,9 +1,34 @@
 """The base of the section `[data]` of a recipe."""
 
+import os
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import AfterValidator, BeforeValidator
 
 from crosshead.config import Config
+
+
+def _listed(value: Any) -> Any:
+    """Return one name as a list, and paths as text."""
+    names = [value] if isinstance(value, str | os.PathLike) else value
+    if not isinstance(names, list):
+        return names
+    return [os.fspath(each) if isinstance(each, os.PathLike) else each for each in names]
+
+
+def _check_names(names: list[str]) -> list[str]:
+    for name in names:
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            # The recipe and the model card contain the name, and both are UTF-8.
+            raise ValueError(f"the name {name!a} is not UTF-8: rename the file")
+        if "\0" in name:
+            raise ValueError(f"{name!a} is no file name: it contains a NUL; remove the NUL")
+    return names
+
+
+Names = Annotated[list[str], BeforeValidator(_listed), AfterValidator(_check_names)]
+"""The value of a key that names files; a single name needs no brackets."""
 
 
 class DataSection(Config):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from crosshead.bundle.io import Bundle
+from crosshead.models.base import Model
 from crosshead.pipelines.base import Pipeline
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
@@ -89,6 +90,15 @@ class Task(ABC):
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
         """Return the settings of a bundle as sections of a recipe, for fine-tuning."""
         return {"model": bundle.config.model.model_dump()}
+
+    def example(self, recipe: Any) -> tuple[str, Callable[[], Model]] | None:
+        """Return a model of a recipe without data, for the table of presets, or None without one.
+
+        Returns:
+            The size of the vocabulary as text, or "" without a vocabulary; `to N` stands for the
+            largest size. And a function that builds the model.
+        """
+        return None
 
     def validates(
         self,

@@ -80,9 +80,13 @@ def known_keys() -> KnownKeys:
     return KnownKeys({name: list(keys) for name, keys in sections.items()}, refused)
 
 
-def file_keys() -> set[str]:
-    """Return the keys of `[data]` that name files, of all tasks."""
-    return {key for task in TASKS.values() for key in task.recipe.data_class().file_keys}
+def file_keys(tables: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys of `[data]` that name files, in the task of a recipe's tables."""
+    model, data = tables.get("model"), tables.get("data")
+    name = model.get("architecture") if isinstance(model, dict) else model
+    if not isinstance(name, str) or name not in CONFIGS:
+        name = _default_architecture(data if isinstance(data, dict) else {})
+    return TASKS[CONFIGS[name].task].recipe.data_class().file_keys
 
 
 def _recipe(
@@ -93,8 +97,7 @@ def _recipe(
     where: str = "",
 ) -> Recipe:
     """Complete the settings with defaults and validate them."""
-    claimed = [task for task in TASKS.values() if task.claims(sections["data"])]
-    default = (claimed or [TASKS["translation"]])[0].architecture
+    default = _default_architecture(sections["data"])
     completed = precedence.completed(preset, below, sections, typed, default)
     task = TASKS[CONFIGS[completed["model"]["architecture"]].task]
     # An empty section of another task is no mistake.
@@ -102,6 +105,12 @@ def _recipe(
     values = {name: table for name, table in completed.items() if table or name in fields}
     found = validate(task.recipe, values, where, typed)
     return _with_metric(found, task, where, typed or {})
+
+
+def _default_architecture(data: Mapping[str, Any]) -> str:
+    """Return the architecture for a `[data]` with these keys if the recipe states none."""
+    claimed = [task for task in TASKS.values() if task.claims(data)]
+    return (claimed or [TASKS["translation"]])[0].architecture
 
 
 def _with_metric(recipe: Recipe, task: Task, where: str, typed: Mapping[str, str]) -> Recipe:

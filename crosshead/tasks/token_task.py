@@ -1,9 +1,15 @@
 """The base of tasks whose models predict tokens."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from crosshead.bundle.io import Bundle
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.data.text.tokenizers import MOST_PIECES
+from crosshead.models.base import Model
+from crosshead.models.registry import build_model
+from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.base import Task
 from crosshead.tasks.token_loss import token_loss
 
@@ -14,6 +20,12 @@ class TokenTask(Task):
     bundle: ClassVar[type[Bundle]] = TextBundle
 
     loss = staticmethod(token_loss)
+
+    def example(self, recipe: TextRecipe) -> tuple[str, Callable[[], Model]]:
+        """Return the model of a recipe with its vocabulary, or with the largest one."""
+        stated = recipe.tokenizer.vocab_size
+        size = stated or MOST_PIECES
+        return f"{'' if stated else 'to '}{size:,}", partial(build_model, recipe.model, size, size)
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
         """Return the model, the (source) tokenizer and the languages of a bundle."""

@@ -251,7 +251,8 @@ def _named_from_here(tables: dict[str, Any], folder: Path, where: str) -> dict[s
             return value  # the check of the recipe refuses it later
         return _relative(os.path.join(os.path.realpath(folder), value), Path.cwd())
 
-    changed = {key: named(value) for key, value in data.items() if key in file_keys()}
+    files = file_keys(tables)
+    changed = {key: named(value) for key, value in data.items() if key in files}
     return {**tables, "data": {**data, **changed}}
 
 

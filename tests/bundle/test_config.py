@@ -20,3 +20,11 @@ def test_a_score_says_what_it_takes_to_compare_it() -> None:
     assert BundleScore.of(score, "b") == score.model_copy(update={"test_set": "b"})
     config = validate(BundleConfig, SOUND | {"scores": [score.model_dump()]})
     assert config.scores == [score]
+
+
+def test_a_score_is_shown_with_its_digits_and_stores_only_unusual_ones() -> None:
+    usual = BundleScore(metric="BLEU", value=30.126, signature="s", test_set="a")
+    assert usual.shown == "30.13" and "digits" not in usual.model_dump()
+    error = BundleScore(metric="MSE", value=0.37012, signature="s", test_set="a", digits=4)
+    assert error.shown == "0.3701"
+    assert [BundleScore(**each.model_dump()) for each in (usual, error)] == [usual, error]

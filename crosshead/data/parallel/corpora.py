@@ -4,18 +4,15 @@ A file of n lines gives n pairs, except for table cells with line breaks. `cross
 defines where a line ends.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from pydantic import (
-    AfterValidator,
-    BeforeValidator,
     Field,
     ValidationInfo,
     field_validator,
@@ -33,30 +30,10 @@ from crosshead.data.parallel.tables import (
     jsonl_pairs,
     table_pairs,
 )
-from crosshead.data.section import DataSection
+from crosshead.data.section import DataSection, Names
 from crosshead.errors import DataError
 from crosshead.system.lines import check_regular, iter_lines
 
-
-def _listed(value: Any) -> Any:
-    """Return one name as a list, and paths as text."""
-    names = [value] if isinstance(value, str | os.PathLike) else value
-    if not isinstance(names, list):
-        return names
-    return [os.fspath(each) if isinstance(each, os.PathLike) else each for each in names]
-
-
-def _check_names(names: list[str]) -> list[str]:
-    for name in names:
-        if any("\ud800" <= character <= "\udfff" for character in name):
-            # The recipe and the model card contain the name, and both are UTF-8.
-            raise ValueError(f"the name {name!a} is not UTF-8: rename the file")
-        if "\0" in name:
-            raise ValueError(f"{name!a} is no file name: it contains a NUL; remove the NUL")
-    return names
-
-
-_Names = Annotated[list[str], BeforeValidator(_listed), AfterValidator(_check_names)]
 _Weight = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
 PAIRED = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
 """The keys that name files of pairs."""
@@ -67,33 +44,33 @@ class DataConfig(DataSection):
 
     file_keys: ClassVar[tuple[str, ...]] = (*PAIRED, "text", "valid_text")
 
-    source: _Names = Field(default_factory=list)
+    source: Names = Field(default_factory=list)
     """Files of source sentences, one per line. A single name needs no brackets."""
 
-    target: _Names = Field(default_factory=list)
+    target: Names = Field(default_factory=list)
     """Files of the translations, one for each file of `source`, aligned line by line."""
 
-    pairs: _Names = Field(default_factory=list)
+    pairs: Names = Field(default_factory=list)
     """Files with both sides: JSON Lines if the name ends in `.jsonl`, CSV if it ends in `.csv`, and
     otherwise TSV. Quotes around cells, as spreadsheets write them, are removed."""
 
-    fields: _Names = Field(default_factory=list)
+    fields: Names = Field(default_factory=list)
     """The source field and the target field of `pairs`: names (in TSV and CSV, names in the first
     line) or, in TSV and CSV, column numbers from 1. A file of two columns needs none."""
 
-    valid_source: _Names = Field(default_factory=list)
+    valid_source: Names = Field(default_factory=list)
     """Files of source sentences for validation, in the form of `source`."""
 
-    valid_target: _Names = Field(default_factory=list)
+    valid_target: Names = Field(default_factory=list)
     """Files of translations for validation, in the form of `target`."""
 
-    valid_pairs: _Names = Field(default_factory=list)
+    valid_pairs: Names = Field(default_factory=list)
     """Files of pairs for validation, in the form of `pairs`."""
 
-    text: _Names = Field(default_factory=list)
+    text: Names = Field(default_factory=list)
     """Files of monolingual text, for language models. All files together are one text."""
 
-    valid_text: _Names = Field(default_factory=list)
+    valid_text: Names = Field(default_factory=list)
     """Files of monolingual text for validation, in the form of `text`."""
 
     valid_share: float = Field(default=0.1, gt=0, lt=1)
