@@ -1,4 +1,4 @@
-"""Evaluation: BLEU, chrF and TER as sacreBLEU computes them, and perplexity."""
+"""Evaluation: BLEU, chrF and TER as sacreBLEU computes them, perplexity, forecast errors."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,8 +13,10 @@ from sacrebleu.significance import PairedTest
 
 from crosshead import __version__
 from crosshead.config import nearest
+from crosshead.data.series import SeriesWindows
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
+from crosshead.pipelines.forecaster import SeriesForecaster
 from crosshead.pipelines.mask_filler import ScoredMasks
 from crosshead.pipelines.text_generator import ScoredText
 from crosshead.pipelines.translator import ScoredTranslation, Translator
@@ -297,6 +299,118 @@ def _signature(how: str, tokenizer: Tokenizer) -> str:
 def _exp(value: float) -> float:
     """Return the exponential, or infinity if it does not fit a float."""
     return math.exp(value) if value < 700 else math.inf
+
+
+@dataclass(frozen=True)
+class ForecastScore:
+    """An error of forecasts, or the coverage of their interval."""
+
+    method: str
+    """The model, or an untrained baseline."""
+    metric: str
+    value: float
+    signature: str
+
+
+def forecast_scores(
+    forecaster: SeriesForecaster,
+    test: SeriesWindows,
+    *,
+    original: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> list[ForecastScore]:
+    """Score the forecasts of all windows, beside those of two untrained baselines.
+
+    The baselines repeat the last value, or the last season (seasonal naive). Each method has the
+    mean squared error (MSE), the mean absolute error (MAE), and the MAE divided by that of the
+    seasonal naive forecast, one season ahead, in the training period, averaged over columns (MASE;
+    Hyndman and Koehler 2006, Eq. 4). A model with quantiles also has its pinball loss and the
+    coverage of its widest symmetric interval. Values that were missing are not scored.
+
+    Args:
+        forecaster: The model.
+        test: The windows.
+        original: True for errors in the units of the columns. By default values are divided by
+            their deviations in the training period.
+        check: Called before each batch.
+
+    Raises:
+        DataError: If there is no window.
+    """
+    if not len(test.starts):
+        raise DataError("there is no window to score: the series is too short")
+    config, quantiles = forecaster.bundle.config, np.array(forecaster.quantiles)
+    season = min(config.season, config.context)
+    methods = {"model": _Errors(), "last value": _Errors()}
+    seasonal = f"seasonal naive ({season})"
+    if 1 < season == config.season:
+        methods[seasonal] = _Errors()
+    pinball, inside, low = _Errors(), _Errors(), forecaster.interval
+    unit = np.array(config.deviations) if original else np.ones(len(config.target))
+    for batch, found in forecaster.predictions(test, check):
+        context, target = (
+            each.numpy().astype(np.float64) for each in (batch.context, batch.target)
+        )
+        counted = batch.observed.numpy()
+        made = {"model": found[..., forecaster.median], "last value": context[:, -1:]}
+        if seasonal in methods:
+            repeated = np.arange(test.horizon) % season - season
+            made[seasonal] = context[:, repeated]
+        for name, values in made.items():
+            methods[name].add((values - target) * unit, counted)
+        if len(quantiles):
+            error = (target[..., None] - found) * unit[:, None]
+            loss = np.maximum(quantiles * error, (quantiles - 1) * error).mean(axis=-1)
+            pinball.add(loss, counted)
+        if low is not None:
+            within = (found[..., low] <= target) & (target <= found[..., -1 - low])
+            inside.add(within.astype(np.float64), counted)
+    signature = (
+        f"windows:{len(test.starts)}|steps:{test.horizon}|columns:{len(unit)}|"
+        f"units:{'original' if original else 'deviations'}|version:crosshead-{__version__}"
+    )
+    naive = np.array(config.naive_errors) * unit
+    scores = [
+        ForecastScore(name, metric, value, signature)
+        for name, errors in methods.items()
+        for metric, value in errors.scores(naive).items()
+    ]
+    if len(quantiles):
+        scores.append(ForecastScore("model", "pinball loss", pinball.mean(), signature))
+    if low is not None:
+        share = round(100 * (quantiles[-1 - low] - quantiles[low]))
+        name = f"coverage of the {share} % interval, %"
+        scores.append(ForecastScore("model", name, 100 * inside.mean(), signature))
+    return scores
+
+
+class _Errors:
+    """Sums of errors by column."""
+
+    def __init__(self) -> None:
+        self.squared: Any = 0.0
+        self.absolute: Any = 0.0
+        self.count: Any = 0
+
+    def add(self, errors: np.ndarray, counted: np.ndarray) -> None:
+        """Add errors, "B T C", where they count."""
+        errors = np.where(counted, errors, 0.0)
+        self.squared = self.squared + (errors**2).sum(axis=(0, 1))
+        self.absolute = self.absolute + abs(errors).sum(axis=(0, 1))
+        self.count = self.count + counted.sum(axis=(0, 1))
+
+    def mean(self) -> float:
+        """Return the mean absolute error of all values."""
+        return float(self.absolute.sum() / self.count.sum())
+
+    def scores(self, naive: np.ndarray) -> dict[str, float]:
+        """Return the errors; `naive` is the seasonal naive error of each column in training."""
+        scored = (self.count > 0) & (naive > 0)
+        found = {"MSE": float(self.squared.sum() / self.count.sum()), "MAE": self.mean()}
+        if scored.any():
+            by_column = self.absolute[scored] / self.count[scored]
+            found["MASE"] = float((by_column / naive[scored]).mean())
+        return found
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:

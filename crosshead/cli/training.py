@@ -18,6 +18,7 @@ from crosshead.errors import ConfigError, UserError
     epilog="\b\nExamples:\n"
     "  crosshead train --source train.en --target train.de --out runs/en-de\n"
     "  crosshead train --text book.txt --out runs/book\n"
+    "  crosshead train --series ETTh1.csv --target OT --horizon 96 --out runs/ett\n"
     "  crosshead train --pairs corpus.jsonl --fields en,de --preset small --out runs/en-de\n"
     "  crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30"
 )
@@ -41,7 +42,8 @@ def train(
         Files,
         typer.Option(
             metavar="F",
-            help="File of translations, line by line. Give one for each --source, in order.",
+            help="File of translations, line by line. Give one for each --source, in order. With "
+            "--series: columns to forecast, separated by commas (default: all).",
         ),
     ] = None,
     pairs: Annotated[
@@ -83,6 +85,26 @@ def train(
             help="File of monolingual text, for a language model. Repeat it for more files.",
         ),
     ] = None,
+    series: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="File of a time series, CSV or Parquet with a time column, for a forecaster. "
+            "Repeat it for files that continue it; --target then names columns.",
+        ),
+    ] = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Steps to forecast, for --series (default: 96)."),
+    ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Past steps that a forecast of --series reads (default: 336), or tokens of a "
+            "window of --text (default: 256).",
+        ),
+    ] = None,
     valid_source: Annotated[
         Files,
         typer.Option(
@@ -117,7 +139,9 @@ def train(
         typer.Option(
             metavar="A",
             help="Architecture: transformer, recurrent or convolutional for pairs; language, "
-            "transformer-xl or encoder for --text (default: transformer, or language for --text).",
+            "transformer-xl or encoder for --text; patchtst, dlinear, series-transformer or "
+            "series-recurrent for --series (default: transformer, language for --text, patchtst "
+            "for --series).",
         ),
     ] = None,
     preset: Annotated[
@@ -210,7 +234,7 @@ def train(
         ),
     ] = None,
 ) -> None:
-    """Train a model on parallel text, or on monolingual text (--text).
+    """Train a model on parallel text, on monolingual text (--text), or on a series (--series).
 
     The trained bundle is written to --out. Training ends when the first of --max-minutes,
     --max-updates and --max-epochs is reached. Any of them replaces the preset's limit, except for
@@ -243,6 +267,9 @@ def train(
             "valid_pairs": valid_pairs,
             "text": text,
             "valid_text": valid_text,
+            "series": series,
+            "horizon": horizon,
+            "context": context,
         },
         "model": {"architecture": model},
         "train": {

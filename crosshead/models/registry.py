@@ -7,8 +7,17 @@ from pydantic import PlainValidator, SerializeAsAny, ValidationInfo
 from crosshead.models.base import Model, ModelConfig, TokenModel
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
+from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
+from crosshead.models.linear_forecaster import LinearForecaster, LinearForecasterConfig
+from crosshead.models.patch_forecaster import PatchForecaster, PatchForecasterConfig
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
+from crosshead.models.series_decoders import (
+    SeriesRecurrent,
+    SeriesRecurrentConfig,
+    SeriesTransformer,
+    SeriesTransformerConfig,
+)
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 
@@ -19,6 +28,10 @@ CONFIGS: dict[str, type[ModelConfig]] = {
     "language": LanguageConfig,
     "recurrent": RecurrentConfig,
     "transformer-xl": TransformerXLConfig,
+    "patchtst": PatchForecasterConfig,
+    "dlinear": LinearForecasterConfig,
+    "series-transformer": SeriesTransformerConfig,
+    "series-recurrent": SeriesRecurrentConfig,
 }
 """The configuration class of each `architecture`."""
 
@@ -29,6 +42,10 @@ MODELS: dict[str, type[Model]] = {
     "language": TransformerLanguageModel,
     "recurrent": Recurrent,
     "transformer-xl": TransformerXL,
+    "patchtst": PatchForecaster,
+    "dlinear": LinearForecaster,
+    "series-transformer": SeriesTransformer,
+    "series-recurrent": SeriesRecurrent,
 }
 """The model class of each `architecture`."""
 
@@ -44,6 +61,19 @@ def build_model(config: ModelConfig, source_vocabulary: int, target_vocabulary: 
     sizes = (source_vocabulary, target_vocabulary)[-config.vocabularies :]
     model = MODELS[config.architecture](config, *sizes)
     assert isinstance(model, TokenModel)
+    return model
+
+
+def build_forecaster(config: ModelConfig, shape: ForecasterShape) -> Forecaster:
+    """Build a freshly initialised forecaster, in training mode.
+
+    Args:
+        config: The configuration.
+        shape: The sizes of the data.
+    """
+    assert isinstance(config, ForecasterConfig)
+    model = MODELS[config.architecture](config, shape)
+    assert isinstance(model, Forecaster)
     return model
 
 

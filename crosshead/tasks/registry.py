@@ -15,6 +15,7 @@ from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS, Sections
 from crosshead.system.files import StrPath
 from crosshead.tasks.base import Task
+from crosshead.tasks.forecasting import ForecastingTask
 from crosshead.tasks.language import LanguageTask
 from crosshead.tasks.masked import MaskedTask
 from crosshead.tasks.translation import TranslationTask
@@ -23,6 +24,7 @@ TASKS: dict[str, Task] = {
     "translation": TranslationTask(),
     "language": LanguageTask(),
     "masked": MaskedTask(),
+    "forecasting": ForecastingTask(),
 }
 """The tasks by the `task` of a model's configuration."""
 

@@ -481,7 +481,8 @@ import sys
 from crosshead.bundle.weights import build_without_memory
 from crosshead.models.convolutional import ConvolutionalConfig
 from functools import partial
-from crosshead.models.registry import CONFIGS, build_model
+from crosshead.models.forecaster import ForecasterConfig, ForecasterShape
+from crosshead.models.registry import CONFIGS, build_forecaster, build_model
 from crosshead.models.language import LanguageConfig
 from crosshead.models.recurrent import RecurrentConfig
 variants = [LanguageConfig(positions=p) for p in ("learned", "shaw", "t5", "alibi", "none")]
@@ -490,7 +491,10 @@ variants += [RecurrentConfig(attention=a) for a in ("none", "bahdanau", "luong-l
 plain = [config() for config in CONFIGS.values() if config.__name__ != "ConvolutionalConfig"]
 # Weights that are normalised have lengths, and these are computed: they come last.
 for config in (*plain, *variants, ConvolutionalConfig()):
-    model = build_without_memory(partial(build_model, config, 10**6, 10**6))
+    build = partial(build_model, config, 10**6, 10**6)
+    if isinstance(config, ForecasterConfig):
+        build = partial(build_forecaster, config, ForecasterShape(336, 10**6, 7, 4))
+    model = build_without_memory(build)
     assert all(each.is_meta for each in model.parameters()), config
     assert ("torch._dynamo" in sys.modules) <= (type(config) is ConvolutionalConfig), config
 """
@@ -501,6 +505,16 @@ def test_a_model_without_memory_is_there_at_once() -> None:
     command, root = [sys.executable, "-c", SHAPES], Path(__file__).parent.parent.parent
     done = subprocess.run(command, capture_output=True, text=True, cwd=root)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("task", ["forecast", [], {}, 3])
+def test_a_task_that_is_not_known_is_damage(task: object, tmp_path: Path) -> None:
+    place = tmp_path / "bundle"
+    shutil.copytree(Path(__file__).parents[1] / "fixtures" / "bundle-format-1", place)
+    values = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**values, "task": task}))
+    with pytest.raises(DamagedBundle, match="task: expected 'translation'"):
+        load_bundle(place)
 
 
 @pytest.mark.parametrize("key", ["architecture", "score", "positions"])

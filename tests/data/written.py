@@ -3,6 +3,7 @@
 import gzip
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from crosshead.config import validate
@@ -22,6 +23,16 @@ def write(path: Path, content: str | bytes) -> Path:
     data = content.encode() if isinstance(content, str) else content
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
+
+
+def write_series(path: Path, rows: int = 300, start: str = "2024-01-01") -> Path:
+    """Write hours of two columns with a season of a day: `load` has a trend, `price` has none."""
+    hours = np.arange(rows)
+    load = 10 + 3 * np.sin(hours * np.pi / 12) + hours / 100
+    price = 5 + np.cos(hours * np.pi / 12)
+    times = np.datetime64(start, "s") + hours * np.timedelta64(1, "h")
+    lines = ["date,load,price", *map("{},{:.5f},{:.5f}".format, times, load, price)]
+    return write(path, "\n".join(lines) + "\n")
 
 
 def refusal(*read: object) -> str:

@@ -250,7 +250,8 @@ def test_the_papers_schedule_needs_no_peak_removed_from_a_preset(layer: str) -> 
 @pytest.mark.parametrize(("model", "preset"), EVERY)
 def test_every_preset_is_a_whole_run_once_there_is_data(model: str, preset: str) -> None:
     recipe = compose(preset, {"model": model})
-    recipe = compose(preset, {"model": model}, DATA if recipe.model.task == "translation" else TEXT)
+    data = {"translation": DATA, "forecasting": {"data": {"series": "series.csv"}}}
+    recipe = compose(preset, {"model": model}, data.get(recipe.model.task, TEXT))
     assert recipe.model.architecture == model
     assert recipe.data.files()
     assert compose(recipe=tomllib.loads(to_toml(recipe))) == recipe

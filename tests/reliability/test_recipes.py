@@ -150,6 +150,7 @@ def presets() -> dict[tuple[type[ModelConfig], str], Tables]:
         "translation": {"source": "absent/en", "target": "absent/de"},
         "language": {"text": "absent/en"},
         "masked": {"text": "absent/en"},
+        "forecasting": {"series": "absent/en"},
     }
     return {
         (model, name): compose(

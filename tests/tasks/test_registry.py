@@ -8,13 +8,20 @@ from crosshead.bundle.card import front_matter, use
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS
+from crosshead.tasks.forecasting import SeriesCorpus
 from crosshead.tasks.parallel_corpus import ParallelCorpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS, register_architecture
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
+from tests.data.written import write_series
 from tests.tasks.reading import read_corpus
 
-KINDS = {"translation": ParallelCorpus, "language": TextCorpus, "masked": MaskedCorpus}
+KINDS = {
+    "translation": ParallelCorpus,
+    "language": TextCorpus,
+    "masked": MaskedCorpus,
+    "forecasting": SeriesCorpus,
+}
 
 
 def test_every_task_has_models_and_is_described() -> None:
@@ -38,13 +45,17 @@ def test_data_are_read_as_the_task_of_the_model_says(
     for name in ("a", "b"):
         Path(name).write_text("".join(f"{name} {number}\n" for number in range(200)))
     pairs = {"source": ["a"], "target": ["b"], "valid_source": ["a"], "valid_target": ["b"]}
+    write_series(Path("series.csv"))
     task = config.task  # type: ignore[attr-defined]
     architecture = config.model_fields["architecture"].default  # type: ignore[attr-defined]
     recipe = compose(
         recipe={
-            "data": pairs if task == "translation" else {"text": ["a"]},
+            "data": {
+                "translation": pairs,
+                "forecasting": {"series": ["series.csv"], "context": 24, "horizon": 3},
+            }.get(task, {"text": ["a"]}),
             "model": architecture,
-            "tokenizer": {"kind": "characters"},
+            "tokenizer": {} if task == "forecasting" else {"kind": "characters"},
         }
     )
     assert type(read_corpus(recipe, None, None)) is KINDS[task]

@@ -1,0 +1,132 @@
+"""Forecasters: models that continue a series of numbers; their common base.
+
+Axes: `B` windows, `S` context steps, `T` steps of the horizon, `C` columns, `K` calendar features,
+`Q` quantiles (1 for a point forecast).
+"""
+
+from abc import abstractmethod
+from itertools import pairwise
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from pydantic import Field, field_validator
+from torch import Tensor
+
+from crosshead.models.base import Model, ModelConfig
+
+EPSILON = 1e-5
+"""Added to the variance of a window (Kim et al. 2022)."""
+
+
+class ForecasterShape(NamedTuple):
+    """The sizes of the data that a forecaster is built for."""
+
+    context: int
+    horizon: int
+    columns: int
+    known: int
+    """The number of calendar features."""
+
+
+class ForecasterConfig(ModelConfig):
+    """The settings of every forecaster."""
+
+    task: ClassVar[str] = "forecasting"
+    vocabularies: ClassVar[int] = 0
+
+    normalize: Literal["none", "instance", "last"] = "instance"
+    """Normalisation of each window and column: subtract the mean and divide by the deviation of the
+    context (`instance`; Kim et al. 2022, RevIN without learned factors), subtract the last value
+    (`last`; NLinear of Zeng et al. 2023), or nothing. The forecast is transformed back."""
+
+    quantiles: list[float] = Field(default_factory=list)
+    """Quantiles to forecast, rising, with 0.5 among them: `[0.1, 0.5, 0.9]` also gives an 80 %
+    interval. They are trained with the pinball loss. Empty: one forecast of the mean, trained with
+    the squared error."""
+
+    @field_validator("quantiles")
+    @classmethod
+    def _check_quantiles(cls, given: list[float]) -> list[float]:
+        rising = all(low < high for low, high in pairwise([0.0, *given, 1.0]))
+        if given and not (rising and 0.5 in given):
+            raise ValueError(
+                f"expected rising numbers between 0 and 1, with 0.5 among them, found {given}"
+            )
+        return given
+
+    @property
+    def outputs(self) -> int:
+        """The number of forecasts of each value: one for each quantile, or one of the mean."""
+        return max(1, len(self.quantiles))
+
+    @property
+    def median(self) -> int:
+        """The index of the median, or of the only forecast."""
+        return self.quantiles.index(0.5) if self.quantiles else 0
+
+
+class Forecaster(Model):
+    """The base of forecasters.
+
+    Args:
+        config: The settings.
+        shape: The sizes of the data.
+    """
+
+    def __init__(self, config: ForecasterConfig, shape: ForecasterShape) -> None:
+        super().__init__()
+        self.config: ForecasterConfig = config
+        self.shape = shape
+
+    def forward(
+        self,
+        context: Float[Tensor, "B S C"],
+        known: Float[Tensor, "B _ K"],
+        target: Float[Tensor, "B T C"] | None = None,
+    ) -> Float[Tensor, "B T C Q"]:
+        """Forecast the steps after a context.
+
+        Args:
+            context: The past, "B S C".
+            known: Calendar features of the past and of the horizon, "B S+T K".
+            target: The true values, "B T C", for teacher forcing in training; only autoregressive
+                models read them. Without them a model forecasts from the context alone.
+
+        Returns:
+            The forecasts of every quantile, "B T C Q", in float32.
+        """
+        centre, scale = self.statistics(context)
+        dtype = next(self.parameters()).dtype
+        inputs, forced = (
+            None if each is None else ((each - centre) / scale).to(dtype)
+            for each in (context, target)
+        )
+        assert inputs is not None
+        found = self.predict(inputs, known.to(dtype), forced).float()
+        return found * scale.unsqueeze(-1) + centre.unsqueeze(-1)
+
+    @abstractmethod
+    def predict(
+        self,
+        context: Float[Tensor, "B S C"],
+        known: Float[Tensor, "B _ K"],
+        target: Float[Tensor, "B T C"] | None,
+    ) -> Float[Tensor, "B T C Q"]:
+        """Return the forecasts of normalised windows; the arguments are those of `forward`."""
+
+    def statistics(
+        self, context: Float[Tensor, "B S C"]
+    ) -> tuple[Float[Tensor, "B 1 C"], Float[Tensor, "B 1 C"]]:
+        """Return what normalisation subtracts from each window and column, and the divisor.
+
+        Reference:
+            Kim et al. 2022, "Reversible Instance Normalization", Eq. 1 and 2.
+        """
+        last = context[:, -1:]
+        if self.config.normalize == "none":
+            return torch.zeros_like(last), torch.ones_like(last)
+        if self.config.normalize == "last":
+            return last, torch.ones_like(last)
+        variance = context.var(dim=1, keepdim=True, correction=0)
+        return context.mean(dim=1, keepdim=True), (variance + EPSILON).sqrt()

@@ -1,0 +1,255 @@
+"""Forecasts of a series with a trained forecaster, and the bundle of one."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from crosshead.bundle.card import Words
+from crosshead.bundle.config import BundleConfig
+from crosshead.bundle.io import Bundle
+from crosshead.config import MOST_POSITIONS, MOST_WIDTH
+from crosshead.data.series import (
+    CALENDAR,
+    Scale,
+    Series,
+    SeriesBatch,
+    SeriesWindows,
+    Step,
+    calendar,
+    read_series,
+)
+from crosshead.errors import DataError
+from crosshead.models.base import Model
+from crosshead.models.forecaster import Forecaster, ForecasterShape
+from crosshead.models.registry import build_forecaster
+from crosshead.pipelines.base import Pipeline
+from crosshead.system.files import StrPath
+
+BATCH = 1 << 18
+"""The largest number of values that the windows of a batch read."""
+
+
+class SeriesBundleConfig(BundleConfig):
+    """The settings in the `config.json` of a forecaster's bundle."""
+
+    # The columns, and their means and deviations in the training period.
+    target: list[str] = Field(min_length=1, max_length=MOST_WIDTH)
+    means: list[float]
+    deviations: list[float]
+    # The time column, or None if it is found.
+    time: str | None
+    context: int = Field(ge=1, le=MOST_POSITIONS)
+    horizon: int = Field(ge=1, le=MOST_POSITIONS)
+    # The time between rows: microseconds, or months and the day of the month.
+    step: tuple[int, int, int] = Field(strict=False)
+    # Steps of a season, for the seasonal naive forecast.
+    season: int = Field(ge=1, le=MOST_POSITIONS)
+    # The mean absolute error, in deviations, of the seasonal naive forecast in the training period.
+    naive_errors: list[float]
+
+    @property
+    def sizes(self) -> ForecasterShape:
+        """The sizes of the data."""
+        return ForecasterShape(self.context, self.horizon, len(self.target), CALENDAR)
+
+
+@dataclass(frozen=True)
+class SeriesBundle(Bundle):
+    """A trained forecaster, with the columns and their scale."""
+
+    config: SeriesBundleConfig
+    model: Forecaster
+
+    config_type: ClassVar[type[BundleConfig]] = SeriesBundleConfig
+
+    @property
+    def reach(self) -> int:
+        """The steps of a context."""
+        return self.config.context
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the columns."""
+        return Scale(np.array(self.config.means), np.array(self.config.deviations))
+
+    @classmethod
+    def build(cls, config: BundleConfig) -> Model:
+        """Build a model for the sizes in `config`."""
+        assert isinstance(config, SeriesBundleConfig)
+        return build_forecaster(config.model, config.sizes)
+
+    def why_not_averaged(self, other: Bundle) -> str:
+        """Return why another bundle of the same model cannot be averaged with this one, or ""."""
+        keys = ("target", "means", "deviations", "context", "horizon", "step")
+        if all(getattr(self.config, key) == getattr(other.config, key) for key in keys):
+            return ""
+        return (
+            "its series differs from the series of {first}; only bundles trained on the same "
+            "columns, period, context and horizon can be averaged"
+        )
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The forecast of a series."""
+
+    series: Series
+    """The series, with the rows after the first step of the forecast, if there are any."""
+    first: int
+    """The row of the series that would be the first step of the forecast."""
+    times: np.ndarray
+    """The time of each step, "T"."""
+    values: np.ndarray
+    """The forecast, "T C": the median, or the mean of a model without quantiles."""
+    quantiles: dict[float, np.ndarray]
+    """The forecast of each quantile, "T C"; empty for a model without quantiles."""
+
+    def rows(self) -> Iterator[dict[str, str | float]]:
+        """Yield the forecast as rows of a table: time, columns, and columns of quantiles."""
+        unit = "D" if (self.times == self.times.astype("datetime64[D]")).all() else "s"
+        for step, time in enumerate(self.times.astype(f"datetime64[{unit}]")):
+            row: dict[str, str | float] = {"time": str(time).replace("T", " ")}
+            for column, name in enumerate(self.series.names):
+                row[name] = float(self.values[step, column])
+                for level, values in self.quantiles.items():
+                    row[f"{name} {level:g}"] = float(values[step, column])
+            yield row
+
+
+class SeriesForecaster(Pipeline):
+    """Forecasts a series. A call takes a file, or a `Series`, and returns a `Forecast`."""
+
+    does, verb = "forecasts a time series", "forecast"
+    usage = "Forecast with: {command} {bundle} --series FILE"
+
+    bundle: SeriesBundle
+
+    @property
+    def model(self) -> Forecaster:
+        """The bundle's model."""
+        return self.bundle.model
+
+    def __call__(self, series: StrPath | Series, start: str | None = None) -> Forecast:
+        """Return the forecast of the steps after a series.
+
+        Args:
+            series: A CSV or Parquet file with the columns of the training data, or a series.
+            start: The time of the first step to forecast, by default the step after the last row.
+                Later rows are not read.
+
+        Raises:
+            DataError: If the series lacks a column, has another time between rows, or has fewer
+                rows than a context.
+        """
+        series = self.checked(series)
+        config, scale, step = self.bundle.config, self.bundle.scale, series.step
+        first = len(series) if start is None else series.row(start)
+        if first < config.context:
+            raise DataError(
+                f"the series has {first:,} rows before the forecast, and the model reads "
+                f"{config.context:,}; give more rows"
+            )
+        past = slice(first - config.context, first)
+        ahead = step.after(series.times[first - 1], config.horizon)
+        times = np.concatenate([series.times[past], ahead])
+        inputs = scale.scaled(series.values[past]).astype(np.float32), calendar(times)
+        with torch.inference_mode():
+            found = self.model(*(torch.from_numpy(each)[None].to(self.device) for each in inputs))
+        units = [scale.unscaled(each) for each in np.moveaxis(_sorted(found)[0], -1, 0)]
+        levels = dict(zip(self.quantiles, units, strict=True)) if self.quantiles else {}
+        return Forecast(series, first, ahead, units[self.median], levels)
+
+    def checked(self, series: StrPath | Series) -> Series:
+        """Return a series with the bundle's columns, read if it is a file.
+
+        Raises:
+            DataError: If a column is missing, or the time between rows is another one.
+        """
+        config = self.bundle.config
+        if not isinstance(series, Series):
+            series = read_series([str(series)], config.target, config.time)
+        missing = [name for name in config.target if name not in series.names]
+        if missing:
+            raise DataError(f"there is no column {missing[0]!r} in the series")
+        series = series.selected([series.names.index(name) for name in config.target])
+        wanted = Step(*config.step)
+        if series.step[:2] != wanted[:2]:
+            raise DataError(
+                f"the series has a row every {series.step.words()}, and the model was trained on "
+                f"one every {wanted.words()}; bring the rows to that step"
+            )
+        return series
+
+    def predictions(
+        self, given: SeriesWindows, check: Callable[[], None] = lambda: None
+    ) -> Iterator[tuple[SeriesBatch, np.ndarray]]:
+        """Yield windows in batches, with their forecasts, "B T C Q"; both are scaled.
+
+        Quantiles that cross are sorted (Chernozhukov et al. 2010).
+
+        Args:
+            given: The windows.
+            check: Called before each batch.
+        """
+        for rows in given.in_order(max(BATCH, int(given.lengths[0, 0]))):
+            check()
+            batch = given.collate(rows.tolist())
+            with torch.inference_mode():
+                found = self.model(batch.context.to(self.device), batch.known.to(self.device))
+            yield batch, _sorted(found)
+
+    @property
+    def quantiles(self) -> list[float]:
+        """The quantiles of the model; empty for a point forecast."""
+        return self.model.config.quantiles
+
+    @property
+    def median(self) -> int:
+        """The index of the median, or of the only forecast."""
+        return self.model.config.median
+
+    @property
+    def interval(self) -> int | None:
+        """The index of the lower end of the widest symmetric interval, or None without one."""
+        low = self.quantiles[:1]
+        has_one = len(self.quantiles) > 1 and abs(low[0] + self.quantiles[-1] - 1) < 1e-9
+        return 0 if has_one else None
+
+    def facts(self) -> list[list[str]]:
+        """Return the columns, the step, the context, the horizon and the quantiles."""
+        config = self.bundle.config
+        rows = [
+            ["columns", shown_names(config.target)],
+            ["step", Step(*config.step).words()],
+            ["context", f"{config.context:,} steps"],
+            ["horizon", f"{config.horizon:,} steps"],
+        ]
+        return rows + [["quantiles", ", ".join(map(str, self.quantiles))]] * bool(self.quantiles)
+
+    @classmethod
+    def words(cls, config: SeriesBundleConfig) -> Words:
+        """Return the words of a model card."""
+        return Words(
+            does="forecasts a time series",
+            hub_task="time-series-forecasting",
+            command="crosshead forecast DIR --series series.csv",
+            variable="forecast",
+            call='forecast("series.csv").values',
+            scored="Forecasts of",
+        )
+
+
+def _sorted(found: Tensor) -> np.ndarray:
+    """Return forecasts with rising quantiles."""
+    return np.sort(found.cpu().numpy().astype(np.float64), axis=-1)
+
+
+def shown_names(names: Sequence[str], most: int = 8) -> str:
+    """Return names as text; a long list is cut."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
