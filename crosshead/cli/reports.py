@@ -21,17 +21,20 @@ from crosshead.evaluation import (
     METRICS,
     ComparedScore,
     CorpusScore,
+    ForecastScore,
     corpus_scores,
+    forecast_scores,
     masked_scores,
     text_scores,
 )
+from crosshead.pipelines.forecaster import SeriesForecaster
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
 from crosshead.recipe.presets import PRESETS
 from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.system.stored import stored_size
-from crosshead.tasks.loading import load
+from crosshead.tasks.loading import load, load_as
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS, task_of
 from crosshead.tasks.usability import Findings
@@ -114,6 +117,47 @@ def text_evaluation(
     return scores
 
 
+def series_evaluation(
+    bundle: Path,
+    series: Path,
+    start: str | None,
+    original: bool,
+    device: str,
+    threads: int | None,
+) -> list[ForecastScore]:
+    """Return the scores of a forecaster on a series.
+
+    Args:
+        bundle: The bundle of the model.
+        series: The file of the series.
+        start: The time of the first value to score, or None for the first after a context.
+        original: True for errors in the units of the columns.
+        device: The device to compute on.
+        threads: Number of threads, or None for PyTorch's choice.
+
+    Raises:
+        BundleError: If the model is no forecaster.
+        DataError: If the series cannot be used.
+    """
+    forecaster = load_as(SeriesForecaster, bundle, device, threads)
+    whole = forecaster.checked(series)
+    for line in whole.notes:
+        note(f"{series}: {line}")
+    first = 0 if start is None else whole.row(start)
+    return forecast_scores(forecaster, forecaster.windows(whole, first), original=original)
+
+
+def forecast_table(scores: Sequence[ForecastScore]) -> str:
+    """Return a table of the scores of forecasts, with their signature below."""
+    metrics = list(dict.fromkeys(each.metric for each in scores))
+    found = {(each.method, each.metric): f"{each.value:.4g}" for each in scores}
+    rows = [["forecast", *metrics]] + [
+        [method, *(found.get((method, metric), "") for metric in metrics)]
+        for method in dict.fromkeys(each.method for each in scores)
+    ]
+    return table(rows, numbers=len(metrics)) + f"\n{scores[0].signature}\n"
+
+
 def translated(
     translator: Translator, sources: Sequence[str], flags: Mapping[str, Any]
 ) -> list[str]:
@@ -154,7 +198,9 @@ def comparison_table(scores: Sequence[ComparedScore]) -> str:
     return table(rows) + "\n" + "".join(lines)
 
 
-def scores_jsonl(scores: Sequence[CorpusScore] | Sequence[ComparedScore]) -> str:
+def scores_jsonl(
+    scores: Sequence[CorpusScore] | Sequence[ComparedScore] | Sequence[ForecastScore],
+) -> str:
     """Return scores as JSON Lines; the baseline of a comparison has no `p_value`."""
     rows = [dataclasses.asdict(each) for each in scores]
     return "".join(

@@ -160,7 +160,8 @@ def translate(
 @app.command(
     epilog="\b\nExamples:\n"
     "  crosshead evaluate runs/en-de --source test.en --reference test.de\n"
-    "  crosshead evaluate runs/shakespeare --text test.txt --stride 64"
+    "  crosshead evaluate runs/shakespeare --text test.txt --stride 64\n"
+    "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01"
 )
 def evaluate(
     bundle: BundleArgument,
@@ -180,6 +181,26 @@ def evaluate(
         Path | None,
         typer.Option(metavar="F", help="File of text to score, for a model of monolingual text."),
     ] = None,
+    series: Annotated[
+        Path | None,
+        typer.Option(metavar="F", help="File of a series to forecast and score, CSV or Parquet."),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time of the first value of --series to score (default: the first after a "
+            "context). Give a time after the training period.",
+        ),
+    ] = None,
+    original: Annotated[
+        bool,
+        typer.Option(
+            "--original",
+            help="Show errors of --series in the units of its columns (default: in deviations of "
+            "the training period).",
+        ),
+    ] = False,
     stride: Annotated[
         int | None,
         typer.Option(
@@ -211,7 +232,7 @@ def evaluate(
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Translate a test set and score the translations, or score a text.
+    """Translate a test set and score the translations, or score a text or forecasts.
 
     Give --source and --reference for a model that translates. Each metric is printed with its 95 %
     bootstrap interval and a signature: sacreBLEU's, or for perplexity one that names its
@@ -221,6 +242,9 @@ def evaluate(
     character, or for a model of hidden tokens masked perplexity and accuracy. The model reads the
     text in windows as long as those of training, which move by --stride. A model with a memory
     reads the text in one pass instead, unless --stride is given.
+
+    Give --series for a forecaster. The command forecasts from every row that has a context before
+    it and a horizon after it, and prints the errors beside those of two untrained forecasts.
     """
     from crosshead.cli import reports
     from crosshead.data.parallel.corpora import read_aligned
@@ -228,22 +252,34 @@ def evaluate(
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
+    of_translation = {
+        "--source": source,
+        "--reference": reference,
+        "--metrics": metrics,
+        "--tokenize": tokenize,
+        "--beam": beam,
+        "--length-penalty": length_penalty,
+    }
+    of_text = {"--stride": stride, "--memory": memory}
+    if series is not None:
+        others = {"--text": text, **of_text, **of_translation}
+        _refuse(others, "is for text: leave it out, or leave out --series")
+        found = reports.series_evaluation(bundle, series, start, original, device, threads)
+        put(reports.scores_jsonl(found) if jsonl else reports.forecast_table(found))
+        return
+    of_series = {"--start": start, "--original": original or None}
+    _refuse(of_series, "is for forecasts: leave it out, or give --series")
     if text is not None:
-        of_translation = {
-            "--source": source,
-            "--reference": reference,
-            "--metrics": metrics,
-            "--tokenize": tokenize,
-            "--beam": beam,
-            "--length-penalty": length_penalty,
-        }
         _refuse(of_translation, "is for translations: leave it out, or leave out --text")
         scores = reports.text_evaluation(bundle, text, stride, memory, device, threads)
         put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
         return
-    _refuse({"--stride": stride, "--memory": memory}, "is for texts: leave it out, or give --text")
+    _refuse(of_text, "is for texts: leave it out, or give --text")
     if source is None or reference is None:
-        raise UserError("give --source and --reference, or --text for a model of monolingual text")
+        raise UserError(
+            "give --source and --reference, --text for a model of monolingual text, or --series "
+            "for a forecaster"
+        )
     names = reports.metric_names(
         "bleu,chrf" if metrics is None else metrics, tokenize, ["perplexity"]
     )

@@ -303,8 +303,7 @@ def read_series(
         raise DataError(f"{first.path}: there is no column of numbers beside {time!r}")
     times = np.concatenate([table.times(time) for table in tables])
     values = np.concatenate([table.numbers(names) for table in tables])
-    origins = [table.origin(row) for table in tables for row in range(len(table))]
-    _check_order(times, origins)
+    _check_order(times, tables)
     return _on_grid(names, times, values, notes, str(first.path))
 
 
@@ -529,12 +528,16 @@ def _is_number(cell: Any) -> bool:
         return False
 
 
-def _check_order(times: np.ndarray, origins: Sequence[str]) -> None:
+def _check_order(times: np.ndarray, tables: Sequence[_Table]) -> None:
     back = np.flatnonzero(np.diff(times) < np.timedelta64(0))
     if len(back):
-        row = int(back[0]) + 1
+        row = place = int(back[0]) + 1
+        for table in tables:
+            if place < len(table):
+                break
+            place -= len(table)
         raise DataError(
-            f"{origins[row]}: the time {shown_time(times[row])} comes after "
+            f"{table.origin(place)}: the time {shown_time(times[row])} comes after "
             f"{shown_time(times[row - 1])}; sort the rows by time"
         )
 

@@ -22,6 +22,7 @@ from crosshead.data.series import (
     Step,
     calendar,
     read_series,
+    windows,
 )
 from crosshead.errors import DataError
 from crosshead.models.base import Model
@@ -117,7 +118,8 @@ class Forecast:
             for column, name in enumerate(self.series.names):
                 row[name] = float(self.values[step, column])
                 for level, values in self.quantiles.items():
-                    row[f"{name} {level:g}"] = float(values[step, column])
+                    if level != 0.5:  # that is the forecast itself
+                        row[f"{name} {level:g}"] = float(values[step, column])
             yield row
 
 
@@ -184,6 +186,13 @@ class SeriesForecaster(Pipeline):
                 f"one every {wanted.words()}; bring the rows to that step"
             )
         return series
+
+    def windows(self, series: Series, first: int = 0) -> SeriesWindows:
+        """Return all windows of a series that forecast rows from `first` on, for scores."""
+        config = self.bundle.config
+        return windows(
+            series, self.bundle.scale, config.context, config.horizon, first, len(series)
+        )
 
     def predictions(
         self, given: SeriesWindows, check: Callable[[], None] = lambda: None

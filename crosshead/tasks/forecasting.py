@@ -25,6 +25,7 @@ from crosshead.data.series import (
     SeriesBatch,
     SeriesData,
     SeriesWindows,
+    Step,
     fit_scale,
     read_series,
     split_rows,
@@ -199,8 +200,21 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
     data = recipe.data
     if not data.series:
         raise DataError("no training data: give a file with a time series (--series)")
-    target = base.config.target if base else data.target
+    target = data.target
+    if base:  # `sections` gives these keys, and a recipe may have changed them
+        for key in ("context", "horizon", "target"):
+            kept, given = getattr(base.config, key), getattr(data, key)
+            if kept != given:
+                raise DataError(
+                    f"data.{key} is {given!r}, and the bundle has {kept!r}; fine-tuning keeps it: "
+                    f"leave it out (--{key})"
+                )
     series = read_series(data.series, target, data.time)
+    if base and series.step[:2] != base.config.step[:2]:
+        raise DataError(
+            f"{data.series[0]}: a row every {series.step.words()}, and the bundle was trained on "
+            f"one every {Step(*base.config.step).words()}; bring the rows to that step"
+        )
     name = data.series[0]
     train, valid, test = split_rows(data.split, len(series), series.step)
     need = data.context + data.horizon

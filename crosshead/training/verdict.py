@@ -63,11 +63,11 @@ def verdict(
     why = f"this model is not usable yet: {', '.join(first)}{' and ' if first else ''}{last}; "
     budget = reason.partition(" ")[0]
     if budget not in ("max_updates", "max_epochs", "max_minutes"):
-        return why + "it has stopped getting better: train on more text, or another preset"
+        return why + "it has stopped getting better: train on more data, or another preset"
     if progress.update >= _MANY_UPDATES:
         return why + (
-            "check that the training text is what it should be (of pairs, that each line is the "
-            "translation of its line), or train on more of it"
+            "check that the training data are what they should be (of pairs, that each line is the "
+            "translation of its line), or train on more of them"
         )
     # Enough to train for at least five warm-ups.
     factor = max(10, math.ceil(5 * (config.warmup or 0) / max(1, progress.update)))
