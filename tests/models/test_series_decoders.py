@@ -1,0 +1,70 @@
+import pytest
+import torch
+
+from crosshead.inspection.record import record_attention
+from crosshead.models.series_decoders import AutoregressiveForecaster, SeriesTransformer
+from tests.models.small_forecasters import inputs, small
+
+NAMES = ["series-transformer", "series-recurrent"]
+VARIANTS = [
+    *[(name, {}) for name in NAMES],
+    ("series-transformer", {"positions": "rotary", "norm": "pre"}),
+    ("series-transformer", {"positions": "t5", "decoder_layers": 2}),
+    ("series-recurrent", {"cell": "gru"}),
+    *[(name, {"quantiles": [0.1, 0.5, 0.9]}) for name in NAMES],
+    *[(name, {"normalize": "none"}) for name in NAMES],
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIANTS)
+def test_step_by_step_is_teacher_forcing_with_the_models_own_forecasts(
+    name: str, settings: dict[str, object]
+) -> None:
+    model, (context, known, _) = small(name, **settings), inputs()
+    alone = model(context, known)
+    own = alone[..., model.config.median]
+    torch.testing.assert_close(model(context, known, own), alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_step_sees_targets_before_it_and_no_later_ones(name: str) -> None:
+    model, (context, known, target) = small(name), inputs()
+    before = model(context, known, target)
+    changed = target.clone()
+    changed[:, 3] += 1
+    after = model(context, known, changed)
+    assert torch.equal(before[:, :4], after[:, :4])
+    assert not torch.allclose(before[:, 4:], after[:, 4:])
+    earlier = context.clone()
+    earlier[:, -1] += 1
+    assert not torch.allclose(model(earlier, known, target)[:, 0], before[:, 0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_calendar_of_the_horizon_is_read(name: str) -> None:
+    model, (context, known, _) = small(name), inputs()
+    other = known.clone()
+    other[:, -1] += 0.3
+    before, after = model(context, known), model(context, other)
+    torch.testing.assert_close(before[:, :-1], after[:, :-1])
+    assert not torch.allclose(before[:, -1], after[:, -1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_gradient_passes_step_by_step(name: str) -> None:
+    model, (context, known, target) = small(name), inputs()
+    assert isinstance(model, AutoregressiveForecaster)
+    assert not model(context, known).requires_grad
+    assert model(context, known, target).requires_grad
+
+
+def test_all_three_kinds_of_attention_are_recorded() -> None:
+    model, (context, known, target) = small("series-transformer"), inputs()
+    assert isinstance(model, SeriesTransformer)
+    with record_attention(model) as recorded:
+        model(context, known, target)
+    shapes = {name.split(".")[-1]: calls[0].shape[-2:] for name, calls in recorded.items()}
+    assert shapes == {"attention": (24, 24), "self_attention": (6, 6), "cross_attention": (6, 24)}
+    kinds = {kind: len(modules) for kind, modules in model.attentions().items()}
+    assert kinds == {"cross": 1, "encoder": 2, "decoder": 1}
+    assert len(list(model.layers())) == 3 and len(list(model.called_alone())) == 1
