@@ -93,15 +93,16 @@ def text_evaluation(
     Raises:
         ConfigError: If `stride` or `memory` is given for a masked language model.
         DataError: If the text is empty.
-        BundleError: If the model translates.
+        BundleError: If the model is of another kind.
     """
     lines = read_lines(text, LONGEST_TEXT)
     if not any(lines):
         raise DataError(f"{text}: is empty")
     model = load(bundle, device, threads)
     joined = "".join(f"{line}\n" for line in lines)
-    if isinstance(model, Translator):
-        raise BundleError(f"{bundle}: a model that {model.does}; give --source and --reference")
+    for kind, options in ((Translator, "--source and --reference"), (SeriesForecaster, "--series")):
+        if isinstance(model, kind):
+            raise BundleError(f"{bundle}: a model that {model.does}; give {options}")
     if isinstance(model, MaskFiller) and (stride is not None or memory is not None):
         raise ConfigError(
             "--stride and --memory are for models that go on with text; this one finds "

@@ -160,7 +160,7 @@ def test_the_advice_leads_far_beyond_the_warm_up(
     [
         ({"max_updates": 30_000}, "max_updates 30000 is reached", 400, "--max-updates 300000"),
         ({"max_minutes": 0.5}, "max_minutes 0.5 is reached: 3 s", 400, "--max-minutes 5"),
-        ({"max_epochs": 2}, "max_epochs 2 is reached", 9000, "check that the training text"),
+        ({"max_epochs": 2}, "max_epochs 2 is reached", 9000, "check that the training data"),
         ({"max_epochs": 2}, "3 validations brought nothing better", 9000, "train on more data"),
     ],
 )

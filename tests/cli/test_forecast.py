@@ -1,0 +1,94 @@
+"""The verbs on series: train, forecast, evaluate."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from crosshead.cli import run
+from tests.cli.tools import BUNDLE, Refused, output_of
+from tests.data.written import write, write_series
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a series and a forecaster with quantiles."""
+    folder = tmp_path_factory.mktemp("forecast")
+    wave = write_series(folder / "wave.csv", rows=400)
+    settings = ["--context", "48", "--horizon", "8", "--threads", "1", "--max-updates", "60"]
+    settings += ["--set", "model.quantiles=[0.1, 0.5, 0.9]", "--set", "learning_rate=0.01"]
+    out = str(folder / "run")
+    code = run(["train", "--series", str(wave), "--model", "dlinear", "--out", out, *settings])
+    assert code == 0
+    return folder
+
+
+def test_the_forecast_is_csv(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = output_of(["forecast", folder / "run", "--series", folder / "wave.csv"], capfd)
+    head, *rows = csv.reader(text.splitlines())
+    assert head == ["time", "load", "load 0.1", "load 0.9", "price", "price 0.1", "price 0.9"]
+    assert [row[0] for row in rows][:2] == ["2024-01-17 16:00:00", "2024-01-17 17:00:00"]
+    assert len(rows) == 8
+    for row in rows:
+        load, low, high = map(float, row[1:4])
+        assert low <= load <= high and 5 < load < 20
+
+
+def test_the_forecast_is_json_lines_or_a_file_or_a_picture(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    typed = ["forecast", folder / "run", "--series", folder / "wave.csv"]
+    start = ["--start", "2024-01-15 06:00"]
+    lines = output_of([*typed, *start, "--jsonl"], capfd).splitlines()
+    assert json.loads(lines[0])["time"] == "2024-01-15 06:00:00" and len(lines) == 8
+    picture, file = tmp_path / "forecast.png", tmp_path / "forecast.csv"
+    assert output_of([*typed, *start, "--plot", picture, "--output", file], capfd) == ""
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+    assert float(rows[0]["load"]) == pytest.approx(json.loads(lines[0])["load"], rel=1e-5)
+
+
+def test_what_rules_changed_is_told(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = (folder / "wave.csv").read_text().splitlines()
+    path = write(tmp_path / "gaps.csv", "\n".join([*lines[:100], *lines[103:]]))
+    assert run(["forecast", str(folder / "run"), "--series", str(path)]) == 0
+    assert "gaps.csv: 3 missing rows added and filled" in capfd.readouterr().err
+
+
+def test_forecasts_are_scored_beside_baselines(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    typed = ["evaluate", folder / "run", "--series", folder / "wave.csv", "--start", "2024-01-14"]
+    head, *rows = output_of(typed, capfd).splitlines()
+    assert head.split()[:4] == ["forecast", "MSE", "MAE", "MASE"]
+    methods = ["model", "last value", "seasonal naive (24)"]
+    assert [row.split("  ")[0] for row in rows[:3]] == methods
+    assert rows[-1].startswith("windows:81|steps:8|columns:2|units:deviations")
+    found = output_of([*typed, "--original", "--jsonl"], capfd).splitlines()
+    scores = [json.loads(line) for line in found]
+    assert {each["method"] for each in scores} == set(methods)
+    assert "units:original" in scores[0]["signature"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["forecast", "RUN", "--series", "no.csv"], "no.csv: no such file"),
+        (["forecast", "RUN", "--series", "WAVE", "--start", "soon"], "expected a time such as"),
+        (["forecast", "RUN", "--series", "WAVE", "--start", "1999-01-01"], "is not in the series"),
+        (["forecast", "RUN"], "Missing option '--series'"),
+        (["forecast", "TEXT", "--series", "WAVE"], "a model that translates"),
+        (["translate", "RUN", "WAVE"], "a model that forecasts a time series; see `crosshead fore"),
+        (["attention", "RUN", "a", "--out", "a.png"], "this model has no attention"),
+        (["evaluate", "RUN", "--series", "WAVE", "--text", "WAVE"], "--text is for text"),
+        (["evaluate", "RUN", "--text", "WAVE", "--start", "2024"], "--start is for forecasts"),
+        (["evaluate", "RUN", "--text", "WAVE"], "forecasts a time series"),
+        (["evaluate", "TEXT", "--series", "WAVE"], "a model that translates"),
+    ],
+)
+def test_mistakes_are_named(typed: list[str], words: str, folder: Path, refused: Refused) -> None:
+    places = {"RUN": str(folder / "run"), "WAVE": str(folder / "wave.csv"), "TEXT": str(BUNDLE)}
+    assert words in refused(*[places.get(each, each) for each in typed])

@@ -1,0 +1,147 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from crosshead.data.series import Step, fit_scale, read_series
+from crosshead.errors import DataError
+from crosshead.evaluation import forecast_scores
+from crosshead.models.forecaster import ForecasterShape
+from crosshead.pipelines.forecaster import SeriesBundle, SeriesBundleConfig, SeriesForecaster
+from tests.data.written import write, write_series
+from tests.models.small_forecasters import small
+
+SHAPE = ForecasterShape(context=30, horizon=5, columns=2, known=4)
+HOUR = (3_600_000_000, 0, 1)
+
+
+def forecaster(path: Path, architecture: str = "dlinear", **settings: Any) -> SeriesForecaster:
+    """A pipeline of an untrained model, with the scale of all rows of a series."""
+    series = read_series([str(path)])
+    scale = fit_scale(series, len(series))
+    model = small(architecture, SHAPE, **settings)
+    config = SeriesBundleConfig(
+        task="forecasting", model=model.config, target=list(series.names),
+        means=scale.mean.tolist(), deviations=scale.deviation.tolist(), time=None, context=30,
+        horizon=5, step=HOUR, season=24, naive_errors=[0.5, 0.25],
+    )  # fmt: skip
+    return SeriesForecaster(SeriesBundle(config, model))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_series(tmp_path / "s.csv", rows=100)
+
+
+def test_a_forecast_follows_the_series_in_its_units(path: Path) -> None:
+    forecast, series = forecaster(path), read_series([str(path)])
+    found = forecast(path)
+    assert found.values.shape == (5, 2) and not found.quantiles
+    assert [str(time) for time in found.times[:2]] == [
+        "2024-01-05T04:00:00.000000", "2024-01-05T05:00:00.000000",
+    ]  # fmt: skip
+    scale = forecast.bundle.scale
+    context = torch.from_numpy(scale.scaled(series.values[-30:]).astype(np.float32))[None]
+    with torch.inference_mode():
+        expected = forecast.model(context, torch.zeros(1, 35, 4))[0, :, :, 0].numpy()
+    assert found.values == pytest.approx(scale.unscaled(expected), rel=1e-4)
+
+
+def test_later_rows_are_not_read(path: Path, tmp_path: Path) -> None:
+    forecast = forecaster(path, "series-recurrent", quantiles=[0.1, 0.5, 0.9])
+    lines = path.read_text().splitlines()
+    shorter = write(tmp_path / "short.csv", "\n".join(lines[:61]))
+    early, late = forecast(shorter), forecast(path, start="2024-01-03 12:00")
+    assert late.first == 60 and len(late.series) == 100
+    assert np.array_equal(early.values, late.values) and np.array_equal(early.times, late.times)
+    assert all(np.array_equal(early.quantiles[each], late.quantiles[each]) for each in (0.1, 0.9))
+    rows = list(early.rows())
+    assert " ".join(rows[0]) == "time load load 0.1 load 0.9 price price 0.1 price 0.9"
+    assert rows[1]["time"] == "2024-01-03 13:00:00" and rows[1]["load"] == early.values[1, 0]
+
+
+def test_columns_are_found_by_name_and_a_series_is_taken_too(path: Path, tmp_path: Path) -> None:
+    forecast = forecaster(path)
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    moved = [f"{price},x,{time},{load}" for time, load, price in lines]
+    moved[0] = moved[0].replace(",x,", ",other,")
+    other = write(tmp_path / "moved.csv", "\n".join(moved))
+    expected = forecast(path).values
+    assert np.array_equal(forecast(other).values, expected)
+    assert np.array_equal(forecast(read_series([str(path)])).values, expected)
+
+
+def test_series_that_do_not_fit_are_refused(path: Path, tmp_path: Path) -> None:
+    forecast, lines = forecaster(path), path.read_text().splitlines()
+    short = write(tmp_path / "short.csv", "\n".join(lines[:20]))
+    with pytest.raises(DataError, match=r"has 19 rows before the forecast, .* reads 30"):
+        forecast(short)
+    with pytest.raises(DataError, match=r"has 24 rows before the forecast"):
+        forecast(path, start="2024-01-02")
+    with pytest.raises(DataError, match=r"the time 2025-01-02 is not in the series"):
+        forecast(path, start="2025-01-02")
+    other = write(tmp_path / "two.csv", "\n".join([lines[0], *lines[1::2]]))
+    with pytest.raises(DataError, match=r"every 2 hours, .* trained on one every 1 hour"):
+        forecast(other)
+    narrow = write(tmp_path / "one.csv", "\n".join(line.rpartition(",")[0] for line in lines))
+    with pytest.raises(DataError, match=r"there is no column 'price'"):
+        forecast(narrow)
+    with pytest.raises(DataError, match=r"there is no column 'price' in the series"):
+        forecast(read_series([str(narrow)]))
+
+
+def test_the_facts_name_the_data(path: Path) -> None:
+    assert forecaster(path, quantiles=[0.25, 0.5]).facts() == [
+        ["columns", "load, price"], ["step", "1 hour"], ["context", "30 steps"],
+        ["horizon", "5 steps"], ["quantiles", "0.25, 0.5"],
+    ]  # fmt: skip
+    assert Step(*HOUR).words() == "1 hour"
+
+
+@pytest.mark.parametrize("original", [False, True])
+def test_scores_are_those_of_all_windows_written_out(path: Path, original: bool) -> None:
+    lines = path.read_text().splitlines()
+    lines[81] = lines[81].rpartition(",")[0] + ","  # a missing value is not scored
+    write(path, "\n".join(lines))
+    forecast = forecaster(path, quantiles=[0.1, 0.5, 0.9])
+    config = forecast.bundle.config
+    series = forecast.checked(path)
+    scores = forecast_scores(forecast, forecast.windows(series, 70), original=original)
+    found = {(each.method, each.metric): each.value for each in scores}
+    unit = np.ones(2) if original else np.array(config.deviations)
+    starts = range(70, 96)
+    errors: dict[str, list[np.ndarray]] = {"model": [], "last value": [], "seasonal naive (24)": []}
+    pinball, inside = [], []
+    for start in starts:
+        rows = slice(start, start + 5)
+        seen = series.observed[rows]
+        truth = np.where(seen, series.values[rows], np.nan)
+        made = forecast(series, start=str(series.times[start]).replace("T", " "))
+        low, high = made.quantiles[0.1], made.quantiles[0.9]
+        errors["model"].append((made.values - truth) / unit)
+        errors["last value"].append((series.values[start - 1] - truth) / unit)
+        season = series.values[start - 24 : start - 24 + 5]
+        errors["seasonal naive (24)"].append((season - truth) / unit)
+        inside.append(np.where(seen, (low <= truth) & (truth <= high), np.nan))
+        for level in (0.1, 0.5, 0.9):
+            error = (truth - made.quantiles[level]) / unit
+            pinball.append(np.maximum(level * error, (level - 1) * error))
+    naive = np.array(config.naive_errors) * (config.deviations if original else 1)
+    for method, several in errors.items():
+        every = np.stack(several)
+        assert found[method, "MSE"] == pytest.approx(np.nanmean(every**2), rel=1e-4)
+        assert found[method, "MAE"] == pytest.approx(np.nanmean(abs(every)), rel=1e-4)
+        by_column = np.nanmean(abs(every), axis=(0, 1))
+        assert found[method, "MASE"] == pytest.approx((by_column / naive).mean(), rel=1e-4)
+    assert found["model", "pinball loss"] == pytest.approx(np.nanmean(pinball), rel=1e-4)
+    share = found["model", "coverage of the 80 % interval, %"]
+    assert share == pytest.approx(100 * np.nanmean(inside))
+    assert f"windows:{len(starts)}|steps:5|columns:2" in scores[0].signature
+
+
+def test_without_a_window_there_is_no_score(path: Path) -> None:
+    forecast = forecaster(path)
+    with pytest.raises(DataError, match="there is no window to score"):
+        forecast_scores(forecast, forecast.windows(read_series([str(path)]), 97))
