@@ -251,3 +251,16 @@ def test_columns_may_be_given_in_one_text() -> None:
     assert SeriesData(target=["a, b", "c"]).target == ["a", "b", "c"]  # type: ignore[arg-type]
     assert SeriesData(series="a.csv", target="x,y").target == ["x", "y"]  # type: ignore[arg-type]
     assert calendar(np.array(["2024-01-01"], "M8[us]")).shape[-1] == module.CALENDAR
+
+
+def test_parquet_is_read_like_csv(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow, which reads Parquet, is missing")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = write_series(tmp_path / "s.csv", rows=50)
+    expected = read_series([str(path)])
+    columns = {name: expected.values[:, place] for place, name in enumerate(expected.names)}
+    table = pyarrow.table({"date": expected.times, **columns})
+    parquet.write_table(table, tmp_path / "s.parquet")
+    found = read_series([str(tmp_path / "s.parquet")])
+    assert np.array_equal(found.values, expected.values)
+    assert np.array_equal(found.times, expected.times) and found.names == expected.names
