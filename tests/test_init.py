@@ -32,13 +32,19 @@ PUBLIC = {
         "RelativeOffset", "ScaledDot", "Score",
     ],
     "crosshead.models": [
-        "AttentionParts", "Convolutional", "ConvolutionalConfig", "EncoderConfig", "LanguageConfig",
-        "Model", "ModelConfig", "PositionKind", "Recurrent", "RecurrentConfig", "SequenceModel",
-        "TokenModel", "Transformer", "TransformerConfig", "TransformerEncoder",
-        "TransformerLanguageModel", "TransformerXL", "TransformerXLConfig", "build_model",
+        "AttentionParts", "Convolutional", "ConvolutionalConfig", "EncoderConfig",
+        "Forecaster", "ForecasterConfig", "ForecasterShape", "LanguageConfig",
+        "LinearForecaster", "LinearForecasterConfig", "Model", "ModelConfig",
+        "PatchForecaster", "PatchForecasterConfig", "PositionKind", "Recurrent",
+        "RecurrentConfig", "SequenceModel", "SeriesRecurrent", "SeriesRecurrentConfig",
+        "SeriesTransformer", "SeriesTransformerConfig", "TokenModel", "Transformer",
+        "TransformerConfig", "TransformerEncoder", "TransformerLanguageModel",
+        "TransformerXL", "TransformerXLConfig", "build_forecaster", "build_model",
         "register_positions", "register_score",
     ],
-    "crosshead.pipelines": ["MaskFiller", "TextGenerator", "Translator"],
+    "crosshead.pipelines": [
+        "Forecast", "MaskFiller", "SeriesForecaster", "TextGenerator", "Translator",
+    ],
 }  # fmt: skip
 
 

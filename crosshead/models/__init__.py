@@ -9,9 +9,18 @@ from crosshead.models.attention_kinds import (
 from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
+from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
+from crosshead.models.linear_forecaster import LinearForecaster, LinearForecasterConfig
+from crosshead.models.patch_forecaster import PatchForecaster, PatchForecasterConfig
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
-from crosshead.models.registry import build_model
+from crosshead.models.registry import build_forecaster, build_model
+from crosshead.models.series_decoders import (
+    SeriesRecurrent,
+    SeriesRecurrentConfig,
+    SeriesTransformer,
+    SeriesTransformerConfig,
+)
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 
@@ -20,13 +29,24 @@ __all__ = [
     "Convolutional",
     "ConvolutionalConfig",
     "EncoderConfig",
+    "Forecaster",
+    "ForecasterConfig",
+    "ForecasterShape",
     "LanguageConfig",
+    "LinearForecaster",
+    "LinearForecasterConfig",
     "Model",
     "ModelConfig",
+    "PatchForecaster",
+    "PatchForecasterConfig",
     "PositionKind",
     "Recurrent",
     "RecurrentConfig",
     "SequenceModel",
+    "SeriesRecurrent",
+    "SeriesRecurrentConfig",
+    "SeriesTransformer",
+    "SeriesTransformerConfig",
     "TokenModel",
     "Transformer",
     "TransformerConfig",
@@ -34,6 +54,7 @@ __all__ = [
     "TransformerLanguageModel",
     "TransformerXL",
     "TransformerXLConfig",
+    "build_forecaster",
     "build_model",
     "register_positions",
     "register_score",

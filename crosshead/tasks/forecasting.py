@@ -134,21 +134,13 @@ class SeriesCorpus(Corpus):
         first = (
             f"{len(series):,} rows, one every {series.step.words()}, {self._time(0)} to "
             f"{self._time(-1)}; columns: {shown_names(series.names)}; {self.size:,} windows to "
-            f"train on; validation: {self.validation(data)}; a season is {season:,} steps"
+            f"train on; validation: {self._periods()}; a season is {season:,} steps"
         )
         return [first, *series.notes]
 
     def validation(self, data: SeriesData) -> str:
         """Return the number of validation and test windows, and what rules changed."""
-        parts = [f"{len(self.valid.starts):,} windows from {self._time(self._begin(self.valid))}"]
-        if len(self.test.starts):
-            begin = self._time(self._begin(self.test))
-            parts.append(f"test: {len(self.test.starts):,} windows from {begin}")
-        return "; ".join(parts)
-
-    def left_out(self) -> dict[str, int]:
-        """Return nothing: windows without any value to forecast do not exist."""
-        return {}
+        return "; ".join([self._periods(), *self.series.notes])
 
     def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
         """Return the rows of windows as CSV."""
@@ -177,6 +169,14 @@ class SeriesCorpus(Corpus):
             season=self.season,
             naive_errors=self.naive_errors,
         )
+
+    def _periods(self) -> str:
+        """Return the number of validation and test windows, and where they begin."""
+        parts = [f"{len(self.valid.starts):,} windows from {self._time(self._begin(self.valid))}"]
+        if len(self.test.starts):
+            begin = self._time(self._begin(self.test))
+            parts.append(f"test: {len(self.test.starts):,} windows from {begin}")
+        return "; ".join(parts)
 
     def _begin(self, part: SeriesWindows) -> int:
         """Return the first row that a period forecasts."""

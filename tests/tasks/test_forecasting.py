@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -12,7 +12,10 @@ import crosshead
 from crosshead.bundle.io import verify_bundle
 from crosshead.cli import run
 from crosshead.data.series import SeriesBatch
+from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
+from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.pipelines.forecaster import SeriesForecaster
+from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.forecasting import ForecastingTask, forecast_loss
 from crosshead.tasks.recipes import compose
@@ -229,6 +232,44 @@ def test_periods_and_scale_are_those_of_the_recipe() -> None:
     text, how = corpus.records(corpus.train, [3])
     assert text.startswith("time,load,price\n2024-01-01T03") and text.count("\n") == 57
     assert "56 rows" in how and corpus.origin(3) == "wave.csv, window from 2024-01-01 03:00"
+
+
+def test_rules_are_on_the_card() -> None:
+    lines = Path("wave.csv").read_text().splitlines()
+    write(Path("wave.csv"), "\n".join([*lines[:9], *lines[11:]]))
+    trained("run", "--max-updates", 2)
+    card = Path("run", "README.md").read_text()
+    assert "2 missing rows added and filled" in card and "test: 73 windows from" in card
+    assert "MASE of seasonal naive (24)" in card
+
+
+class DriftConfig(ForecasterConfig):
+    architecture: Literal["drift"] = "drift"
+
+    def shape(self) -> str:
+        return "the day before and a learned drift"
+
+
+class Drift(Forecaster):
+    def __init__(self, config: ForecasterConfig, shape: ForecasterShape) -> None:
+        super().__init__(config, shape)
+        self.drift = torch.nn.Parameter(torch.zeros(shape.horizon, 1, config.outputs))
+
+    def predict(
+        self, context: torch.Tensor, known: torch.Tensor, target: torch.Tensor | None
+    ) -> torch.Tensor:
+        return context[:, -24:-16, :, None] + self.drift
+
+
+def test_a_forecaster_from_outside_the_package_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    for table in (CONFIGS, MODELS, PRESETS):
+        monkeypatch.setitem(table, "drift", None)
+    crosshead.register_architecture(DriftConfig, Drift)
+    settings = ["--max-updates", 40, *TRAIN, "--set", "model.normalize=none"]
+    assert command("train", *DATA, "--model", "drift", "--out", "run", *settings) == 0
+    end = json.loads(Path("run", "log.jsonl").read_text().splitlines()[-1])
+    assert end["mse"] < 0.5 * end["mse_of_seasonal_naive_(24)"]
+    assert crosshead.load("run")("wave.csv").values.shape == (8, 1)
 
 
 def batch(observed: torch.Tensor | None = None) -> SeriesBatch:
