@@ -216,6 +216,14 @@ class SeriesWindows:
     horizon: int
     row, bound = "window", "data.context"
 
+    def between(self, first: int, end: int) -> "SeriesWindows":
+        """Return the windows whose horizon lies in the rows from `first` to before `end`.
+
+        Their context may begin earlier.
+        """
+        ahead = self.starts + self.context
+        return replace(self, starts=self.starts[(ahead >= first) & (ahead + self.horizon <= end)])
+
     @property
     def lengths(self) -> np.ndarray:
         """The number of values that each window reads, "windows 1"."""
@@ -348,22 +356,15 @@ def fit_scale(series: Series, rows: int) -> Scale:
     return Scale(mean, np.where(deviation > 1e-12 * np.maximum(1, abs(mean)), deviation, 0.0))
 
 
-def windows(
-    series: Series, scale: Scale, context: int, horizon: int, first: int, end: int
-) -> SeriesWindows:
-    """Return all windows whose horizon lies in the rows from `first` to before `end`.
-
-    Their context may begin earlier. Windows without any observed value in the horizon are left out.
-    """
-    starts = np.arange(max(0, first - context), end - context - horizon + 1)
-    observed = series.observed
-    some = np.concatenate([[0], np.cumsum(observed.any(axis=1))])
-    starts = starts[some[starts + context + horizon] > some[starts + context]]
+def windows(series: Series, scale: Scale, context: int, horizon: int) -> SeriesWindows:
+    """Return all windows of a series that have an observed value in their horizon."""
+    starts = np.arange(max(0, len(series) - context - horizon + 1))
+    counts = np.concatenate([[0], np.cumsum(series.observed.any(axis=1))])
     return SeriesWindows(
         torch.from_numpy(scale.scaled(series.values).astype(np.float32)),
-        torch.from_numpy(observed),
+        torch.from_numpy(series.observed),
         torch.from_numpy(calendar(series.times)),
-        starts,
+        starts[counts[starts + context + horizon] > counts[starts + context]],
         context,
         horizon,
     )

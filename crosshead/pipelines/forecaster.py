@@ -190,9 +190,8 @@ class SeriesForecaster(Pipeline):
     def windows(self, series: Series, first: int = 0) -> SeriesWindows:
         """Return all windows of a series that forecast rows from `first` on, for scores."""
         config = self.bundle.config
-        return windows(
-            series, self.bundle.scale, config.context, config.horizon, first, len(series)
-        )
+        every = windows(series, self.bundle.scale, config.context, config.horizon)
+        return every.between(first, len(series))
 
     def predictions(
         self, given: SeriesWindows, check: Callable[[], None] = lambda: None

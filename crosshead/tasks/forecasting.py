@@ -236,10 +236,8 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
         series = replace(series.selected(kept), notes=notes)
         scale = Scale(scale.mean[kept], scale.deviation[kept])
     periods = {"training": (0, train), "validation": (train, valid), "test": (valid, test)}
-    parts = {
-        period: windows(series, scale, data.context, data.horizon, *rows)
-        for period, rows in periods.items()
-    }
+    every = windows(series, scale, data.context, data.horizon)
+    parts = {period: every.between(*rows) for period, rows in periods.items()}
     for period, (first, end) in periods.items():
         if not len(parts[period].starts) and (first < end or period != "test"):
             raise DataError(

@@ -197,9 +197,8 @@ def test_scale_is_fitted_to_the_training_rows_alone(tmp_path: Path) -> None:
 def test_windows_are_slices_and_stay_in_their_period(tmp_path: Path) -> None:
     found = read_series([str(write_series(tmp_path / "s.csv", rows=100))])
     scale = Scale(np.zeros(2), np.ones(2))
-    train, valid, test = (
-        windows(found, scale, 12, 4, *rows) for rows in ((0, 70), (70, 80), (80, 100))
-    )
+    every = windows(found, scale, 12, 4)
+    train, valid, test = (every.between(*rows) for rows in ((0, 70), (70, 80), (80, 100)))
     assert train.starts.tolist() == list(range(70 - 12 - 4 + 1))
     assert valid.starts.tolist() == list(range(58, 65))  # the context begins in training
     assert test.starts.tolist() == list(range(68, 85))
@@ -214,7 +213,7 @@ def test_windows_are_slices_and_stay_in_their_period(tmp_path: Path) -> None:
 
 def test_a_plan_has_each_window_once_and_depends_on_seed_and_epoch(tmp_path: Path) -> None:
     found = read_series([str(write_series(tmp_path / "s.csv", rows=100))])
-    train = windows(found, Scale(np.zeros(2), np.ones(2)), 12, 4, 0, 100)
+    train = windows(found, Scale(np.zeros(2), np.ones(2)), 12, 4)
     plan = train.plan(24 * 10, seed=1, epoch=0)
     assert [len(rows) for rows in plan] == [10] * 8 + [5]
     assert sorted(np.concatenate(plan)) == list(range(85))
@@ -225,7 +224,7 @@ def test_a_plan_has_each_window_once_and_depends_on_seed_and_epoch(tmp_path: Pat
 
 def test_windows_that_would_predict_only_filled_values_are_left_out(tmp_path: Path) -> None:
     found = read(tmp_path, hours([1, 2, 3, "", "", "", 7, 8]))
-    made = windows(found, Scale(np.zeros(1), np.ones(1)), 2, 2, 0, 8)
+    made = windows(found, Scale(np.zeros(1), np.ones(1)), 2, 2)
     assert made.starts.tolist() == [0, 3, 4]
     assert made.collate([0]).observed[0, :, 0].tolist() == [True, False]
     assert made.collate([0, 1, 2]).count == 4
