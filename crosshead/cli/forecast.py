@@ -1,13 +1,14 @@
 """The verb `forecast`, and the picture of a forecast."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from crosshead.cli.app import app
 from crosshead.cli.options import BundleArgument, DeviceOption, JsonlOption, ThreadsOption
 from crosshead.cli.terminal import json_line, note, open_output
+from crosshead.system.plotting import drawing, new_figure
 
 if TYPE_CHECKING:
     from crosshead.pipelines.forecaster import Forecast
@@ -46,7 +47,8 @@ def forecast(
     plot: Annotated[
         Path | None,
         typer.Option(
-            metavar="PNG", help="Draw the history, the forecast and its interval into this file."
+            metavar="PICTURE",
+            help="Draw the history, the forecast and its interval into this .png, .svg or .pdf.",
         ),
     ] = None,
     device: DeviceOption = "auto",
@@ -61,11 +63,12 @@ def forecast(
     import csv
     import io
 
+    from crosshead.inspection.drawing import check_picture, save
     from crosshead.pipelines.forecaster import SeriesForecaster
-    from crosshead.system.files import atomic_write
-    from crosshead.system.plotting import rendered
     from crosshead.tasks.loading import load_as
 
+    if plot is not None:
+        check_picture(plot)
     forecaster = load_as(SeriesForecaster, bundle, device, threads)
     found = forecaster(series, start)
     for line in found.series.notes:
@@ -83,14 +86,15 @@ def forecast(
         writer.writerows(rows)
         text = table.getvalue()
     if plot is not None:
-        atomic_write(plot, rendered(_picture(found)))
+        save(plot, _picture(found))
     with open_output(output) as write:
         write(text.encode())
 
 
-def _picture(found: "Forecast") -> object:
+@drawing()
+def _picture(found: "Forecast") -> Any:
     """Return a figure with a panel for each column: history, forecast, interval, later values."""
-    from crosshead.system.plotting import new_figure
+    from matplotlib import dates
 
     names = found.series.names[:MOST_DRAWN]
     if len(names) < len(found.series.names):
@@ -98,21 +102,28 @@ def _picture(found: "Forecast") -> object:
     figure = new_figure(figsize=(9, 1 + 2.2 * len(names)))
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     steps, times = len(found.times), found.series.times
-    past = slice(max(0, found.first - 3 * steps), found.first)
+    past = slice(max(0, found.first - max(24, 3 * steps)), found.first)
     later = slice(found.first, found.first + steps)
+    line = ".-" if steps == 1 else "-"  # a line of one point would not be seen
     levels = sorted(found.quantiles)
     for column, (name, panel) in enumerate(zip(names, panels, strict=True)):
         values = found.series.values[:, column]
         panel.plot(times[past], values[past], color="0.3", linewidth=1, label="history")
         if len(times[later]):
-            panel.plot(times[later], values[later], color="0.6", linewidth=1, label="later values")
+            panel.plot(times[later], values[later], line, color="0.6", lw=1, label="later values")
         if len(levels) > 1:
             low, high = (found.quantiles[level][:, column] for level in (levels[0], levels[-1]))
-            label = f"{100 * (levels[-1] - levels[0]):.0f} % interval"
-            panel.fill_between(found.times, low, high, color="C0", alpha=0.25, lw=0, label=label)
-        panel.plot(found.times, found.values[:, column], color="C0", label="forecast")
+            style = {
+                "color": "C0", "alpha": 0.25,
+                "label": f"{100 * (levels[-1] - levels[0]):.0f} % interval",
+            }  # fmt: skip
+            if steps == 1:
+                panel.vlines(found.times, low, high, lw=4, **style)
+            else:
+                panel.fill_between(found.times, low, high, lw=0, **style)
+        panel.plot(found.times, found.values[:, column], line, color="C0", label="forecast")
         panel.set_ylabel(name)
-    panels[0].legend(loc="upper left", ncols=4, frameon=False, fontsize="small")
-    for label in panels[-1].get_xticklabels():
-        label.set_rotation(20)
+    panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)
+    axis, formatter = panels[-1].xaxis, cast(Any, dates.ConciseDateFormatter)  # it has no types
+    axis.set_major_formatter(formatter(axis.get_major_locator()))
     return figure

@@ -49,6 +49,15 @@ def test_the_forecast_is_json_lines_or_a_file_or_a_picture(
     assert float(rows[0]["load"]) == pytest.approx(json.loads(lines[0])["load"], rel=1e-5)
 
 
+def test_a_forecast_of_one_step_is_drawn_too(folder: Path, tmp_path: Path) -> None:
+    settings = ["--context", "9", "--horizon", "1", "--threads", "1", "--max-updates", "2"]
+    settings += ["--model", "dlinear", "--set", "model.quantiles=[0.2, 0.5, 0.8]"]
+    wave, out, picture = folder / "wave.csv", tmp_path / "one", tmp_path / "one.svg"
+    assert run(["train", "--series", str(wave), "--out", str(out), *settings]) == 0
+    assert run(["forecast", str(out), "--series", str(wave), "--plot", str(picture)]) == 0
+    assert "60 % interval" in picture.read_text()
+
+
 def test_what_rules_changed_is_told(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,6 +88,10 @@ def test_forecasts_are_scored_beside_baselines(
         (["forecast", "RUN", "--series", "no.csv"], "no.csv: no such file"),
         (["forecast", "RUN", "--series", "WAVE", "--start", "soon"], "expected a time such as"),
         (["forecast", "RUN", "--series", "WAVE", "--start", "1999-01-01"], "is not in the series"),
+        (
+            ["forecast", "RUN", "--series", "WAVE", "--plot", "f.txt"],
+            "to end in .png, .svg or .pdf",
+        ),
         (["forecast", "RUN"], "Missing option '--series'"),
         (["forecast", "TEXT", "--series", "WAVE"], "a model that translates"),
         (["translate", "RUN", "WAVE"], "a model that forecasts a time series; see `crosshead fore"),
