@@ -77,7 +77,11 @@ class SeriesData(DataSection):
     @field_validator("target")
     @classmethod
     def _columns(cls, given: list[str]) -> list[str]:
-        return [name.strip() for each in given for name in each.split(",")]
+        names = [name.strip() for each in given for name in each.split(",")]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"names {name!r} twice; name each column once")
+        return names
 
 
 class Step(NamedTuple):
@@ -558,7 +562,7 @@ def _on_grid(
         )
     if moved:
         notes.append(f"{_several(moved, 'time')} moved to the nearest step of {step.words()}")
-        places, values = _last_of_equal(places, places, values, notes, "moved to the same time")
+    places, values = _last_of_equal(places, places, values, notes, "in the same step")
     rows = int(places[-1]) + 1
     if rows > 2 * len(places):
         raise DataError(

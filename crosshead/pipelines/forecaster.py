@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from crosshead.bundle.card import Words
@@ -52,6 +52,18 @@ class SeriesBundleConfig(BundleConfig):
     season: int = Field(ge=1, le=MOST_POSITIONS)
     # The mean absolute error, in deviations, of the seasonal naive forecast in the training period.
     naive_errors: list[float]
+
+    @model_validator(mode="after")
+    def _check_columns(self) -> Self:
+        for key in ("means", "deviations", "naive_errors"):
+            if len(getattr(self, key)) != len(self.target):
+                raise ValueError(
+                    f"{key}: expected a number for each of {len(self.target)} columns, found "
+                    f"{len(getattr(self, key))}"
+                )
+        if min(self.deviations) <= 0 or min(self.step) < 0 or not any(self.step[:2]):
+            raise ValueError("expected deviations and a step above 0")
+        return self
 
     @property
     def sizes(self) -> ForecasterShape:

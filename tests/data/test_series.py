@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from crosshead.config import validate
 from crosshead.data import series as module
 from crosshead.data.series import (
     Scale,
@@ -19,7 +20,7 @@ from crosshead.data.series import (
     split_rows,
     windows,
 )
-from crosshead.errors import DataError
+from crosshead.errors import ConfigError, DataError
 from tests.data.written import refusal, write, write_series
 
 HOUR = Step(3_600_000_000)
@@ -73,6 +74,13 @@ def test_of_rows_with_one_time_the_last_counts(tmp_path: Path) -> None:
     found = read(tmp_path, hours([1, 2, 3]) + "\n2024-01-01 02:00,9")
     assert found.values[:, 0].tolist() == [1, 2, 9]
     assert found.notes == ("1 row left out: with the same time as a later row",)
+
+
+def test_of_two_rows_in_a_month_the_last_counts(tmp_path: Path) -> None:
+    rows = ["2024-01-01,1", "2024-02-01,2", "2024-02-29,3", "2024-03-31,4", "2024-04-30,5"]
+    found = read(tmp_path, "\n".join(["month,a", *rows]))
+    assert found.values[:, 0].tolist() == [1, 3, 4, 5]
+    assert found.notes == ("1 row left out: in the same step as a later row",)
 
 
 def test_a_few_times_move_to_the_grid_and_many_are_refused(tmp_path: Path) -> None:
@@ -248,6 +256,8 @@ def test_a_time_of_the_series_is_found(tmp_path: Path) -> None:
 
 def test_columns_may_be_given_in_one_text() -> None:
     assert SeriesData(target=["a, b", "c"]).target == ["a", "b", "c"]  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"^target: names 'x' twice"):
+        validate(SeriesData, {"target": "x,y,x"})
     assert SeriesData(series="a.csv", target="x,y").target == ["x", "y"]  # type: ignore[arg-type]
     assert calendar(np.array(["2024-01-01"], "M8[us]")).shape[-1] == module.CALENDAR
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
+from crosshead.config import validate
 from crosshead.data.series import Step, fit_scale, read_series
-from crosshead.errors import DataError
+from crosshead.errors import ConfigError, DataError
 from crosshead.evaluation import forecast_scores
 from crosshead.models.forecaster import ForecasterShape
 from crosshead.pipelines.forecaster import SeriesBundle, SeriesBundleConfig, SeriesForecaster
@@ -90,6 +91,24 @@ def test_series_that_do_not_fit_are_refused(path: Path, tmp_path: Path) -> None:
         forecast(narrow)
     with pytest.raises(DataError, match=r"there is no column 'price' in the series"):
         forecast(read_series([str(narrow)]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"means": [1.0]}, "means: expected a number for each of 2 columns, found 1"),
+        ({"deviations": [1.0, 0.0]}, "expected deviations and a step above 0"),
+        ({"step": [0, 0, 1]}, "expected deviations and a step above 0"),
+        ({"target": []}, "^target: "),
+    ],
+)
+def test_a_damaged_configuration_is_refused(
+    changes: dict[str, Any], words: str, path: Path
+) -> None:
+    values = forecaster(path).bundle.config.model_dump(mode="json")
+    validate(SeriesBundleConfig, values)
+    with pytest.raises(ConfigError, match=words):
+        validate(SeriesBundleConfig, {**values, **changes})
 
 
 def test_the_facts_name_the_data(path: Path) -> None:
