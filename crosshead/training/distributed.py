@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from crosshead.errors import ConfigError, UserError
-from crosshead.models.base import Model
+from crosshead.models.base import Model, TokenModel
 from crosshead.system.devices import choose_device
 from crosshead.system.progress import counted
 
@@ -191,7 +191,8 @@ def shard(model: Model) -> None:
         fully_shard(layer, mesh=mesh)
     # Embeddings and output projection stay whole from `features` to the gradients.
     fully_shard(model, mesh=mesh)
-    register_fsdp_forward_method(model, "features")
+    if isinstance(model, TokenModel):  # its loss calls `features`; other losses call the model
+        register_fsdp_forward_method(model, "features")
 
 
 def _is_shared(tensor: Tensor) -> "TypeGuard[DTensor]":

@@ -7,8 +7,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 import crosshead
+from crosshead.attention.dropout import Dropout
 from crosshead.bundle.io import verify_bundle
 from crosshead.cli import run
 from crosshead.data.series import SeriesBatch
@@ -19,6 +21,7 @@ from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.forecasting import ForecastingTask, forecast_loss
 from crosshead.tasks.recipes import compose
+from crosshead.training.distributed import shard
 from tests.data.written import write, write_series
 from tests.models.small_forecasters import SIZES, inputs, small
 from tests.tasks.reading import read_corpus
@@ -300,6 +303,25 @@ def test_filled_values_do_not_count() -> None:
     assert loss.count == given.count == int(observed.sum())
     loss.sums["loss"].backward()
     assert found.grad is not None and ((found.grad[..., 0] != 0) == observed).all()
+
+
+@pytest.mark.parametrize("architecture", SIZES)
+def test_sharded_weights_make_the_same_forecasts(architecture: str, tmp_path: Path) -> None:
+    model, (context, known, target) = small(architecture).train(), inputs()
+    for part in model.modules():
+        if isinstance(part, Dropout):
+            part.p = 0.0
+    expected = model(context, known, target)
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        shard(model)
+        found = model(context, known, target)
+        torch.testing.assert_close(found, expected)
+        found.sum().backward()
+        assert all(each.grad is not None for each in model.parameters())
+    finally:
+        dist.destroy_process_group()
 
 
 def test_only_training_forces_the_target() -> None:
