@@ -6,7 +6,7 @@ import torch
 
 from crosshead.config import nearest
 from crosshead.errors import BundleError, ConfigError
-from crosshead.pipelines.base import Pipeline
+from crosshead.pipelines.base import Pipeline, TextPipeline
 from crosshead.system.devices import choose_device, choose_threads, hold_kernels
 from crosshead.system.files import StrPath
 from crosshead.tasks.registry import TASKS, load_bundle
@@ -64,7 +64,8 @@ def load_as(
         device: The device, as in `load`.
         threads: The number of CPU threads, as in `load`.
         precision: The number format, as in `load`.
-        instead: The hint shown if the bundle is of another kind; by default its own command.
+        instead: The hint shown if the bundle is of another kind of text model; by default, and for
+            models of other data, its own command.
 
     Raises:
         BundleError: If there is no valid bundle at `path`, or it is of another kind.
@@ -72,6 +73,7 @@ def load_as(
     """
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):
-        instead = instead or f"see `crosshead {found.verb}`"
+        if instead is None or not isinstance(found, TextPipeline):
+            instead = f"see `crosshead {found.verb}`"
         raise BundleError(f"{path}: a model that {found.does}; {instead}")
     return found

@@ -99,6 +99,11 @@ def test_forecasts_are_scored_beside_baselines(
         (["evaluate", "RUN", "--series", "WAVE", "--text", "WAVE"], "--text is for text"),
         (["evaluate", "RUN", "--text", "WAVE", "--start", "2024"], "--start is for forecasts"),
         (["evaluate", "RUN", "--text", "WAVE"], "forecasts a time series"),
+        (
+            ["evaluate", "RUN", "--source", "WAVE", "--reference", "WAVE"],
+            "a model that forecasts a time series; see `crosshead forecast`",
+        ),
+        (["score", "RUN", "--source", "WAVE", "--target", "WAVE"], "see `crosshead forecast`"),
         (["evaluate", "TEXT", "--series", "WAVE"], "a model that translates"),
     ],
 )
