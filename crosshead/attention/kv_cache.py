@@ -113,7 +113,7 @@ class SegmentMemory:
         return y, project(torch.cat((normalise(self._states), y), dim=1), 0)
 
     def last(self, positions: int) -> "SegmentMemory":
-        """Return the memory of the last positions, including those of the last `extend`."""
+        """Return the memory of the last positions, the positions of the last `extend` included."""
         parts: list[Tensor] = []
         for part in (self._new, self._states):
             if part is not None and positions > 0:

@@ -104,7 +104,7 @@ def text_evaluation(
     if isinstance(model, MaskFiller) and (stride is not None or memory is not None):
         raise ConfigError(
             "--stride and --memory are for models that go on with text; this one finds "
-            "what is hidden, in windows as long as those of training"
+            "what is hidden, in windows of the training length"
         )
     with answering(len(joined) if at_terminal() else None, "characters") as advance:
         progress = partial(advance, 0, len(joined))

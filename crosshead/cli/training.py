@@ -266,7 +266,7 @@ def train(
     else:
         settings = new_recipe(preset, recipe, given, assignments or [], start, typed)
         if preset and start:
-            note(f"--preset {preset} says how to train; model and tokenizer are those of {start}")
+            note(f"--preset {preset} says how to train; model and tokenizer come from {start}")
     try:
         with stop_on_signals() as request:
             summary = run_recipe(

@@ -219,7 +219,7 @@ def evaluate(
 
     Give --text for a model of monolingual text. The command prints perplexity and bits per
     character, or for a model of hidden tokens masked perplexity and accuracy. The model reads the
-    text in windows as long as those of training, which move by --stride. A model with a memory
+    text in windows of the training length, which move by --stride. A model with a memory
     reads the text in one pass instead, unless --stride is given.
     """
     from crosshead.cli import reports

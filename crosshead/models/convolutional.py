@@ -53,7 +53,7 @@ EMBEDDING_STD = 0.1
 
 
 class ConvolutionalConfig(ModelConfig):
-    """The shape of a ConvS2S. The defaults are those of WMT'16 English-Romanian (section 5.1)."""
+    """The shape of a ConvS2S, by default as for WMT'16 English-Romanian (section 5.1)."""
 
     architecture: Literal["convolutional"] = "convolutional"
     """The architecture of the model."""

@@ -129,7 +129,7 @@ class TextGenerator(TextPipeline):
         memory: int | None = None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> ScoredText:
-        """Score a tokenized text. Arguments and errors are those of `score`."""
+        """Score a tokenized text. Arguments and errors are as for `score`."""
         if memory is not None and not isinstance(self.model, RememberingModel):
             raise ConfigError("this model has no memory; give a stride")
         if memory is not None and stride is not None:

@@ -30,7 +30,7 @@ def stated(
 ) -> Sections:
     """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
-    The arguments are those of `compose`, which adds the defaults.
+    `compose` has the same arguments, and adds the defaults.
     """
     sections: Sections = {name: {} for name in known.sections}
     _overlay(sections, recipe or {}, where)
@@ -55,7 +55,7 @@ def completed(
 
     Args:
         preset: The name of the preset.
-        below: Sections that replace those of the preset.
+        below: Sections that replace the preset's sections.
         sections: The stated settings.
         typed: The flags that were typed, by key, for messages.
         default: The architecture if none is stated.
@@ -68,7 +68,7 @@ def completed(
     beginning = lowest["train"].get("schedule")
     schedule = train.get("schedule", beginning)
     if any(key in train for key in _BUDGETS):
-        # Stated budgets replace those of the preset. The `max_updates` of a cosine schedule stays,
+        # Stated budgets replace the preset's budgets. The `max_updates` of a cosine schedule stays,
         # because it is also the end of the schedule.
         ends = {"max_updates"} if schedule == beginning == "cosine" else set()
         replaced = set(_BUDGETS) - ends

@@ -1,6 +1,6 @@
 """Translation models trained on captions, once each: later studies find a finished run again.
 
-The captions are those of Multi30k (Elliott et al. 2016), English to German: 29,000 pairs, and 1,000
+The captions come from Multi30k (Elliott et al. 2016), English to German: 29,000 pairs, and 1,000
 to test on.
 """
 

@@ -36,7 +36,7 @@ def compose(
         assignments: Texts `section.key=value`, or `key=value` if only one section has the key. A
             value is TOML, or else text.
         where: The name of the recipe's file, which begins messages about it.
-        below: Sections that replace those of the preset.
+        below: Sections that replace the preset's sections.
         typed: The flags that the user typed, by key (`--seed` for `train.seed`), for messages about
             mistakes outside the file.
 
@@ -61,7 +61,7 @@ def stated(
 ) -> Sections:
     """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
-    The arguments are those of `compose`, which adds the defaults.
+    `compose` has the same arguments, and adds the defaults.
     """
     return precedence.stated(known_keys(), recipe, flags, assignments, where=where)
 

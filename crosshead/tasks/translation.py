@@ -147,9 +147,9 @@ class TranslationTask(TokenTask):
 def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
     """Fill in languages that a recipe does not state, if names give both.
 
-    File suffixes (`train.en`) give the languages of aligned files, and field names those of files
-    of pairs. Stated languages stay. Nothing is filled in if the names give only one side, or the
-    same language for both.
+    File suffixes (`train.en`) give the languages of aligned files. Field names give the languages
+    of files of pairs. Stated languages stay. Nothing is filled in if the names give only one side,
+    or the same language for both.
 
     Returns:
         The recipe, and a list with a message about what was filled in, or an empty list.

@@ -90,7 +90,7 @@ def _card(name: str, config: BundleConfig, directories: Sequence[Path], command:
     sections = [
         front_matter(name, words),
         f"# {name}\n\nA model ({config.model.architecture}) that {words.does}. Its weights are the "
-        f"mean of those of {len(directories)} bundles, whose cards say what they were trained on:",
+        f"mean of the weights of {len(directories)} bundles; their cards name the training data:",
         sources,
         use(words),
         "## Scores\n\nNone was measured: `crosshead evaluate` does.",

@@ -256,7 +256,7 @@ def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
     weights = _read_tensors(place / WEIGHTS, sums[WEIGHTS])
     state = _read_tensors(place / OPTIMIZER, sums[OPTIMIZER])
     if weights.keys() != optimizer.masters.keys():
-        raise BundleError(f"{place / WEIGHTS}: its tensors are not those of the recipe's model")
+        raise BundleError(f"{place / WEIGHTS}: its tensors do not fit the recipe's model")
     for name, master in optimizer.masters.items():
         if weights[name].shape != master.shape:
             raise BundleError(

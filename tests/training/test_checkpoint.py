@@ -196,7 +196,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"0\.weight has shape \(5, 4\).*\(6, 4\)"):
         load_checkpoint(place, new_optimizer(width=6))
     other = Optimizer(nn.Linear(4, 3), CONFIG)
-    with pytest.raises(BundleError, match="not those of the recipe's model"):
+    with pytest.raises(BundleError, match="do not fit the recipe's model"):
         load_checkpoint(place, other)
 
 
