@@ -54,8 +54,8 @@ def train(
 
     A `str` or a `Path` names a file, and so does each `Path` of a list. A list of `str` is data:
     one sentence each. Data in memory is written to files beside the run directory
-    (`OUT.train.jsonl` and so on), because a run reads its data several times, and again when it is
-    resumed.
+    (`OUT.data/train.jsonl` and so on), because a run reads its data several times, and again when
+    it is resumed.
 
     Args:
         recipe: A preset (`tiny`, `small`, `base`, `big`), the name of a recipe that ships, the path
