@@ -92,4 +92,4 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """List the public names before they are imported, for completion."""
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)
