@@ -39,7 +39,7 @@ def recipe(
 
     Each key is shown with its default, its type and bounds, and its meaning.
     """
-    from crosshead.config import nearest
+    from crosshead.config import nearest_key
     from crosshead.tasks import reference
 
     if preset is not None:
@@ -52,5 +52,8 @@ def recipe(
     try:
         put(reference.reference(key))
     except KeyError:
-        names = [each.name for each in reference.all_keys()]
-        raise ConfigError(f"no key {key!r}; {nearest(str(key), names)}") from None
+        section, _, name = str(key).rpartition(".")
+        known = {f"{each.section}.{each.name}": each for each in reference.all_keys()}
+        names = {each.name for each in known.values() if section in ("", each.section)}
+        hint = nearest_key(name, sorted(names), list(known), section if names else "")
+        raise ConfigError(f"no key {key!r}; {hint}") from None

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crosshead.config import nearest
+from crosshead.config import nearest, nearest_key
 from crosshead.errors import ConfigError
 from crosshead.recipe.presets import PRESETS, Sections
 
@@ -18,6 +18,10 @@ class KnownKeys:
     """The keys of each section, of all tasks and architectures."""
     refused: frozenset[str]
     """Keys of `[model]` that no architecture has. The model's message explains why."""
+
+    def qualified(self) -> list[str]:
+        """Return every key with its section, such as `model.heads`."""
+        return [f"{section}.{key}" for section, keys in self.sections.items() for key in keys]
 
 
 def stated(
@@ -33,8 +37,8 @@ def stated(
     `compose` has the same arguments, and adds the defaults.
     """
     sections: Sections = {name: {} for name in known.sections}
-    _overlay(sections, recipe or {}, where)
-    _overlay(sections, flags or {}, "")
+    _overlay(sections, recipe or {}, where, known)
+    _overlay(sections, flags or {}, "", known)
     for assignment in assignments:
         section, key, value = _assignment(assignment, known)
         sections[section][key] = value
@@ -94,14 +98,17 @@ def _preset(architecture: Any, name: str, typed: Mapping[str, str]) -> Sections:
     return {**sections, "model": {"architecture": architecture, **sections["model"]}}
 
 
-def _overlay(sections: dict[str, Any], above: Mapping[str, Any], where: str) -> None:
+def _overlay(
+    sections: dict[str, Any], above: Mapping[str, Any], where: str, known: KnownKeys
+) -> None:
     """Replace keys of `sections` by those in the tables of `above`, in place."""
     prefix = f"{where}: " if where else ""
     for name, table in above.items():
         if name == "model" and isinstance(table, str):
             table = {"architecture": table}
         if name not in sections:
-            raise ConfigError(f"{prefix}unknown section {name!r}; {nearest(name, list(sections))}")
+            hint = nearest_key(name, list(sections), known.qualified())
+            raise ConfigError(f"{prefix}unknown section {name!r}; {hint}")
         if not isinstance(table, Mapping):
             raise ConfigError(f"{prefix}{name} is a section: write [{name}] and its keys below it")
         sections[name].update(table)
@@ -126,7 +133,8 @@ def _assignment(text: str, known_keys: KnownKeys) -> tuple[str, str, Any]:
             raise ConfigError(f"--set {text}: {key!r} is ambiguous; write {full}")
         if not having:
             everything = list(dict.fromkeys(key for known in keys.values() for key in known))
-            raise ConfigError(f"--set {text}: unknown key {key!r}; {nearest(key, everything)}")
+            hint = nearest_key(key, everything, known_keys.qualified())
+            raise ConfigError(f"--set {text}: unknown key {key!r}; {hint}")
         section = having[0]
     if section not in keys:
         raise ConfigError(

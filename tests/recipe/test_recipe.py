@@ -186,6 +186,31 @@ def test_a_key_that_cannot_be_is_no_suggestion() -> None:
     assert "did you mean 'pattern'?" in refusal("cross_patern=window")
 
 
+@pytest.mark.parametrize(
+    ("assignment", "hint"),
+    [
+        ("train.dropout=0.3", "did you mean 'model.dropout'?"),
+        ("train.max_length=9", "did you mean 'data.max_length' or 'model.max_length'?"),
+        ("model.lr=1", "did you mean 'train.learning_rate'?"),
+        ("label=0.1", "did you mean 'label_smoothing'?"),
+        ("lang=en", "did you mean 'source_language' or 'target_language'?"),
+        ("encoder_dropout=0.1", "did you mean 'dropout'?"),
+        ("lowercase=1", "`crosshead recipe --explain` lists the keys"),
+        ("train.lowercase=1", "`crosshead recipe --explain train` lists the keys"),
+        ("tokenizer.lowercase=1", "known: joint, kind, sampling, special, vocab_size"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_keys_that_it_may_mean(
+    assignment: str, hint: str
+) -> None:
+    assert refusal(assignment).endswith(f"; {hint}")
+
+
+def test_a_key_outside_of_its_section_is_named_with_it() -> None:
+    message = refusal(recipe={"max_updates": 3})
+    assert message == "unknown section 'max_updates'; did you mean 'train.max_updates'?"
+
+
 def test_a_memory_that_training_would_never_see_is_refused() -> None:
     recipe = {**TEXT, "model": "transformer-xl"}
     for assignments in (["data.context=64"], ["model.segment=256"]):

@@ -52,6 +52,15 @@ def test_a_key_is_explained_by_its_name_or_with_its_section() -> None:
 def test_the_command_explains_and_prints(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["recipe", "--explain", "lr"]) == 2
     assert "did you mean 'learning_rate'" in capfd.readouterr().err
+    for key, hint in (
+        ("label", "did you mean 'label_smoothing'?"),
+        ("train.label", "did you mean 'label_smoothing'?"),
+        ("train.heads", "did you mean 'model.heads'?"),
+        ("weight_decay", "crosshead always uses Adam, without weight decay"),
+        ("modle.zzz", "`crosshead recipe --explain` lists the keys"),
+    ):
+        assert run(["recipe", "--explain", key]) == 2
+        assert capfd.readouterr().err == f"crosshead: error: no key {key!r}; {hint}\n"
     assert run(["recipe"]) == 2
     assert "--explain" in capfd.readouterr().err
     assert run(["recipe", "--preset", "small", "--explain"]) == 2
