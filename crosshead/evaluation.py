@@ -1,6 +1,7 @@
 """Evaluation: BLEU, chrF and TER as sacreBLEU computes them, and perplexity."""
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
 from crosshead import __version__
-from crosshead.config import nearest
+from crosshead.config import nearest, shown
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.pipelines.mask_filler import ScoredMasks
@@ -114,10 +115,16 @@ def evaluate(
         A score for each metric, in order.
 
     Raises:
-        ConfigError: If a metric or the tokenisation is unknown.
-        DataError: If the sets are empty or differ in length, or if a pair is too long for
-            perplexity.
+        ConfigError: If a metric or the tokenisation is unknown, or `translator` is no Translator.
+        DataError: If the sets are no lists, are empty or differ in length, or if a pair is too long
+            for perplexity.
     """
+    if not isinstance(translator, Translator):
+        raise ConfigError(
+            "translator: expected a Translator, which crosshead.load returns, found "
+            f"{type(translator).__name__}"
+        )
+    _check_lists({"sources": sources, "references": references})
     texts = [name for name in metrics if name != "perplexity"]
     found: dict[str, CorpusScore] = {}
     if "perplexity" in metrics:  # first, because it refuses long pairs before the long work
@@ -355,7 +362,18 @@ def _metric(name: str, tokenize: str | None) -> Any:
         raise ConfigError(f"tokenisation {tokenize!r} cannot be used here: {reason}") from None
 
 
+def _check_lists(given: dict[str, Any]) -> None:
+    """Raise `DataError` for a text, which is a sequence of characters, or the name of a file."""
+    for name, texts in given.items():
+        if isinstance(texts, str | os.PathLike):
+            raise DataError(
+                f"{name}: expected a list of sentences, found {shown(texts)}; read the lines of a "
+                "file into a list first"
+            )
+
+
 def _check_sizes(systems: dict[str, Sequence[str]], references: Sequence[str]) -> None:
+    _check_lists({**systems, "references": references})
     if not references:
         raise DataError("no references: the test set is empty")
     for name, hypotheses in systems.items():

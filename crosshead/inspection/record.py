@@ -2,12 +2,16 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention, explicit
 from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, Model
+from crosshead.pipelines.base import Pipeline
+
+M = TypeVar("M", bound=nn.Module)
 
 NAMES: dict[AttentionKind, str] = {
     "cross": "cross-attention",
@@ -18,24 +22,28 @@ NAMES: dict[AttentionKind, str] = {
 
 
 @contextlib.contextmanager
-def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+def record_attention(model: nn.Module | Pipeline) -> Iterator[dict[str, list[Tensor]]]:
     """Record the attention weights of every call inside the block.
 
     Inside the block the explicit backend computes every attention, because other backends do not
     expose weights. After the block the modules are as before.
 
     Args:
-        model: Any model or module.
+        model: Any model or module, or the pipeline that `crosshead.load` returns.
 
     Yields:
         The weights by module name: one tensor "B H Q K" per call. The dictionary fills up as the
             model is called. In beam search the rows of a sentence query its memory together: "Q"
             then counts rows.
+
+    Raises:
+        ConfigError: If `model` is no module and no pipeline.
     """
+    whole = module_of(model, nn.Module)
     recorded: dict[str, list[Tensor]] = {}
     before = [
         (name, module, module.observe, module.backend)
-        for name, module in model.named_modules()
+        for name, module in whole.named_modules()
         if isinstance(module, Attention)
     ]
     try:
@@ -47,6 +55,16 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     finally:
         for _, module, observe, backend in before:
             module.observe, module.backend = observe, backend
+
+
+def module_of(model: Any, wanted: type[M]) -> M:
+    """Return a model, or the model of a pipeline; raise `ConfigError` for anything else."""
+    found = model.model if isinstance(model, Pipeline) else model
+    if not isinstance(found, wanted):
+        raise ConfigError(
+            f"expected a model or what crosshead.load returns, found {type(model).__name__}"
+        )
+    return found
 
 
 def choose_kind(model: Model, kind: str | None) -> AttentionKind:
