@@ -41,6 +41,11 @@ class Pipeline(ABC):
     def __init__(self, bundle: Any) -> None:
         self.bundle: Bundle = bundle
 
+    def __repr__(self) -> str:
+        """Return a short description, for a notebook."""
+        config = self.model.config
+        return f"<{type(self).__name__}: {config.architecture}, {config.shape()}, on {self.device}>"
+
     @property
     def model(self) -> Model:
         """The bundle's model, a plain `torch.nn.Module`."""

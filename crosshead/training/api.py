@@ -1,25 +1,30 @@
 """Training from Python: `crosshead.train`, with data from files or from memory."""
 
 import contextlib
+import dataclasses
 import filecmp
+import inspect
 import itertools
 import json
 import os
+import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosshead.config import nearest, shown
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, atomic_file, make_directory
 from crosshead.system.progress import Display, choose_display
-from crosshead.tasks.recipes import compose
+from crosshead.tasks.recipes import compose, known_keys
 from crosshead.training import run
 from crosshead.training.context import Callback, ignore
 from crosshead.training.directory import holds_run
 from crosshead.training.run import Summary
-from crosshead.training.settings import new_recipe, resumed_recipe
+from crosshead.training.settings import new_recipe, resumed_recipe, shipped_recipes
 
 Texts = StrPath | Iterable[str] | Iterable[os.PathLike[str]]
 """The name of a file, several `Path`s, or texts in memory."""
@@ -95,26 +100,96 @@ def train(
         ...                 train={"max_updates": 100})  # doctest: +SKIP
     """
     out = Path(out)
+    _check_sections(sections)
     data = _Data(out, force=force)
-    with data.kept():
+    messages = _InPython(display or choose_display(lambda: None))
+    with data.kept(), _errors_in_python():
         given: dict[str, Any] = dict(sections.pop("data", {}))  # type: ignore[arg-type]
         given |= data.split("train", "", source, target, pairs, text, fields)
         given |= data.split(
             "valid", "valid_", valid_source, valid_target, valid_pairs, valid_text, fields
         )
         flags: dict[str, Any] = {**sections, "data": given}
-        return run.train(
+        summary = run.train(
             _recipe(recipe, flags, out, start, resume=resume),
             out,
             start=start,
             resume=resume,
             force=force,
             command="crosshead.train",
-            display=display or choose_display(lambda: None),
+            display=messages,
             should_stop=should_stop,
             on_update=on_update,
             on_validation=on_validation,
         )
+    if summary.verdict:
+        summary = dataclasses.replace(summary, verdict=in_python(summary.verdict))
+    return summary
+
+
+def in_python(message: str) -> str:
+    """Return a message with arguments of `crosshead.train` in place of flags."""
+    message = _COMMAND.sub(
+        lambda found: (
+            f"crosshead.train(out={shlex.split(found[1])[0]!r}, resume=True"
+            f"{', ' + _budget(found[2], found[3]) if found[2] else ''})"
+        ),
+        message,
+    )
+    message = _BUDGET.sub(lambda found: _budget(found[1], "..."), message)
+    message = _SET.sub(r"\1={'\2': \3}", message)
+    for flag, argument in _ARGUMENTS.items():
+        message = re.sub(rf"(?<![\w/-]){flag}(?![\w-])", argument, message)
+    return message
+
+
+_COMMAND = re.compile(
+    r"crosshead train --resume --out ('[^']*'|[^\s;)]+)(?: --(max-[a-z]+) ([0-9.]*[0-9]))?"
+)
+"""The command that resumes a run, perhaps with a larger budget: see `how_to_resume`."""
+
+_BUDGET, _SET = re.compile(r"--(max-[a-z]+)"), re.compile(r"--set (\w+)\.(\w+)=(\w+)")
+
+_ARGUMENTS = {"--resume": "resume=True", "--force": "force=True", "--out": "out", "--from": "start"}
+"""The arguments of `train` by the flags of the command."""
+
+
+def _budget(flag: str, value: str) -> str:
+    return f"train={{'{flag.replace('-', '_')}': {value}}}"
+
+
+@contextlib.contextmanager
+def _errors_in_python() -> Iterator[None]:
+    """Let the errors of the block name arguments in place of flags."""
+    try:
+        yield
+    except UserError as error:
+        error.args = (in_python(str(error)),)
+        raise
+
+
+class _InPython:
+    """A display whose messages name arguments in place of flags."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self.advance, self.due, self.close = display.advance, display.due, display.close
+
+    def say(self, line: str) -> None:
+        """Show a line that stays."""
+        self._display.say(in_python(line))
+
+
+def _check_sections(sections: Mapping[str, object]) -> None:
+    """Raise `ConfigError` for an argument that is no section, with the section of a key."""
+    known = known_keys().sections
+    for name, value in sections.items():
+        if name not in known:
+            owners = [section for section, keys in known.items() if name in keys]
+            advice = " or ".join(f"{section}={{{name!r}: {shown(value)}}}" for section in owners)
+            arguments = [*inspect.signature(train).parameters, *known]
+            hint = f"give {advice}" if owners else nearest(name, arguments)
+            raise ConfigError(f"train has no argument or section {name!r}; {hint}")
 
 
 def _recipe(
@@ -130,9 +205,13 @@ def _recipe(
         composed: Recipe = compose(None, recipe.model_dump(), flags)
         return composed
     name = None if recipe is None else os.fspath(recipe)
-    preset = None
-    if name in {size for sizes in PRESETS.values() for size in sizes}:
+    preset, presets = None, {size for sizes in PRESETS.values() for size in sizes}
+    if name in presets:
         preset, name = name, None
+    elif name is not None and not name.endswith(".toml"):
+        known = [*presets, *shipped_recipes()]
+        if name not in known:
+            raise ConfigError(f"there is no preset or recipe {name!r}; {nearest(name, known)}")
     if resume:
         return resumed_recipe(out, name, flags, ())
     return new_recipe(preset, name, flags, (), start)

@@ -88,6 +88,14 @@ class Summary:
     rank: int = 0
     """The rank of this process. Rank 0 is the main process, which prints more than workers do."""
 
+    def __repr__(self) -> str:
+        """Return a short description, for a notebook."""
+        parts = [str(self.out), f"update {self.progress.update:,}", self.reason]
+        parts += [f"{score.metric} {score.value:.2f}" for score in self.scores]
+        if self.verdict:
+            parts.append("not usable yet (see verdict)")
+        return f"<Summary: {', '.join(parts)}>"
+
 
 def train(
     recipe: Recipe,

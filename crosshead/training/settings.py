@@ -5,6 +5,7 @@ import os
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -324,14 +325,23 @@ def read_recipe(name: str) -> dict[str, Any]:
     if name.endswith(".toml"):
         path = Path(name)
         return _named_from_here(read_toml(path), path.parent, name)
-    shipped = importlib.resources.files("crosshead.recipe") / "shipped"
-    names = sorted(
-        entry.name.removesuffix(".toml")
-        for entry in (shipped.iterdir() if shipped.is_dir() else ())
-        if entry.name.endswith(".toml")
-    )
+    names = shipped_recipes()
     if name not in names:
         advice = nearest(name, names) if names else "give the path of a .toml file"
         raise ConfigError(f"there is no recipe {name!r}; {advice}")
-    with importlib.resources.as_file(shipped / f"{name}.toml") as path:
+    with importlib.resources.as_file(_shipped() / f"{name}.toml") as path:
         return read_toml(path)
+
+
+def shipped_recipes() -> list[str]:
+    """Return the names of the recipes that ship with crosshead."""
+    folder = _shipped()
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in (folder.iterdir() if folder.is_dir() else ())
+        if entry.name.endswith(".toml")
+    )
+
+
+def _shipped() -> Traversable:
+    return importlib.resources.files("crosshead.recipe") / "shipped"

@@ -71,6 +71,12 @@ def untrained(shape: AnyConfig) -> Translator:
     return Translator(TextBundle(config, model, tokenizer, tokenizer))
 
 
+def test_it_is_shown_in_one_short_line(random_translator: Translator) -> None:
+    assert repr(random_translator) == (
+        "<Translator: transformer, 1+1 layers, d_model 8, d_ff 8, 2 heads, post-norm, on cpu>"
+    )
+
+
 def test_a_line_gives_a_line_and_a_list_a_list() -> None:
     translate = crosshead.load(STORED)
     assert translate("One two three.") == "Eins zwei drei."

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pandas
@@ -80,10 +81,11 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
     """What runs are given, without training."""
     found: list[Given] = []
 
-    def noted(recipe: Any, out: Path, **more: Any) -> None:
+    def noted(recipe: Any, out: Path, **more: Any) -> SimpleNamespace:
         folder = out.with_name(f"{out.name}.data")
         files = {path.name: path.read_text() for path in folder.glob("*")}
         found.append(Given(recipe, files))
+        return SimpleNamespace(verdict="")
 
     monkeypatch.setattr(api.run, "train", noted)
     return found
@@ -121,7 +123,7 @@ def test_a_preset_a_recipe_and_a_file_are_named_by_the_first_argument(
     crosshead.train(preset, out=tmp_path / "object", display=Silent(), train={"seed": 7})
     recipe = given[-1].recipe
     assert (recipe.train.seed, recipe.model) == (7, preset.model)
-    with pytest.raises(ConfigError, match="there is no recipe 'smal'"):
+    with pytest.raises(ConfigError, match="no preset or recipe 'smal'; did you mean 'small'"):
         crosshead.train("smal", **data)
     assert not (tmp_path / "run.data").exists()
 
@@ -143,6 +145,51 @@ def test_callbacks_receive_rows_of_updates_and_validations(tmp_path: Path) -> No
     assert updates[-1]["learning_rate"] == pytest.approx(train_rows["learning_rate"].iloc[-1])
 
 
+class Kept(Silent):
+    """A display that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            "longer: crosshead train --resume --out 'my runs/a' --max-minutes 2.5",
+            "longer: crosshead.train(out='my runs/a', resume=True, train={'max_minutes': 2.5})",
+        ),
+        (
+            "go on with crosshead train --resume --out a; it",
+            "go on with crosshead.train(out='a', resume=True); it",
+        ),
+        ("more memory (--resume), or another --out", "more memory (resume=True), or another out"),
+        ("runs/--out/a: --force would remove it", "runs/--out/a: force=True would remove it"),
+        ("--forced, --other and nothing", "--forced, --other and nothing"),
+    ],
+)
+def test_messages_name_arguments_in_place_of_flags(message: str, expected: str) -> None:
+    assert api.in_python(message) == expected
+
+
+def test_a_key_outside_of_its_section_is_shown_within(tmp_path: Path) -> None:
+    hint = r"'max_updates'; give train=\{'max_updates': 3\}$"
+    with pytest.raises(ConfigError, match=hint):
+        train(tmp_path / "run", source=SOURCES, target=TARGETS, max_updates=3)
+    with pytest.raises(ConfigError, match=r"'sources'; did you mean 'source'\?"):
+        train(tmp_path / "run", sources=SOURCES, target=TARGETS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_recipe_is_answered_with_presets_too(tmp_path: Path) -> None:
+    hint = "no preset or recipe 'medium'; known: base, big, multi30k, quickstart, small, tiny"
+    with pytest.raises(ConfigError, match=hint):
+        crosshead.train("medium", source=SOURCES, target=TARGETS, out=tmp_path / "run")
+
+
 def test_a_stopped_run_is_resumed_with_or_without_its_data(tmp_path: Path) -> None:
     seen: list[Mapping[str, Any]] = []
     stopped = train(
@@ -152,6 +199,16 @@ def test_a_stopped_run_is_resumed_with_or_without_its_data(tmp_path: Path) -> No
     assert stopped.interrupted and stopped.progress.update == 2
     ended = crosshead.train(out=tmp_path / "run", resume=True, display=Silent())
     assert ended.progress.update == 3
+    run = f"crosshead.train(out={str(tmp_path / 'run')!r}, resume=True"
+    assert f"; train longer: {run}, train={{'max_updates': " in ended.verdict
+    assert repr(ended).startswith(
+        f"<Summary: {tmp_path / 'run'}, update 3, max_updates 3 is reached, "
+    )
+    assert repr(ended).endswith(", not usable yet (see verdict)>")
+    kept = Kept()
+    crosshead.train(out=tmp_path / "run", resume=True, display=kept)
+    assert "train={'max_updates': ...}, train={'max_epochs': ...}" in kept.lines[-1]
+    assert "or train={'patience': N})" in kept.lines[-1] and "--" not in kept.lines[-1]
     longer = {"train": {"max_updates": 5}, "display": Silent()}
     again = crosshead.train(
         out=tmp_path / "run", resume=True, source=SOURCES, target=TARGETS, **longer
@@ -173,7 +230,8 @@ def test_the_data_of_a_run_is_not_replaced_without_force(tmp_path: Path) -> None
         with pytest.raises(UserError, match="was trained on other data"):
             train(tmp_path / "run", source=TARGETS, target=SOURCES, **more)
     assert (tmp_path / "run.data/train.jsonl").read_bytes() == kept
-    with pytest.raises(UserError, match="holds a run already"):
+    ways = "holds a run already; resume=True goes on with it, force=True replaces it$"
+    with pytest.raises(UserError, match=ways):
         train(tmp_path / "run", source=SOURCES, target=TARGETS)
     train(tmp_path / "run", source=TARGETS, target=SOURCES, force=True)
     assert (tmp_path / "run.data/train.jsonl").read_bytes() != kept
