@@ -73,6 +73,34 @@ def share_done(config: TrainConfig, progress: Progress, around: Around, since: f
     if config.max_epochs is not None:
         shares.append(progress.epochs / config.max_epochs)
     if config.max_minutes is not None:
-        training = 60 * config.max_minutes - around.before - seconds_after(progress, around)
-        shares.append((progress.seconds + since) / training if training > 0 else 1.0)
+        shares.append(_share_of_minutes(config.max_minutes, progress, around, since))
     return min(1.0, max(shares))
+
+
+def _share_of_minutes(minutes: float, progress: Progress, around: Around, since: float) -> float:
+    training = 60 * minutes - around.before - seconds_after(progress, around)
+    return (progress.seconds + since) / training if training > 0 else 1.0
+
+
+def warmup_outlook(config: TrainConfig, progress: Progress, around: Around, since: float) -> str:
+    """Return a warning if `max_minutes` will end the run within two warm-ups, or an empty string.
+
+    The speed counts as known after a tenth of the minutes.
+
+    Args:
+        config: The limits and the warm-up.
+        progress: The progress of the run.
+        around: The time that the command needs besides updates.
+        since: Seconds since `progress.seconds` was last updated.
+    """
+    if config.max_minutes is None or config.warmup is None or progress.update < 5:
+        return ""
+    share = _share_of_minutes(config.max_minutes, progress, around, since)
+    if share < 0.1 or progress.update >= 2 * config.warmup * share:
+        return ""
+    updates = round(progress.update / share)
+    return (
+        f"at this speed about {updates:,} updates fit into max_minutes {config.max_minutes:g}, and "
+        f"the warm-up takes {config.warmup:,}: the model may not become usable; give more minutes, "
+        f"or begin again with train.warmup={max(1, updates // 10)}"
+    )

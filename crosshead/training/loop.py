@@ -16,7 +16,13 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.validation import Validation
-from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
+from crosshead.training.budget import (
+    Around,
+    budget_spent,
+    needs_measure,
+    share_done,
+    warmup_outlook,
+)
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
 from crosshead.training.context import Context
 from crosshead.training.memory import peak_memory
@@ -73,6 +79,8 @@ class Training:
     """Number of parts of a batch that are computed in parallel."""
     around: Around = field(default_factory=Around)
     """The time that the command needs besides updates."""
+    has_warned: bool = False
+    """True after the warning that the minutes end within the warm-up."""
 
 
 def fit(training: Training) -> str:
@@ -120,6 +128,7 @@ def fit(training: Training) -> str:
         if not meter.add(outcome, rate):
             raise _diverged(training, epoch, rows)
         progress.update += 1
+        _warn_of_warmup(training, meter)
         context.on_update({"update": progress.update, "epoch": progress.epoch, **outcome.row(rate)})
         reason, measures = _decide(training, meter.elapsed())
         if progress.update % config.log_every == 0 or reason:
@@ -234,6 +243,17 @@ def _report(training: Training, meter: Meter) -> None:
         skipped=progress.skipped,
         peak_memory_bytes=peak_memory(device),
     )
+
+
+def _warn_of_warmup(training: Training, meter: Meter) -> None:
+    """Warn once, as soon as the speed is known, if the minutes are too few for the warm-up."""
+    if training.has_warned or training.main is None:
+        return
+    elapsed = meter.elapsed()
+    line = warmup_outlook(training.config, training.progress, training.around, elapsed)
+    if line:
+        training.context.say(line)
+        training.has_warned = True
 
 
 def _show(training: Training, meter: Meter) -> None:

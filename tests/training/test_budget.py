@@ -3,7 +3,13 @@
 import pytest
 
 from crosshead.recipe.train import TrainConfig
-from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
+from crosshead.training.budget import (
+    Around,
+    budget_spent,
+    needs_measure,
+    share_done,
+    warmup_outlook,
+)
 from crosshead.training.checkpoint import Progress
 
 
@@ -68,3 +74,28 @@ def test_the_share_is_of_the_budget_that_ends_the_run_first() -> None:
     assert share_done(config(), progress, around, 0) == 0.25
     assert share_done(config(max_minutes=1.0), progress, around, 10) == 0.5
     assert share_done(config(max_minutes=0.1), progress, around, 10) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "update", "seconds", "warns"),
+    [
+        ({"max_minutes": 4.0}, 76, 38, True),  # of 240 seconds: 480 updates
+        ({"max_minutes": 4.0}, 76, 20, False),  # less than a tenth of the minutes
+        ({"max_minutes": 8.0}, 152, 76, False),  # two warm-ups and more
+        ({"max_minutes": 4.0, "warmup": 200}, 76, 38, False),
+        ({"max_minutes": 4.0}, 3, 38, False),  # too few to know the speed
+        ({}, 76, 38, False),
+    ],
+)
+def test_minutes_that_end_within_the_warm_up_are_foreseen(
+    values: dict[str, object], update: int, seconds: int, warns: bool
+) -> None:
+    """Another budget does not change the outlook."""
+    found = config(**{"warmup": 420} | values)
+    progress = Progress(update=update, seconds=seconds)
+    line = warmup_outlook(found, progress, Around(), 0)
+    expected = (
+        "at this speed about 480 updates fit into max_minutes 4, and the warm-up takes 420: the "
+        "model may not become usable; give more minutes, or begin again with train.warmup=48"
+    )
+    assert line == (expected if warns else "")

@@ -712,3 +712,14 @@ def test_a_run_whose_gradients_stay_infinite_ends_no_later_for_a_break(
     with pytest.raises(UserError, match="10 updates in a row, up to update 13,"):
         fit(resumed)
     resumed.context.log.close()
+
+
+def test_minutes_within_the_warm_up_are_announced_once(tmp_path: Path) -> None:
+    lines: list[str] = []
+    training = begin(tmp_path, settings(max_minutes=10.0, max_updates=7, warmup=50))
+    training.progress.seconds = 590
+    training.context.say = lines.append  # type: ignore[method-assign]
+    fit(training)
+    training.context.log.close()
+    [line] = [line for line in lines if "warm-up" in line]
+    assert line.startswith("at this speed about 5 updates fit into max_minutes 10, and the warm-up")
