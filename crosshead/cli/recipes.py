@@ -37,7 +37,8 @@ def recipe(
 ) -> None:
     """Explain the keys of a recipe, or print a whole recipe to start from.
 
-    Each key is shown with its default, its type and bounds, and its meaning.
+    Each key is shown with its default, its type and bounds, its values in the presets if they
+    differ, and its meaning. `crosshead train` uses the preset tiny unless you name another one.
     """
     from crosshead.config import nearest_key
     from crosshead.tasks import reference

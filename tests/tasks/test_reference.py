@@ -6,9 +6,11 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.config import ConfigError
+from crosshead.models.registry import CONFIGS
 from crosshead.recipe.presets import PRESETS
+from crosshead.recipe.toml import toml_value
 from crosshead.tasks.recipes import compose, known_keys
-from crosshead.tasks.reference import all_keys, commented_recipe, reference
+from crosshead.tasks.reference import all_keys, commented_recipe, explained, reference
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "configuration.md"
 
@@ -47,6 +49,35 @@ def test_a_key_is_explained_by_its_name_or_with_its_section() -> None:
     assert reference("train").count("train.") > 20
     with pytest.raises(KeyError):
         reference("nothing")
+
+
+def test_a_key_is_explained_with_its_values_in_the_presets() -> None:
+    lines = reference("d_model").splitlines()
+    assert "    presets of transformer: tiny 128, small 256, base 512, big 1024" in lines
+    assert "    presets of recurrent, convolutional: tiny 128, small 256" in lines
+    warmup = reference("warmup").splitlines()
+    assert "    presets of transformer: tiny unset, small unset, base 4000, big 4000" in warmup
+    assert not any("recurrent" in line for line in warmup)
+    assert "preset" not in reference("log_every")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "preset"), [(name, size) for name, sizes in PRESETS.items() for size in sizes]
+)
+def test_the_values_of_presets_are_those_of_recipes(architecture: str, preset: str) -> None:
+    recipe = compose(preset, {"model": architecture}).model_dump()
+    fixed = known_keys().refused  # an architecture that fixes a key shows its own value
+    for key in all_keys():
+        users = {architecture, CONFIGS[architecture].task}
+        if users & set(key.users) and key.name not in ("architecture", "metric", *fixed):
+            shown = {preset: key.default}
+            for line in explained(key, every=True).splitlines():
+                head, _, values = line.strip().partition(": ")
+                if architecture in head.removeprefix("presets of ").split(", "):
+                    shown = dict(each.split(" ", 1) for each in values.split(", "))
+            value = recipe[key.section][key.name]
+            written = "unset" if value is None else toml_value(value)
+            assert shown[preset] == written, key.name
 
 
 def test_the_command_explains_and_prints(capfd: pytest.CaptureFixture[str]) -> None:
