@@ -85,7 +85,7 @@ def _share_of_minutes(minutes: float, progress: Progress, around: Around, since:
 def warmup_outlook(config: TrainConfig, progress: Progress, around: Around, since: float) -> str:
     """Return a warning if `max_minutes` will end the run within two warm-ups, or an empty string.
 
-    The speed counts as known after a tenth of the minutes.
+    The speed counts as known after a tenth of the minutes. Fine-tuning gets no warning.
 
     Args:
         config: The limits and the warm-up.
@@ -93,7 +93,9 @@ def warmup_outlook(config: TrainConfig, progress: Progress, around: Around, sinc
         around: The time that the command needs besides updates.
         since: Seconds since `progress.seconds` was last updated.
     """
-    if config.max_minutes is None or config.warmup is None or progress.update < 5:
+    if config.max_minutes is None or config.warmup is None:
+        return ""
+    if progress.update < 5 or progress.tuned:
         return ""
     share = _share_of_minutes(config.max_minutes, progress, around, since)
     if share < 0.1 or progress.update >= 2 * config.warmup * share:

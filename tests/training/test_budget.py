@@ -94,6 +94,8 @@ def test_minutes_that_end_within_the_warm_up_are_foreseen(
     found = config(**{"warmup": 420} | values)
     progress = Progress(update=update, seconds=seconds)
     line = warmup_outlook(found, progress, Around(), 0)
+    tuned = Progress(update=update, seconds=seconds, tuned=True)
+    assert not warmup_outlook(found, tuned, Around(), 0)
     expected = (
         "at this speed about 480 updates fit into max_minutes 4, and the warm-up takes 420: the "
         "model may not become usable; give more minutes, or begin again with train.warmup=48"
