@@ -144,7 +144,8 @@ def in_python(message: str) -> str:
 
 
 _COMMAND = re.compile(
-    r"crosshead train --resume --out ('[^']*'|[^\s;)]+)(?: --(max-[a-z]+) ([0-9.]*[0-9]))?"
+    r"""crosshead train --resume --out ((?:'[^']*'|"'"|[^\s;)'"])+)"""
+    r"(?: --(max-[a-z]+) ([0-9.]*[0-9]))?"
 )
 """The command that resumes a run, perhaps with a larger budget: see `how_to_resume`."""
 

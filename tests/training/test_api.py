@@ -8,6 +8,7 @@ import pandas
 import pytest
 
 import crosshead
+from crosshead.bundle.places import how_to_resume
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.system.progress import Silent
 from crosshead.training import api
@@ -155,6 +156,9 @@ class Kept(Silent):
         self.lines.append(line)
 
 
+AWKWARD = Path("it's; (a)")
+
+
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
@@ -165,6 +169,10 @@ class Kept(Silent):
         (
             "go on with crosshead train --resume --out a; it",
             "go on with crosshead.train(out='a', resume=True); it",
+        ),
+        (
+            f"to resume it: {how_to_resume(AWKWARD)}; or not",
+            'to resume it: crosshead.train(out="it\'s; (a)", resume=True); or not',
         ),
         ("more memory (--resume), or another --out", "more memory (resume=True), or another out"),
         ("runs/--out/a: --force would remove it", "runs/--out/a: force=True would remove it"),
