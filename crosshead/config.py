@@ -233,6 +233,9 @@ def nearest_key(key: str, known: Sequence[str], elsewhere: Sequence[str], sectio
         known: The keys that it could be, without their section.
         elsewhere: The keys of all sections, such as `model.heads`.
         section: The section, if one was given.
+
+    Returns:
+        A clause for the end of a message.
     """
     for words, reason in _ABSENT.items():
         if _plain(key) in words.split():

@@ -58,7 +58,18 @@ def record_attention(model: nn.Module | Pipeline) -> Iterator[dict[str, list[Ten
 
 
 def module_of(model: Any, wanted: type[M]) -> M:
-    """Return a model, or the model of a pipeline; raise `ConfigError` for anything else."""
+    """Return a model, or the model of a pipeline.
+
+    Args:
+        model: The model or the pipeline.
+        wanted: The class of the model.
+
+    Returns:
+        The model.
+
+    Raises:
+        ConfigError: If `model` is neither.
+    """
     found = model.model if isinstance(model, Pipeline) else model
     if not isinstance(found, wanted):
         raise ConfigError(

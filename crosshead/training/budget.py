@@ -92,6 +92,9 @@ def warmup_outlook(config: TrainConfig, progress: Progress, around: Around, sinc
         progress: The progress of the run.
         around: The time that the command needs besides updates.
         since: Seconds since `progress.seconds` was last updated.
+
+    Returns:
+        The warning, in one line.
     """
     if config.max_minutes is None or config.warmup is None:
         return ""
