@@ -14,7 +14,7 @@ from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, how_to_resume, is
 from crosshead.bundle.weights import build_without_memory
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, program, put, table
-from crosshead.config import nearest
+from crosshead.config import nearest, validate
 from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.data.text.tokenizers import MOST_PIECES
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
@@ -26,7 +26,8 @@ from crosshead.evaluation import (
     masked_scores,
     text_scores,
 )
-from crosshead.models.registry import build_model
+from crosshead.models.base import ModelConfig
+from crosshead.models.registry import CONFIGS, build_model
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
 from crosshead.recipe.presets import PRESETS
@@ -34,7 +35,6 @@ from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.system.stored import stored_size
 from crosshead.tasks.loading import load
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.usability import Findings
 from crosshead.training.directory import PICTURE
@@ -315,22 +315,35 @@ def interruption_report(summary: Summary) -> str:
 
 
 def preset_table() -> str:
-    """Return a table of all presets; it fits 100 columns."""
+    """Return a table of all presets; it fits 100 columns.
+
+    The columns of the sizes are empty if a model does not depend on a vocabulary: its data may
+    decide its size.
+    """
     rows = [["model", "preset", "shape", "vocabulary", "parameters", "MB"]]
     for architecture, presets in PRESETS.items():
-        for name in presets:
-            recipe = compose(name, {"model": architecture})
-            model, stated = recipe.model, recipe.tokenizer.vocab_size
-            vocabulary, most = stated or MOST_PIECES, "" if stated else "to "
-            built = build_without_memory(partial(build_model, model, vocabulary, vocabulary))
-            parameters = sum(parameter.numel() for parameter in built.parameters())
-            sizes = [f"{most}{vocabulary:,}", f"{most}{parameters:,}"]
+        for name, sections in presets.items():
+            settings = {"architecture": architecture, **sections["model"]}
+            model = validate(CONFIGS[architecture], settings)
+            sizes = ["", "", ""]
+            if "tokenizer" in TASKS[model.task].recipe.model_fields:
+                sizes = _preset_sizes(model, sections.get("tokenizer", {}).get("vocab_size"))
             first, *rest = _parts(model.shape(), _SHAPE_WIDTH)
-            rows.append([architecture, name, first, *sizes, f"{most}{4 * parameters / 1e6:.0f}"])
+            rows.append([architecture, name, first, *sizes])
             rows += [["", "", line, "", "", ""] for line in rest]
     return table(rows, numbers=3) + (
         "\nto N: the vocabulary follows the text, up to N pieces, and the parameters with it\n"
     )
+
+
+def _preset_sizes(model: ModelConfig, vocab_size: int | None) -> list[str]:
+    """Return the vocabulary, the parameters and the megabytes of a model of text."""
+    vocabulary, most = vocab_size or MOST_PIECES, "" if vocab_size else "to "
+    built = build_without_memory(partial(build_model, model, vocabulary, vocabulary))
+    parameters = sum(parameter.numel() for parameter in built.parameters())
+    return [
+        f"{most}{vocabulary:,}", f"{most}{parameters:,}", f"{most}{4 * parameters / 1e6:.0f}"
+    ]  # fmt: skip
 
 
 def _parts(text: str, width: int) -> list[str]:
