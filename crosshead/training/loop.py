@@ -9,12 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from crosshead.data.batching import Epoch
 from crosshead.errors import UserError, is_out_of_memory
 from crosshead.models.base import Model
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task
-from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.validation import Validation
 from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint

@@ -15,14 +15,13 @@ from crosshead.bundle.card import model_card
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import CHECKPOINTS, kept_beside
-from crosshead.data.batching import Epoch
 from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, atomic_write, real_path
 from crosshead.system.progress import Display, Silent, counted
 from crosshead.tasks.base import Task
-from crosshead.tasks.corpus import Corpus, Stopped
+from crosshead.tasks.corpus import Corpus, Epoch, Stopped
 from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import Metric, Validation, Validator
 from crosshead.training.budget import Around

@@ -118,7 +118,7 @@ class SeriesCorpus(Corpus):
     mean: float
     deviation: float
     kind: ClassVar[type[Bundle]] = SeriesBundle
-    unit, unit_name, bound = "window", "windows", "model.window"
+    unit, unit_name = "window", "windows"
 
     @property
     def size(self) -> int:
@@ -141,9 +141,6 @@ class SeriesCorpus(Corpus):
 
     def origin(self, row: int) -> str:
         return f"{self.files[0].path}:{row + 2}"
-
-    def extent(self, row: int) -> str:
-        return self.train.extent(row)
 
     def opening(self, data: SeriesData) -> list[str]:
         return [f"{self.size:,} windows to train on; validation: {self.validation(data)}"]
