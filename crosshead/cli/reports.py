@@ -38,7 +38,8 @@ from crosshead.tasks.loading import load
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.usability import Findings
 from crosshead.training.directory import PICTURE
-from crosshead.training.log import LOG
+from crosshead.training.directory_lock import is_locked
+from crosshead.training.log import LOG, read_log
 from crosshead.training.run import Summary
 
 
@@ -164,6 +165,16 @@ def scores_jsonl(scores: Sequence[CorpusScore] | Sequence[ComparedScore]) -> str
     )
 
 
+def run_under_way(directory: Path) -> str:
+    """Return a clause about the run that is writing in a directory now, or an empty string."""
+    if not directory.is_dir() or not is_locked(directory):
+        return ""
+    log = directory / LOG
+    rows = read_log(log)[0] if log.exists() else []
+    update = f"at update {rows[-1]['update']:,} or later" if rows else "before its first log entry"
+    return f"under way, {update}"
+
+
 def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
     """Return the facts of a bundle, in rows of a name and a value."""
     config, model = bundle.config, bundle.config.model
@@ -208,7 +219,12 @@ def verify(bundle: Path) -> None:
 
 
 def _run_facts(directory: Path) -> list[list[str]]:
-    """Return which files of a run may be shared or deleted; no rows for a bundle outside a run."""
+    """Return which files of a run may be shared or deleted, or that the run is under way.
+
+    There are no rows for a bundle outside a run.
+    """
+    if under_way := run_under_way(directory):
+        return [["run", under_way]]
     if not is_run(directory):
         return []
     others = {

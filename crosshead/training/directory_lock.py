@@ -75,6 +75,24 @@ def locked_directory(out: Path) -> Iterator[LockedDirectory]:
                     place.rmdir()
 
 
+def is_locked(out: Path) -> bool:
+    """Return whether a run is writing in a directory.
+
+    False if that cannot be found out: without locks, or without permission to read the directory.
+    """
+    try:
+        descriptor = os.open(out, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        _lock(descriptor, out)
+    except UserError:
+        return True
+    finally:
+        os.close(descriptor)  # this also releases the lock
+    return False
+
+
 def _same(place: Path, descriptor: int) -> bool:
     """Return whether an open directory has this name."""
     try:
