@@ -242,8 +242,7 @@ def _show(training: Training, meter: Meter) -> None:
     training.context.display.advance(
         _done(training, meter),
         f"update {progress.update}  epoch {progress.epoch}  "
-        + ("no finite update" if loss is None else f"loss {loss:.3f}")
-        + f"  {speed:,.0f} {training.task.units}/s"
+        f"{loss}  {speed:,.0f} {training.task.units}/s"
         + (f"  {progress.skipped} skipped" if progress.skipped else ""),
     )
 

@@ -13,11 +13,12 @@ from crosshead.bundle.config import BundleScore
 from crosshead.recipe.toml import to_toml
 from crosshead.system.files import real_path
 from crosshead.system.progress import counted
+from crosshead.training.budget import budget_line
 from crosshead.training.setup import Setup
 
 
 def opening_lines(setup: Setup) -> list[str]:
-    """Return the opening lines: data, model, device and memory, then warnings about the data."""
+    """Return the opening lines: data, model, machine, budget, then warnings about the data."""
     recipe, corpus, machine, world = setup.recipe, setup.corpus, setup.machine, setup.context.world
     train = recipe.train
     first, *warnings = corpus.opening(recipe.data)
@@ -32,6 +33,7 @@ def opening_lines(setup: Setup) -> list[str]:
         + (f"{world.size} processes of " if world.size > 1 else "")
         + f"{counted(machine.threads, 'thread')}, {machine.precision} "
         f"({machine.why}); about {setup.memory / 1e9:.1f} GB of memory",
+        budget_line(train),
         *warnings,
     ]
 

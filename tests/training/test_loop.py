@@ -685,7 +685,17 @@ def test_where_no_update_was_finite_there_is_no_loss(
     assert [first[key] for key in ("loss", "nll", "gradient_norm")] == [None] * 3
     assert all(second[key] > 0 for key in ("loss", "nll", "gradient_norm"))
     assert "epoch 0  no finite update  " in watching.lines[1]
-    assert f"  loss {second['loss']:.3f}  " in watching.lines[2]
+    assert f"  nll {second['nll']:.3f}  " in watching.lines[2]
+
+
+def test_without_label_smoothing_the_loss_is_shown(tmp_path: Path) -> None:
+    training = begin(tmp_path, settings(max_updates=2, valid_every=0, label_smoothing=0.0))
+    training.context.display = watching = Watching(every=2)
+    fit(training)
+    training.context.log.close()
+    (line,) = (line for line in logged(tmp_path) if line["kind"] == "train")
+    assert line["loss"] == line["nll"]
+    assert f"  loss {line['loss']:.3f}  " in watching.lines[1]
 
 
 def test_figures_are_shown_when_they_are_due_and_logged_by_updates(tmp_path: Path) -> None:

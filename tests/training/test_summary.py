@@ -56,7 +56,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus
 
 def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
-    text, sizes, machine, warning = opening_lines(setup_of(recipe, corpus))
+    text, sizes, machine, budget, warning = opening_lines(setup_of(recipe, corpus))
     assert text.startswith("19 pairs to train on (left out: 1 empty side; see left-out.tsv); ")
     assert text.endswith("validation: 1 pair held out of the training files (held-out.tsv)")
     assert sizes == (
@@ -64,13 +64,16 @@ def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None
         "batches of 4,096 tokens, warm-up of 200 updates, validation every 200 updates"
     )
     assert machine.startswith("on cpu, 1 thread, float32 (as asked); about 0.5 GB of memory")
+    assert budget == (
+        "100 % is 30,000 updates; early stopping after 10 validations without improvement"
+    )
     assert warning.startswith("warning: from 19 pairs a model only learns to repeat them; ")
 
 
 def test_a_hundred_pairs_are_no_longer_few(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
     encoded = corpus.kept.encoded
-    for count, lines in ((99, 4), (100, 3)):
+    for count, lines in ((99, 5), (100, 4)):
         more = {
             name: np.resize(encoded.source_ids, 2 * count) for name in ("source_ids", "target_ids")
         }
