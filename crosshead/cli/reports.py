@@ -104,7 +104,7 @@ def text_evaluation(
         raise BundleError(f"{bundle}: a model that {model.does}; give --source and --reference")
     if isinstance(model, MaskFiller) and (stride is not None or memory is not None):
         raise ConfigError(
-            "--stride and --memory are for models that go on with text; this one finds "
+            "--stride and --memory are for models that continue text; this one finds "
             "what is hidden, in windows as long as those of training"
         )
     with answering(len(joined) if at_terminal() else None, "characters") as advance:
@@ -327,7 +327,7 @@ def interruption_report(summary: Summary) -> str:
         left = "the earlier run is back" if holds_one else "nothing is left"
         return f"stopped before the first update: {left} in {summary.out}"
     command = how_to_resume(summary.out, program())
-    return f"stopped at update {summary.progress.update}; go on with: {command}"
+    return f"stopped at update {summary.progress.update}; resume with: {command}"
 
 
 def preset_table() -> str:

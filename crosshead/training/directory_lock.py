@@ -32,7 +32,7 @@ class LockedDirectory:
     def check(self) -> None:
         """Raise `Displaced` if the directory was renamed or removed."""
         if not self.is_in_place():
-            raise Displaced(f"{self.path}: was renamed or removed while the run went on")
+            raise Displaced(f"{self.path}: was renamed or removed while the run was under way")
 
     def found(self) -> Path | None:
         """Return the directory's current path, or None if it was removed or cannot be found."""

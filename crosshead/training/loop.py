@@ -213,7 +213,7 @@ def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
     kept = training.main.keep_batch(epoch, [longest]) if training.main else ""
     return UserError(
         f"not enough memory for update {training.progress.update + 1}, one {epoch.row} at a "
-        f"time: its longest has {epoch.extent(longest)}{kept}; go on with more memory "
+        f"time: its longest has {epoch.extent(longest)}{kept}; resume with more memory "
         f"(--resume), or begin again with a lower {epoch.bound}"
     )
 
@@ -277,7 +277,7 @@ def _validate(training: Training, meter: Meter) -> None:
     if found is None:  # here, the memory of the failed attempt is free again
         _checkpoint(training, meter, due=False)
         raise UserError(
-            f"not enough memory to validate; the run is kept at update {progress.update}: go on "
+            f"not enough memory to validate; the run is kept at update {progress.update}: resume "
             "with more (--resume), or with a lower decode.batch_tokens"
         )
     metrics = training.task.metrics

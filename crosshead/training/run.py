@@ -172,7 +172,7 @@ def _how_it_was_left(summary: Summary) -> str:
         )
     return (
         f"the run in {summary.out} was stopped at update {summary.progress.update} and is saved; "
-        "train it with resume=True to go on"
+        "train it with resume=True to continue"
     )
 
 

@@ -199,7 +199,7 @@ def test_memory_that_ends_in_validation_costs_no_update(tmp_path: Path) -> None:
         raise MemoryError
 
     config = settings(max_updates=9, valid_every=5)
-    with pytest.raises(UserError, match=r"kept at update 5: go on with more \(--resume\), or"):
+    with pytest.raises(UserError, match=r"kept at update 5: resume with more \(--resume\), or"):
         run(tmp_path / "parts", config, validate=validate)
     whole, _ = run(tmp_path / "whole", config)
     resumed, _ = run(tmp_path / "parts", config, resume=True)
@@ -225,7 +225,7 @@ def test_a_pair_that_memory_does_not_hold_is_written_down(
         fit(training)
     training.context.log.close()
     [(source, target)] = kept
-    assert f"has {len(source)} and {len(target)} tokens; it is there; go on with more" in str(
+    assert f"has {len(source)} and {len(target)} tokens; it is there; resume with more" in str(
         caught.value
     )
 
