@@ -14,7 +14,7 @@ from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, how_to_resume, is
 from crosshead.bundle.weights import build_without_memory
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, program, put, table
-from crosshead.config import nearest
+from crosshead.config import nearest, validate
 from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.data.text.tokenizers import MOST_PIECES
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
@@ -26,7 +26,8 @@ from crosshead.evaluation import (
     masked_scores,
     text_scores,
 )
-from crosshead.models.registry import build_model
+from crosshead.models.base import ModelConfig
+from crosshead.models.registry import CONFIGS, build_model
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
 from crosshead.recipe.presets import PRESETS
@@ -34,11 +35,11 @@ from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.system.stored import stored_size
 from crosshead.tasks.loading import load
-from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.usability import Findings
 from crosshead.training.directory import PICTURE
-from crosshead.training.log import LOG
+from crosshead.training.directory_lock import is_locked
+from crosshead.training.log import LOG, read_log
 from crosshead.training.run import Summary
 
 
@@ -103,7 +104,7 @@ def text_evaluation(
         raise BundleError(f"{bundle}: a model that {model.does}; give --source and --reference")
     if isinstance(model, MaskFiller) and (stride is not None or memory is not None):
         raise ConfigError(
-            "--stride and --memory are for models that go on with text; this one finds "
+            "--stride and --memory are for models that continue text; this one finds "
             "what is hidden, in windows of the training length"
         )
     with answering(len(joined) if at_terminal() else None, "characters") as advance:
@@ -164,6 +165,16 @@ def scores_jsonl(scores: Sequence[CorpusScore] | Sequence[ComparedScore]) -> str
     )
 
 
+def run_under_way(directory: Path) -> str:
+    """Return a clause about the run that is writing in a directory now, or an empty string."""
+    if not directory.is_dir() or not is_locked(directory):
+        return ""
+    log = directory / LOG
+    rows = read_log(log)[0] if log.exists() else []
+    update = f"at update {rows[-1]['update']:,} or later" if rows else "before its first log entry"
+    return f"under way, {update}"
+
+
 def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
     """Return the facts of a bundle, in rows of a name and a value."""
     config, model = bundle.config, bundle.config.model
@@ -208,7 +219,12 @@ def verify(bundle: Path) -> None:
 
 
 def _run_facts(directory: Path) -> list[list[str]]:
-    """Return which files of a run may be shared or deleted; no rows for a bundle outside a run."""
+    """Return which files of a run may be shared or deleted, or that the run is under way.
+
+    There are no rows for a bundle outside a run.
+    """
+    if under_way := run_under_way(directory):
+        return [["run", under_way]]
     if not is_run(directory):
         return []
     others = {
@@ -311,26 +327,39 @@ def interruption_report(summary: Summary) -> str:
         left = "the earlier run is back" if holds_one else "nothing is left"
         return f"stopped before the first update: {left} in {summary.out}"
     command = how_to_resume(summary.out, program())
-    return f"stopped at update {summary.progress.update}; go on with: {command}"
+    return f"stopped at update {summary.progress.update}; resume with: {command}"
 
 
 def preset_table() -> str:
-    """Return a table of all presets; it fits 100 columns."""
+    """Return a table of all presets; it fits 100 columns.
+
+    The columns of the sizes are empty if a model does not depend on a vocabulary: its data may
+    decide its size.
+    """
     rows = [["model", "preset", "shape", "vocabulary", "parameters", "MB"]]
     for architecture, presets in PRESETS.items():
-        for name in presets:
-            recipe = compose(name, {"model": architecture})
-            model, stated = recipe.model, recipe.tokenizer.vocab_size
-            vocabulary, most = stated or MOST_PIECES, "" if stated else "to "
-            built = build_without_memory(partial(build_model, model, vocabulary, vocabulary))
-            parameters = sum(parameter.numel() for parameter in built.parameters())
-            sizes = [f"{most}{vocabulary:,}", f"{most}{parameters:,}"]
+        for name, sections in presets.items():
+            settings = {"architecture": architecture, **sections["model"]}
+            model = validate(CONFIGS[architecture], settings)
+            sizes = ["", "", ""]
+            if "tokenizer" in TASKS[model.task].recipe.model_fields:
+                sizes = _preset_sizes(model, sections.get("tokenizer", {}).get("vocab_size"))
             first, *rest = _parts(model.shape(), _SHAPE_WIDTH)
-            rows.append([architecture, name, first, *sizes, f"{most}{4 * parameters / 1e6:.0f}"])
+            rows.append([architecture, name, first, *sizes])
             rows += [["", "", line, "", "", ""] for line in rest]
     return table(rows, numbers=3) + (
         "\nto N: the vocabulary follows the text, up to N pieces, and the parameters with it\n"
     )
+
+
+def _preset_sizes(model: ModelConfig, vocab_size: int | None) -> list[str]:
+    """Return the vocabulary, the parameters and the megabytes of a model of text."""
+    vocabulary, most = vocab_size or MOST_PIECES, "" if vocab_size else "to "
+    built = build_without_memory(partial(build_model, model, vocabulary, vocabulary))
+    parameters = sum(parameter.numel() for parameter in built.parameters())
+    return [
+        f"{most}{vocabulary:,}", f"{most}{parameters:,}", f"{most}{4 * parameters / 1e6:.0f}"
+    ]  # fmt: skip
 
 
 def _parts(text: str, width: int) -> list[str]:

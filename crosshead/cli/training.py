@@ -259,7 +259,7 @@ def train(
     typed = typed_flags(given, assignments or [])
     if resume:
         if force:
-            raise UserError(f"--resume goes on with the run in {out}: leave out --force")
+            raise UserError(f"--resume continues the run in {out}: leave out --force")
         settings = resumed_recipe(out, recipe, given, assignments or [], typed)
         if preset or start:
             note(f"the run in {out} has begun: --preset and --from are not read again")

@@ -112,8 +112,9 @@ def translate(
         int | None,
         typer.Option(
             metavar="N",
+            min=64,
             help="Number of source tokens decoded at once, padding counted (default: the bundle's, "
-            "usually 4096). Lower it if memory runs out.",
+            "usually 4096). Lower it if memory runs out. A longer sentence is decoded alone.",
         ),
     ] = None,
     device: DeviceOption = "auto",

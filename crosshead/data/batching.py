@@ -11,7 +11,6 @@ Axes: `B` sentences, `S` source positions, `T` target positions.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -24,7 +23,6 @@ from crosshead.vocabulary import BOS, EOS, PAD
 
 __all__ = [
     "Batch",
-    "Epoch",
     "Example",
     "Pairs",
     "Plan",
@@ -68,38 +66,6 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on a device."""
         return Batch(tuple(each.to(device) for each in self.inputs), self.target_output.to(device))
-
-
-class Epoch(Protocol):
-    """The training rows of one epoch, in batches. Each batch is made when it is needed."""
-
-    row: str
-    """The noun for a row in messages."""
-    bound: str
-    """The setting that bounds the length of a row."""
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The tokens of every row: of source and target side by side, or of monolingual text."""
-        ...
-
-    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
-        """Return the rows of each batch, a function of (seed, epoch).
-
-        Args:
-            max_tokens: The largest number of tokens in a batch.
-            seed: The random seed of the run.
-            epoch: The number of the epoch.
-        """
-        ...
-
-    def collate(self, rows: Sequence[int]) -> Batch:
-        """Return the given rows as a batch."""
-        ...
-
-    def extent(self, row: int) -> str:
-        """Return the length of a row in words, for messages."""
-        ...
 
 
 @dataclass(frozen=True)

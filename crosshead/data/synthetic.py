@@ -130,8 +130,23 @@ def date_pairs(seed: int = 1, size: int = 12_000) -> DatePairs:
     return DatePairs(train, valid, test, unseen)
 
 
+def date_files(pairs: DatePairs) -> dict[str, bytes]:
+    """Return the contents of two line-aligned files for each set, by name: `train.en` and so on."""
+    sets = {
+        "train": pairs.train,
+        "valid": pairs.valid,
+        "test": pairs.test,
+        "unseen": pairs.unseen_patterns,
+    }
+    return {
+        f"{name}.{language}": "".join(f"{pair[side]}\n" for pair in part).encode()
+        for name, part in sets.items()
+        for side, language in enumerate(("en", "de"))
+    }
+
+
 def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
-    """Write each set as two line-aligned files, `train.en` and `train.de` and so on.
+    """Write the files of `date_files`.
 
     Returns:
         The paths of the files.
@@ -139,19 +154,11 @@ def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
     Raises:
         UserError: If a file cannot be written.
     """
-    sets = {
-        "train": pairs.train,
-        "valid": pairs.valid,
-        "test": pairs.test,
-        "unseen": pairs.unseen_patterns,
-    }
     make_directory(directory)
-    paths = []
-    for name, part in sets.items():
-        for side, language in enumerate(("en", "de")):
-            paths.append(directory / f"{name}.{language}")
-            atomic_write(paths[-1], "".join(f"{pair[side]}\n" for pair in part).encode())
-    return paths
+    contents = date_files(pairs)
+    for name, content in contents.items():
+        atomic_write(directory / name, content)
+    return [directory / name for name in contents]
 
 
 def write_date(day: date, pattern: DatePattern) -> Pair:

@@ -82,7 +82,7 @@ class Task(ABC):
 
         Args:
             model: A model of the task.
-            batch: A batch as the corpus collates it.
+            batch: A `TaskBatch`, which an epoch of the corpus has collated.
             settings: The section `[train]`.
         """
 

@@ -4,19 +4,71 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+import torch
 
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.io import Bundle
-from crosshead.data.batching import Epoch
+from crosshead.data.batching import Plan
 from crosshead.models.base import Model
 
 
 class Stopped(Exception):
     """The run was asked to stop while it read data or validated weights."""
+
+
+class TaskBatch(Protocol):
+    """A batch of any task. Only the task's loss knows its other contents."""
+
+    @property
+    def count(self) -> int:
+        """The number of predictions in the loss, as `Loss.count`."""
+        ...
+
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on a device."""
+        ...
+
+
+class Epoch(Protocol):
+    """The training rows of one epoch, in batches. Each batch is made when it is needed.
+
+    Training splits the rows of a batch into parts before it collates them.
+    """
+
+    row: str
+    """The noun for a row in messages."""
+    bound: str
+    """The setting that bounds the length of a row."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The lengths of every row, "n 1", or "n 2" for rows of source and target.
+
+        The unit is the unit of `train.batch_tokens`.
+        """
+        ...
+
+    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
+        """Return the rows of each batch, a function of (seed, epoch).
+
+        Args:
+            max_tokens: The largest size of a batch, padding included.
+            seed: The random seed of the run.
+            epoch: The number of the epoch.
+        """
+        ...
+
+    def collate(self, rows: Sequence[int]) -> TaskBatch:
+        """Return the given rows as a batch."""
+        ...
+
+    def extent(self, row: int) -> str:
+        """Return the length of a row, for messages, such as `12 and 9 tokens`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -32,8 +84,6 @@ class Corpus(ABC):
     """The noun for what `size` counts."""
     unit_name: ClassVar[str] = "rows"
     """The plural noun on the model card."""
-    bound: ClassVar[str] = ""
-    """The setting that bounds the length of a row."""
 
     @property
     @abstractmethod
@@ -48,7 +98,7 @@ class Corpus(ABC):
     @property
     @abstractmethod
     def lengths(self) -> np.ndarray:
-        """The lengths of all rows, as `Epoch.lengths`."""
+        """The lengths of all rows, as `Epoch.lengths`, to find the origin of a row of an epoch."""
 
     @abstractmethod
     def epochs(self, recipe: Any) -> Callable[[int], Epoch]:
@@ -61,10 +111,6 @@ class Corpus(ABC):
     @abstractmethod
     def origin(self, row: int) -> str:
         """Return the origin of a row, for messages."""
-
-    @abstractmethod
-    def extent(self, row: int) -> str:
-        """Return the length of a row, for messages, such as `12 and 9 tokens`."""
 
     @abstractmethod
     def opening(self, data: Any) -> list[str]:

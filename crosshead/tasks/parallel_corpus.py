@@ -12,7 +12,7 @@ import numpy as np
 
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.data.batching import Epoch, Pairs, example_lengths
+from crosshead.data.batching import Pairs, example_lengths
 from crosshead.data.parallel.cache import cache_directory
 from crosshead.data.parallel.corpora import (
     Corpora,
@@ -50,7 +50,7 @@ from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.devices import available_cores
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import counted
-from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 
 IN_MEMORY = 500_000
@@ -74,7 +74,7 @@ class ParallelCorpus(TokenCorpus):
     held_out: bool
     """True if the validation pairs were held out of the training data."""
 
-    unit, unit_name, bound = "pair", "sentence pairs", "data.max_length"
+    unit, unit_name = "pair", "sentence pairs"
 
     @property
     def size(self) -> int:
@@ -108,11 +108,6 @@ class ParallelCorpus(TokenCorpus):
         """Return the file and the line of a pair."""
         origin = self.kept.text.origin(int(self.kept.encoded.rows[row]))
         return f"{origin.file}:{origin.line}"
-
-    def extent(self, row: int) -> str:
-        """Return the number of tokens of both sides."""
-        source, target = self.kept.examples.lengths[row].tolist()
-        return f"{source:,} and {target:,} tokens"
 
     def opening(self, data: DataConfig) -> list[str]:
         """Return a line with the numbers of training and validation pairs, and warnings."""

@@ -67,8 +67,16 @@ class Validation(NamedTuple):
         ]
 
     def clause(self, metrics: Sequence[Metric]) -> str:
-        """Return the metrics as text for people."""
-        return "  ".join(metric.shown(self.values[metric.name]) for metric in metrics)
+        """Return the metrics as text for people.
+
+        The loss with label smoothing is followed by the negative log-likelihood, which has none.
+        """
+        nll = self.values.get("nll", self.values.get("loss"))
+        return "  ".join(
+            metric.shown(self.values[metric.name])
+            + (f" (nll {nll:.3f})" if metric == LOSS and nll != self.values["loss"] else "")
+            for metric in metrics
+        )
 
 
 class Validator(ABC, Generic[R, C, B]):

@@ -54,6 +54,25 @@ def budget_spent(config: TrainConfig, progress: Progress, around: Around, since:
     return ""
 
 
+def budget_line(config: TrainConfig) -> str:
+    """Return a message about the budgets, which the percentage of the progress is of."""
+    limits = []
+    if config.max_updates is not None:
+        limits.append(counted(config.max_updates, "update"))
+    if config.max_epochs is not None:
+        limits.append(counted(config.max_epochs, "epoch"))
+    if config.max_minutes is not None:
+        limits.append(f"{config.max_minutes:g} minutes")
+    line = f"100 % is {' or '.join(limits)}"
+    if len(limits) > 1:
+        line += ", whichever comes first"
+    if config.patience:
+        line += (
+            f"; early stopping after {counted(config.patience, 'validation')} without improvement"
+        )
+    return line
+
+
 def needs_measure(config: TrainConfig, progress: Progress, around: Around, since: float) -> bool:
     """Return True if half of the minutes are gone and the run has not yet timed a validation.
 

@@ -47,7 +47,7 @@ class DamagedCheckpoint(BundleError):
     """A checkpoint whose file `path` is missing or damaged; `found` describes the damage."""
 
     def __init__(self, path: Path, found: str) -> None:
-        super().__init__(f"{path}: {found}; remove {path.parent} to go on without it")
+        super().__init__(f"{path}: {found}; remove {path.parent} to continue without it")
         self.path, self.found = path, found
 
 
@@ -294,8 +294,8 @@ def load_best(directory: Path) -> dict[str, Tensor]:
         return read_best(directory / BEST).weights
     except DamagedBundle as error:
         raise BundleError(
-            f"{directory / BEST}: {error.found}; copy it back, or go on with --resume, which makes "
-            "up for what it can"
+            f"{directory / BEST}: {error.found}; copy it back, or continue with --resume, which "
+            "makes up for what it can"
         ) from None
 
 

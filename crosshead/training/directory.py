@@ -74,7 +74,7 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
     if not force:
         ways = "--force replaces it"
         if _is_resumable(out):
-            ways = f"--resume goes on with it, {ways}"
+            ways = f"--resume continues it, {ways}"
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
         for removed in (out, kept_beside(out)):

@@ -9,12 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from crosshead.data.batching import Epoch
 from crosshead.errors import UserError, is_out_of_memory
 from crosshead.models.base import Model
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task
-from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.validation import Validation
 from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
@@ -214,7 +213,7 @@ def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
     kept = training.main.keep_batch(epoch, [longest]) if training.main else ""
     return UserError(
         f"not enough memory for update {training.progress.update + 1}, one {epoch.row} at a "
-        f"time: its longest has {epoch.extent(longest)}{kept}; go on with more memory "
+        f"time: its longest has {epoch.extent(longest)}{kept}; resume with more memory "
         f"(--resume), or begin again with a lower {epoch.bound}"
     )
 
@@ -243,8 +242,7 @@ def _show(training: Training, meter: Meter) -> None:
     training.context.display.advance(
         _done(training, meter),
         f"update {progress.update}  epoch {progress.epoch}  "
-        + ("no finite update" if loss is None else f"loss {loss:.3f}")
-        + f"  {speed:,.0f} {training.task.units}/s"
+        f"{loss}  {speed:,.0f} {training.task.units}/s"
         + (f"  {progress.skipped} skipped" if progress.skipped else ""),
     )
 
@@ -279,7 +277,7 @@ def _validate(training: Training, meter: Meter) -> None:
     if found is None:  # here, the memory of the failed attempt is free again
         _checkpoint(training, meter, due=False)
         raise UserError(
-            f"not enough memory to validate; the run is kept at update {progress.update}: go on "
+            f"not enough memory to validate; the run is kept at update {progress.update}: resume "
             "with more (--resume), or with a lower decode.batch_tokens"
         )
     metrics = training.task.metrics

@@ -190,8 +190,8 @@ def _refuse_long_rows(
     of the lengths. `left` is the room without weights and moments. Gradients are not subtracted,
     because they replace the activations during the backward pass.
     """
-    lengths, train = measurement.epoch.lengths, measurement.train
-    found = []
+    epoch, train = measurement.epoch, measurement.train
+    lengths, found = epoch.lengths, []
     for row in sorted({int(size.argmax()) for size in (*lengths.T, lengths.sum(axis=1))}):
         count = 1
         if world.size > 1:
@@ -204,9 +204,9 @@ def _refuse_long_rows(
             place = int(abs(corpus.lengths - lengths[row]).sum(axis=1).argmin())
             several = "raise train.accumulate, " if world.size > 1 else ""
             raise DataError(
-                f"{corpus.origin(place)}: to train on {corpus.extent(place)} takes {how} "
+                f"{corpus.origin(place)}: to train on {epoch.extent(row)} takes {how} "
                 f"{_gb(taken)}, and {_gb(room.left)} are left of {room.of}; {several}lower "
-                f"{corpus.bound}, or take a smaller model"
+                f"{epoch.bound}, or take a smaller model"
             )
         found.append(activations)
     return max(found, key=Activations.peak)

@@ -57,7 +57,7 @@ def save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserErro
         where = f"now {moved}" if moved else "gone"
         return UserError(
             f"{lock.path}: the run's directory was renamed or removed (it is {where}), and the run "
-            f"ends at update {progress.update}; go on from its last checkpoint, if it is there"
+            f"ends at update {progress.update}; resume from its last checkpoint, if it is there"
         )
     place = moved or _free_place(lock.path)
     make_directory(place / CHECKPOINTS)
@@ -72,8 +72,8 @@ def save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserErro
     save_checkpoint(place / CHECKPOINTS, setup.optimizer, progress, train.keep_last, replaced)
     what = f"renamed to {place}" if moved else "removed"
     return UserError(
-        f"{lock.path}: the run's directory was {what} while the run went on; it is saved at update "
-        f"{progress.update} in {place}: go on with {how_to_resume(place)}"
+        f"{lock.path}: the run's directory was {what} while the run was under way; it is saved at "
+        f"update {progress.update} in {place}: resume with {how_to_resume(place)}"
     )
 
 

@@ -15,14 +15,13 @@ from crosshead.bundle.card import model_card
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import CHECKPOINTS, kept_beside
-from crosshead.data.batching import Epoch
 from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, atomic_write, real_path
 from crosshead.system.progress import Display, Silent, counted
 from crosshead.tasks.base import Task
-from crosshead.tasks.corpus import Corpus, Stopped
+from crosshead.tasks.corpus import Corpus, Epoch, Stopped
 from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import Metric, Validation, Validator
 from crosshead.training.budget import Around
@@ -173,7 +172,7 @@ def _how_it_was_left(summary: Summary) -> str:
         )
     return (
         f"the run in {summary.out} was stopped at update {summary.progress.update} and is saved; "
-        "train it with resume=True to go on"
+        "train it with resume=True to continue"
     )
 
 
@@ -304,7 +303,7 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
     If the run directory is moved or removed during the block, the run is saved if possible.
     """
     out, (setup, validator) = lock.path, run
-    recipe, corpus, progress, context = setup.recipe, setup.corpus, setup.progress, setup.context
+    corpus, progress, context = setup.corpus, setup.progress, setup.context
     if kept_beside(out).is_dir():
         context.say(f"the earlier run is in {kept_beside(out)} until this has a bundle")
     write_beginning(out, setup)
@@ -320,11 +319,7 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
     try:
         # From here on the workers can read the files that they need.
         context.world.broadcast(progress.text_sha256)
-        size = setup.optimizer.size()
-        lines = opening_lines(
-            setup.task, recipe, corpus, setup.machine, size, setup.memory, context.world
-        )
-        for line in lines:
+        for line in opening_lines(setup):
             context.say(line)
         keep = partial(_keep_batch, failed_batch(out), corpus)
         settings = validator.bundle.config.model_dump_json()
@@ -368,9 +363,7 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, reason: str) -
     scores = findings.scores
     bundle = validator.bundle_of(weights)
     bundle = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"scores": scores}))
-    facts = card_facts(
-        setup.task, recipe, out, setup.corpus, setup.machine, progress, size, clause, scores, how
-    )
+    facts = card_facts(setup, out, clause, scores, how)
     lock.check()
     save_bundle(out, bundle, model_card(facts))
     drop_replaced(out)

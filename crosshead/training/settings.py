@@ -204,8 +204,8 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
             advice = BEGIN_ANOTHER
             if key.partition(".")[2] in now.data.file_keys:  # the number of files differs
                 advice = (
-                    "a run goes on with the text it began with; to train its bundle on other text, "
-                    f"begin a run with --from {shlex.quote(str(out))} and a new --out"
+                    "a resumed run keeps the text it began with; to train its bundle on other "
+                    f"text, begin a run with --from {shlex.quote(str(out))} and a new --out"
                 )
             raise ConfigError(
                 f"is {right!r}, but the run in {out} began with {left!r}; {advice}", key=key

@@ -141,7 +141,7 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     _check_text(progress, corpus, out)
     for line in [*passed_over, *_keep_best(setup, progress, out / CHECKPOINTS)]:
         context.say(line)
-    context.say(f"going on from update {progress.update} in {out}")
+    context.say(f"resuming from update {progress.update} in {out}")
     progress.names = _names(progress.names, began, recipe, given)
     other_rate = _other_rate(began.train, recipe, progress.update + 1)
     for change in [*other_rate, *_go_on(setup, progress)]:
@@ -339,8 +339,8 @@ def _check_tokenizers(out: Path) -> None:
         if not path.is_file() or file_sha256(path) != sha256:
             found = "its checksum differs" if path.exists() else "missing"
             raise BundleError(
-                f"{path}: {found}; the run cannot go on without it: copy it back, or begin again "
-                "with --force"
+                f"{path}: {found}; the run cannot be resumed without it: copy it back, or begin "
+                "again with --force"
             )
 
 

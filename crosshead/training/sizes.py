@@ -4,9 +4,9 @@ The chosen numbers are written into the recipe of the run, so that a resumed or 
 the same numbers.
 """
 
-from crosshead.data.batching import Epoch
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.corpus import Epoch
 
 
 def with_sizes(recipe: Recipe, epoch: Epoch) -> Recipe:

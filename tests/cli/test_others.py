@@ -9,6 +9,7 @@ from crosshead.bundle.weights import weights_of
 from crosshead.cli import run
 from crosshead.models.registry import MODELS
 from crosshead.tasks.registry import load_bundle
+from crosshead.training.directory_lock import locked_directory
 from tests.cli.tools import BUNDLE, Refused, output_of
 
 OLDER = BUNDLE.with_name("bundle-format-1")
@@ -148,6 +149,27 @@ def test_what_of_a_run_may_be_shared_is_said(
     assert f"pack '{run_directory}'" in rows["to share"]
     assert "recipe.toml, checkpoints;" in rows["only to resume"]
     assert rows["may be deleted"].strip() == "log.jsonl, tensorboard, held-out.tsv"
+
+
+def test_a_run_under_way_is_not_to_be_resumed(
+    tmp_path: Path, refused: Refused, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run_directory = tmp_path / "run"
+    (run_directory / "checkpoints").mkdir(parents=True)
+    (run_directory / "recipe.toml").touch()
+    with locked_directory(run_directory):
+        said = refused("info", run_directory)
+        assert "a training run under way, before its first log entry; it has no bundle" in said
+        log = '{"kind": "train", "update": 1200}\n{"kind": "valid", "update": 1300}\n'
+        (run_directory / "log.jsonl").write_text(log)
+        said = refused("info", run_directory)
+        assert "under way, at update 1,300 or later; " in said and "--resume" not in said
+        shutil.copytree(BUNDLE, run_directory, dirs_exist_ok=True)
+        rows = output_of(["info", run_directory], capfd)  # of a run that was resumed
+        assert rows.splitlines()[-1].split("  ")[0] == "run"
+        assert rows.endswith("  under way, at update 1,300 or later\n")
+        assert "may be deleted" not in rows
+    assert "may be deleted" in output_of(["info", run_directory], capfd)
 
 
 def test_a_bundle_is_packed_and_used(

@@ -305,6 +305,12 @@ def test_a_line_without_an_end_is_refused_behind_the_lines_before(tmp_path: Path
     assert done.stderr.count("\n") == 1
 
 
+def test_a_batch_of_hardly_a_sentence_is_refused(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "in").write_text("one\n")
+    said = refused("translate", BUNDLE, tmp_path / "in", "--batch-tokens", "1")
+    assert "'--batch-tokens': expected a number greater than or equal to 64" in said
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_behind_a_pipe_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("one\n")

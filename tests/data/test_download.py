@@ -151,3 +151,27 @@ def test_sizes_and_checksums_are_those_of_the_real_files(
     for file in DATA_SETS[name]:
         content = (data / folder / file.name).read_bytes()
         assert (len(content), sha256(content)) == (file.size, file.sha256)
+
+
+def test_dates_do_not_replace_other_files(tmp_path: Path) -> None:
+    said: list[str] = []
+    download("dates", tmp_path, said.append)
+    assert len(said) == 8 and all(line.endswith(": generated") for line in said)
+    download("dates", tmp_path, said.append)
+    assert all(line.endswith(" is there already") for line in said[8:])
+    mine = tmp_path / "valid.de"
+    mine.write_text("mine")
+    (tmp_path / "train.en").unlink()
+    with pytest.raises(DataError, match=r"valid\.de is in the way: .*; move it away"):
+        download("dates", tmp_path, said.append)
+    assert mine.read_text() == "mine" and not (tmp_path / "train.en").exists()
+
+
+@pytest.mark.parametrize("name", ["small", "dates"])
+def test_a_file_in_place_of_the_directory_is_named_before_anything_is_sent(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, RemoteFile("a.txt", "http://nowhere.invalid/a.txt", 1, sha256(b"a")))
+    (tmp_path / "out").write_text("")
+    with pytest.raises(DataError, match=r"out: is a file; name a directory with --out"):
+        download(name, tmp_path / "out", str)

@@ -16,21 +16,25 @@ import torch
 from pydantic import SerializeAsAny
 from torch import Tensor, nn
 
-from crosshead.bundle.card import CardFile, Words
-from crosshead.bundle.config import BundleConfig, BundleScore
-from crosshead.bundle.io import Bundle
-from crosshead.data.section import DataSection
+from crosshead import Recipe
+from crosshead.bundle import Bundle, BundleConfig, BundleScore, CardFile, Words
+from crosshead.data import DataSection, file_sha256
 from crosshead.errors import DataError
-from crosshead.models.base import Model, ModelConfig
-from crosshead.pipelines.base import Pipeline
-from crosshead.recipe.recipe import Recipe
+from crosshead.models import Model, ModelConfig
+from crosshead.pipelines import Pipeline
 from crosshead.recipe.train import TrainConfig
-from crosshead.system.lines import file_sha256
-from crosshead.tasks.base import Task
-from crosshead.tasks.corpus import Corpus
-from crosshead.tasks.registry import register_task
-from crosshead.tasks.usability import Findings, Sample
-from crosshead.tasks.validation import LOSS, Loss, Metric, Validation, Validator
+from crosshead.tasks import (
+    LOSS,
+    Corpus,
+    Findings,
+    Loss,
+    Metric,
+    Sample,
+    Task,
+    Validation,
+    Validator,
+    register_task,
+)
 
 MAE = Metric("mae", "mean absolute error", higher_is_better=False, digits=4)
 
@@ -118,7 +122,7 @@ class SeriesCorpus(Corpus):
     mean: float
     deviation: float
     kind: ClassVar[type[Bundle]] = SeriesBundle
-    unit, unit_name, bound = "window", "windows", "model.window"
+    unit, unit_name = "window", "windows"
 
     @property
     def size(self) -> int:
@@ -141,9 +145,6 @@ class SeriesCorpus(Corpus):
 
     def origin(self, row: int) -> str:
         return f"{self.files[0].path}:{row + 2}"
-
-    def extent(self, row: int) -> str:
-        return self.train.extent(row)
 
     def opening(self, data: SeriesData) -> list[str]:
         return [f"{self.size:,} windows to train on; validation: {self.validation(data)}"]

@@ -61,6 +61,14 @@ def test_it_learns_and_forecasts(capfd: pytest.CaptureFixture[str]) -> None:
     assert not any(wrong for _, wrong in verify_bundle(Path("run")))
 
 
+def test_its_presets_are_listed(capfd: pytest.CaptureFixture[str]) -> None:
+    assert command("presets") == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split() for line in lines if line.startswith("series")] == [
+        ["series", "tiny", "windows", "of", "8,", "d_model", "32"]
+    ]
+
+
 def test_a_run_that_is_resumed_is_one_that_was_not_interrupted() -> None:
     whole = trained("whole", "--max-updates", 40)
     trained("parts", "--max-updates", 20)

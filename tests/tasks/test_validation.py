@@ -18,6 +18,7 @@ from crosshead.tasks.registry import task_of
 from crosshead.tasks.text_corpus import read_text
 from crosshead.tasks.token_loss import Smoothing, token_loss
 from crosshead.tasks.translation import GREEDY, TranslationValidator
+from crosshead.tasks.validation import LOSS, Metric, Validation
 from crosshead.vocabulary import EOS, UNK
 from tests.tasks.reading import read_corpus
 
@@ -250,3 +251,11 @@ def test_whoever_asks_for_the_end_does_not_wait_for_all_of_a_text(
     validator.should_stop = lambda: next(looks)
     with pytest.raises(Stopped):
         validates(validator, weights(validator, 1))
+
+
+def test_a_smoothed_loss_is_shown_with_its_likelihood() -> None:
+    smoothed = Validation({"loss": 2.0, "nll": 1.5, "mae": 0.5})
+    assert smoothed.clause([LOSS]) == "loss 2.000 (nll 1.500)"
+    assert Validation({"loss": 2.0, "nll": 2.0}).clause([LOSS]) == "loss 2.000"
+    assert Validation({"loss": 2.0}).clause([LOSS]) == "loss 2.000"
+    assert smoothed.clause([Metric("mae", "error", False)]) == "error 0.50"

@@ -3,7 +3,7 @@
 import pytest
 
 from crosshead.recipe.train import TrainConfig
-from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
+from crosshead.training.budget import Around, budget_line, budget_spent, needs_measure, share_done
 from crosshead.training.checkpoint import Progress
 
 
@@ -68,3 +68,21 @@ def test_the_share_is_of_the_budget_that_ends_the_run_first() -> None:
     assert share_done(config(), progress, around, 0) == 0.25
     assert share_done(config(max_minutes=1.0), progress, around, 10) == 0.5
     assert share_done(config(max_minutes=0.1), progress, around, 10) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"patience": 0}, "100 % is 1,000 updates"),
+        (
+            {"max_updates": None, "max_epochs": 1, "patience": 1},
+            "100 % is 1 epoch; early stopping after 1 validation without improvement",
+        ),
+        (
+            {"max_minutes": 1.5, "patience": 0},
+            "100 % is 1,000 updates or 1.5 minutes, whichever comes first",
+        ),
+    ],
+)
+def test_a_line_says_what_the_percentage_is_of(values: dict[str, object], line: str) -> None:
+    assert budget_line(config(**values)) == line

@@ -199,7 +199,7 @@ def test_memory_that_ends_in_validation_costs_no_update(tmp_path: Path) -> None:
         raise MemoryError
 
     config = settings(max_updates=9, valid_every=5)
-    with pytest.raises(UserError, match=r"kept at update 5: go on with more \(--resume\), or"):
+    with pytest.raises(UserError, match=r"kept at update 5: resume with more \(--resume\), or"):
         run(tmp_path / "parts", config, validate=validate)
     whole, _ = run(tmp_path / "whole", config)
     resumed, _ = run(tmp_path / "parts", config, resume=True)
@@ -225,7 +225,7 @@ def test_a_pair_that_memory_does_not_hold_is_written_down(
         fit(training)
     training.context.log.close()
     [(source, target)] = kept
-    assert f"has {len(source)} and {len(target)} tokens; it is there; go on with more" in str(
+    assert f"has {len(source)} and {len(target)} tokens; it is there; resume with more" in str(
         caught.value
     )
 
@@ -685,7 +685,17 @@ def test_where_no_update_was_finite_there_is_no_loss(
     assert [first[key] for key in ("loss", "nll", "gradient_norm")] == [None] * 3
     assert all(second[key] > 0 for key in ("loss", "nll", "gradient_norm"))
     assert "epoch 0  no finite update  " in watching.lines[1]
-    assert f"  loss {second['loss']:.3f}  " in watching.lines[2]
+    assert f"  nll {second['nll']:.3f}  " in watching.lines[2]
+
+
+def test_without_label_smoothing_the_loss_is_shown(tmp_path: Path) -> None:
+    training = begin(tmp_path, settings(max_updates=2, valid_every=0, label_smoothing=0.0))
+    training.context.display = watching = Watching(every=2)
+    fit(training)
+    training.context.log.close()
+    (line,) = (line for line in logged(tmp_path) if line["kind"] == "train")
+    assert line["loss"] == line["nll"]
+    assert f"  loss {line['loss']:.3f}  " in watching.lines[1]
 
 
 def test_figures_are_shown_when_they_are_due_and_logged_by_updates(tmp_path: Path) -> None:
