@@ -24,7 +24,9 @@ from crosshead.bundle.checksums import Seal, file_sum, sealed, unsealed
 from crosshead.bundle.config import FORMAT, BundleConfig
 from crosshead.bundle.places import (
     CARD,
+    CHECKPOINTS,
     CONFIG,
+    RECIPE,
     WEIGHTS,
     check_place,
     how_to_resume,
@@ -256,8 +258,17 @@ def bundle_files(path: Path) -> list[str]:
     _, seal = _values(path)
     if path.is_file():
         return packed_names(path)
-    names = [each for each in (*TOKENIZER_FILES, WEIGHTS, CARD) if (path / each).is_file()]
-    return [*(seal.files or names), CONFIG]
+    names = [*(seal.files or (*TOKENIZER_FILES, WEIGHTS, CARD))]
+    required = seal.files.keys() - {CARD}
+    return [*(each for each in names if each in required or (path / each).is_file()), CONFIG]
+
+
+def files_in_use(path: Path) -> list[Path]:
+    """Return the files that a bundle is read from, and the files that its run is resumed from."""
+    if path.is_file():
+        return [path]
+    names = bundle_files(path) if (path / CONFIG).exists() else [*TOKENIZER_FILES]
+    return [*(path / name for name in [*names, RECIPE]), *(path / CHECKPOINTS).rglob("*")]
 
 
 def _values(directory: Path) -> tuple[dict[str, Any], Seal]:
@@ -300,7 +311,7 @@ def _configured(
         BundleError: If the settings are invalid.
     """
     task = values.get("task", "translation")
-    if task not in kinds:
+    if not isinstance(task, str) or task not in kinds:
         known = ", ".join(map(repr, kinds))
         raise DamagedBundle(path, f"task: expected {known}, found {task!r:.60}", UNREGISTERED)
     kind = kinds[task]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosshead.bundle.io import files_in_use
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
@@ -19,6 +20,7 @@ from crosshead.pipelines.translator import (
     Translation,
     Translator,
 )
+from crosshead.system.files import real_path
 from crosshead.system.progress import Bar, Messages
 
 SCORED_AT_ONCE = 1024
@@ -125,12 +127,14 @@ def _flag(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
-def check_not_input(output: Path | None, file: str) -> None:
-    """Raise `UserError` if the output file is the input file."""
-    if output is None or file == "-":
+def check_output(output: Path | None, file: str, bundle: Path) -> None:
+    """Raise `UserError` if the output would replace the input, or a file of the model."""
+    if output is None or not output.is_file():
         return
-    if output.is_file() and Path(file).is_file() and output.samefile(file):
-        raise UserError(f"{output}: is the input, which stays as it is; name another --output")
+    if file != "-" and Path(file).is_file() and output.samefile(file):
+        raise UserError(f"{output} is the input file; give another --output")
+    if real_path(output) in map(real_path, files_in_use(bundle)):
+        raise UserError(f"{output} is a file of the model {bundle}; give another --output")
 
 
 def answers(

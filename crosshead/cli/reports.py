@@ -193,7 +193,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         for each in config.scores
     ]
     if card_was_changed(directory):
-        rows.append(["card", f"{CARD} was changed since the bundle was written"])
+        rows.append(["card", f"{CARD} was changed or removed since the bundle was written"])
     return [*rows, *_run_facts(directory)]
 
 

@@ -132,7 +132,7 @@ def translate(
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
-    answers.check_not_input(output, file)
+    answers.check_output(output, file, bundle)
     translator = load_as(Translator, bundle, device, threads, precision)
     flags = {
         "beam": beam,

@@ -125,6 +125,7 @@ def train(
             written; or later, if the run cannot continue.
         KeyboardInterrupt: After Ctrl-C. The run finishes the current update and saves a checkpoint,
             so that `resume=True` continues it. A second Ctrl-C ends at once.
+        BaseException: An exception of a callback, after a checkpoint is saved in the same way.
     """
     began, out = time.perf_counter(), Path(out)
     start = None if start is None else Path(start)
@@ -136,8 +137,8 @@ def train(
             world,
             display or Silent(),
             interrupt,
-            on_update=on_update,
-            on_validation=on_validation,
+            on_update=interrupt.guarded(on_update),
+            on_validation=interrupt.guarded(on_validation),
             began=began,
         )
         if not world.is_first:
@@ -157,6 +158,9 @@ def train(
                         if reason != STOPPED and training.progress.update == before:
                             reason += ": no update was made"  # for a resumed run
                         summary = _finish(run, lock, training, reason)
+    if interrupt.error is not None:
+        interrupt.error.add_note(_how_it_was_left(summary))
+        raise interrupt.error
     if interrupt.was_pressed:
         raise KeyboardInterrupt(_how_it_was_left(summary))
     return summary

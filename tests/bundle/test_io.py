@@ -18,9 +18,17 @@ import torch
 
 from crosshead.bundle import io as bundle_module
 from crosshead.bundle.config import FORMAT, BundleScore
-from crosshead.bundle.io import Bundle, save_bundle, verify_bundle
+from crosshead.bundle.io import (
+    Bundle,
+    bundle_files,
+    card_was_changed,
+    save_bundle,
+    verify_bundle,
+)
+from crosshead.bundle.packing import pack
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import set_weights, weights_of
+from crosshead.cli.reports import bundle_facts
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, DamagedBundle, UserError
 from crosshead.models.registry import build_model
@@ -350,6 +358,25 @@ def test_an_edited_card_is_no_damage(sealed: Path) -> None:
     found = dict(verify_bundle(sealed))
     assert "is not the one in config.json" in (found.pop("README.md") or "")
     assert found == dict.fromkeys(LOADED)
+
+
+def test_a_bundle_without_its_card_is_described_and_packed(sealed: Path) -> None:
+    (sealed / "README.md").unlink()
+    assert "README.md" not in bundle_files(sealed) and card_was_changed(sealed)
+    packed = pack(sealed, sealed.with_name("a.crosshead.zip"))
+    assert "README.md" not in bundle_files(packed)
+    for place in (sealed, packed):
+        rows = dict(bundle_facts(place, load_bundle(place)))
+        assert "changed or removed" in rows["card"]
+
+
+@pytest.mark.parametrize("task", [["translation"], {}, None, 3])
+def test_a_task_that_is_no_name_is_damage(task: object, stored: Path) -> None:
+    values = json.loads((stored / "config.json").read_text())
+    values.pop("config_sha256", None)
+    (stored / "config.json").write_text(json.dumps(values | {"task": task}))
+    with pytest.raises(DamagedBundle, match=r"config.json: task: expected 'translation'"):
+        load_bundle(stored)
 
 
 def test_who_edits_the_configuration_is_told_what_to_do(sealed: Path) -> None:

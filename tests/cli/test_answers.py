@@ -1,8 +1,10 @@
+from pathlib import Path
+
 import pytest
 
-from crosshead.cli.answers import answering, search_settings, writing_settings
+from crosshead.cli.answers import answering, check_output, search_settings, writing_settings
 from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, UserError
 from crosshead.system.progress import Silent
 
 
@@ -81,3 +83,24 @@ def test_progress_is_shown_of_a_known_number_of_lines(
             advance(0, 2, 1.0, ["warning: line 1"])
     assert capsys.readouterr().err == "crosshead: warning: line 1\n" * 2
     assert len(shown) == 6
+
+
+def test_no_output_replaces_the_input_or_a_file_of_the_model(tmp_path: Path) -> None:
+    bundle = tmp_path / "run"
+    (bundle / "checkpoints").mkdir(parents=True)
+    own = ["recipe.toml", "tokenizer.json", "checkpoints/best.safetensors"]
+    for name in (*own, "mine.txt"):
+        (bundle / name).write_text("kept")
+    lines = tmp_path / "lines"
+    lines.write_text("a\n")
+    with pytest.raises(UserError, match="is the input file"):
+        check_output(lines, str(lines), bundle)
+    for name in own:
+        with pytest.raises(UserError, match="is a file of the model"):
+            check_output(bundle / "checkpoints" / ".." / name, "-", bundle)
+    packed = tmp_path / "a.crosshead.zip"
+    packed.write_text("kept")
+    with pytest.raises(UserError, match="is a file of the model"):
+        check_output(packed, "-", packed)
+    for allowed in (None, bundle / "mine.txt", tmp_path / "new"):
+        check_output(allowed, str(lines), bundle)
