@@ -1,0 +1,95 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from crosshead.bundle.io import save_bundle, verify_bundle
+from crosshead.errors import DamagedBundle
+from crosshead.tasks.registry import load_bundle, outline_bundle
+from tests.bundle.stored import SEALED, STORED, settings
+
+
+def scale_the_weights(directory: Path) -> None:
+    """Other weights of the same shapes, in a file that is whole, with a header of its own."""
+    bundle = load_bundle(directory)
+    with torch.no_grad():
+        for parameter in bundle.model.parameters():
+            parameter *= 1.5
+    save_bundle(directory, bundle, (directory / "README.md").read_text())
+
+
+LOADED = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"]
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_a_changed_file_is_named_by_its_checksum(name: str, sealed: Path) -> None:
+    whole = (sealed / name).read_bytes()
+    (sealed / name).write_bytes(whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:])
+    with pytest.raises(DamagedBundle, match=rf"^{sealed / name}: [^\n]*(SHA-256|checksum|JSON)"):
+        load_bundle(sealed)
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_a_file_of_another_version_of_the_bundle_is_named(name: str, sealed: Path) -> None:
+    other = Path(shutil.copytree(sealed, sealed.with_name("other")))
+    scale_the_weights(other)
+    (other / "tokenizer.json").write_text((other / "tokenizer.json").read_text() + " ")
+    (other / "tokenizer.model").write_bytes(b"another")
+    shutil.copyfile(other / name, sealed / name)
+    for read in (load_bundle, outline_bundle):
+        with pytest.raises(DamagedBundle, match=r"is not the one in config\.json: ") as caught:
+            read(sealed)
+        expected = "model.safetensors" if name == "config.json" else name
+        assert str(caught.value).startswith(f"{sealed / expected}: ")
+
+
+def test_an_edited_card_is_no_damage(sealed: Path) -> None:
+    (sealed / "README.md").write_text("# Mine\n")
+    assert load_bundle(sealed).config == load_bundle(SEALED).config
+    found = dict(verify_bundle(sealed))
+    assert "is not the one in config.json" in (found.pop("README.md") or "")
+    assert found == dict.fromkeys(LOADED)
+
+
+def test_who_edits_the_configuration_is_told_what_to_do(sealed: Path) -> None:
+    path = sealed / "config.json"
+    values = json.loads(path.read_text())
+    values["decode"]["beam"] = 2
+    path.write_text(json.dumps(values))
+    with pytest.raises(DamagedBundle, match="remove the key 'config_sha256'"):
+        load_bundle(sealed)
+    del values["config_sha256"]
+    path.write_text(json.dumps(values))
+    assert load_bundle(sealed).config.decode.beam == 2
+    assert dict(verify_bundle(sealed))["config.json"] == "contains no checksum of itself"
+
+
+def test_notes_are_logged_of_what_cannot_be_checked(
+    sealed: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "crosshead")
+    load_bundle(sealed)
+    outline_bundle(sealed)
+    assert caplog.messages == []
+    load_bundle(STORED)
+    assert [f"{STORED}: an old bundle" in line for line in caplog.messages] == [True]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [], {"model.safetensors": 1}, {"model.safetensors": {"sha256": "x", "bytes": 1}},
+        {"../../outside": {"sha256": "0" * 64, "bytes": 1}},
+        {"config.json": {"sha256": "0" * 64, "bytes": 1}},
+        {"tokenizer.json": {"sha256": "0" * 64, "bytes": 158}},
+        {"README.md": {"sha256": "0" * 64, "bytes": 77}},
+        {"model.safetensors": {"sha256": "0" * 64, "bytes": 2**70}},
+    ],
+)  # fmt: skip
+def test_checksums_that_are_none_are_damage(files: object, stored: Path) -> None:
+    settings(files=files)(stored)
+    for read in (load_bundle, outline_bundle):
+        with pytest.raises(DamagedBundle):
+            read(stored)
