@@ -6,37 +6,13 @@ import pytest
 import torch
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.data.text.tokenizers import TOKENIZER_FILES, TokenizerConfig, train_tokenizer
+from crosshead.data.text.tokenizers import TOKENIZER_FILES
 from crosshead.decoding.candidates import NOTHING
 from crosshead.errors import DamagedBundle
-from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.language import LanguageConfig
-from crosshead.models.registry import AnyConfig
-from crosshead.models.transformer import TransformerConfig
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 from tests.bundle.stored import STORED
-
-SMALL = {"d_model": 8, "d_ff": 8, "heads": 2}
-PAIRS = TransformerConfig(encoder_layers=1, decoder_layers=1, tie="none", **SMALL)
-
-
-def bundle_of(
-    source: str = "ab", target: str | None = "cde", model: AnyConfig = PAIRS, longest: int = 10
-) -> TextBundle:
-    """A bundle with a tokenizer of each side, or with one tokenizer if there is no target."""
-    first = train_tokenizer(TokenizerConfig(kind="characters"), [source])
-    second = (
-        first if target is None else train_tokenizer(TokenizerConfig(kind="characters"), [target])
-    )
-    config = TextBundleConfig(
-        task=model.task,
-        model=model,
-        joint_tokenizer=target is None,
-        source_vocabulary=first.vocab_size,
-        target_vocabulary=second.vocab_size,
-        longest_source=longest,
-    )
-    return TextBundle(config, TextBundle.build(config), first, second)
+from tests.bundle.text_bundles import PAIRS, SMALL, bundle_of
 
 
 @pytest.mark.parametrize("target", [None, "cde"], ids=["joint", "separate"])
@@ -83,9 +59,8 @@ def test_the_model_has_the_two_vocabularies() -> None:
 def test_a_translation_begins_and_ends_and_monolingual_text_goes_on() -> None:
     pairs = bundle_of(source="ab", target="c\nd")
     assert (pairs.specials.start, pairs.specials.eos) == (BOS, EOS)
-    convolutional = ConvolutionalConfig(encoder_layers=1, decoder_layers=1, d_model=8)
-    other = bundle_of(target=None, model=convolutional)
-    assert other.specials.start == other.config.model.start_token
+    other = bundle_of(model=PAIRS.model_copy(update={"start": "pad"}))
+    assert other.specials.start == PAD != pairs.specials.start
     alone = bundle_of(target=None, model=LanguageConfig(layers=1, **SMALL))
     assert (alone.specials.start, alone.specials.eos) == (EOS, NOTHING)
     for bundle in (pairs, other, alone):
@@ -113,6 +88,7 @@ def test_only_bundles_of_one_tokenizer_are_averaged(
     first = bundle_of("aab", "cde")
     why = first.why_not_averaged(bundle_of(source, target))
     assert (why == "") == same
+    assert bundle_of("ab", None).why_not_averaged(bundle_of("ab", "ab"))  # pieces alone are not all
     assert same or "its tokenizer differs from the tokenizer of {first}; only bundles" in why
 
 

@@ -88,7 +88,7 @@ def test_under_nohup_a_terminal_may_close(monkeypatch: pytest.MonkeyPatch) -> No
     assert caught.value.code == 0
 
 
-@pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("trian", 2)])
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("trian", 2)])
 def test_a_worker_of_torchrun_ends_with_the_same_code_and_output(argument: str, code: int) -> None:
     def done(**more: str) -> tuple[int, str, str]:
         found = subprocess.run(

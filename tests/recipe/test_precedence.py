@@ -2,6 +2,8 @@ from typing import Any
 
 import pytest
 
+from crosshead.errors import ConfigError
+from crosshead.recipe.precedence import KnownKeys, completed, stated
 from crosshead.recipe.presets import PRESETS
 from crosshead.tasks.recipes import compose
 from tests.recipe.refusing import DATA, TEXT, refusal
@@ -121,3 +123,94 @@ def test_the_papers_schedule_needs_no_peak_removed_from_a_preset(layer: str) -> 
     table = {"train": {"schedule": "paper"}}
     above = {layer: ["train.schedule=paper"] if layer == "assignments" else table}
     assert compose("tiny", **above).train.learning_rate is None  # type: ignore[arg-type]
+
+
+KNOWN = KnownKeys(
+    {"data": ["size", "left"], "model": ["size", "width"], "train": ["seed", "max_updates"]},
+    frozenset({"memory"}),
+)
+
+
+def test_later_settings_win_and_others_stay() -> None:
+    found = stated(
+        KNOWN,
+        {"model": {"width": 1, "size": 2}},
+        {"model": {"width": 3}, "train": {"seed": 4}},
+        ["train.seed=5", "left=['a']", "left=['b']"],
+    )
+    assert found == {
+        "data": {"left": ["b"]}, "model": {"width": 3, "size": 2}, "train": {"seed": 5},
+    }  # fmt: skip
+
+
+def test_what_is_stated_is_not_shared_with_the_caller() -> None:
+    recipe = {"model": {"width": 1}}
+    stated(KNOWN, recipe)["model"]["width"] = 2
+    assert recipe == {"model": {"width": 1}}
+
+
+def test_a_name_in_place_of_the_section_of_the_model_is_its_architecture() -> None:
+    assert stated(KNOWN, {"model": "wide"})["model"] == {"architecture": "wide"}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("width", "--set width: expected section.key=value"),
+        ("size=3", "--set size=3: 'size' is ambiguous; write data.size or model.size"),
+        ("widht=3", "--set widht=3: unknown key 'widht'; did you mean 'width'?"),
+        ("modle.width=3", "--set modle.width=3: unknown section 'modle'; did you mean 'model'?"),
+    ],
+)
+def test_an_assignment_that_is_none_is_refused_with_the_nearest(
+    assignment: str, message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        stated(KNOWN, assignments=[assignment])
+    assert str(caught.value) == message
+
+
+def test_a_key_that_the_model_explains_is_left_to_the_model() -> None:
+    assert stated(KNOWN, assignments=["memory=3"])["model"] == {"memory": 3}
+
+
+@pytest.mark.parametrize("where", ["", "my.toml"])
+def test_a_section_that_is_none_is_refused_by_its_file(where: str) -> None:
+    prefix = f"{where}: " if where else ""
+    with pytest.raises(ConfigError) as caught:
+        stated(KNOWN, {"train": 3}, where=where)
+    assert str(caught.value) == f"{prefix}train is a section: write [train] and its keys below it"
+
+
+def complete(typed: dict[str, str] | None = None, **train: Any) -> dict[str, Any]:
+    sections = {"data": {}, "model": {}, "train": train}
+    return completed("tiny", {}, sections, typed, "transformer")
+
+
+def test_the_preset_stands_below_what_is_stated() -> None:
+    tiny = PRESETS["transformer"]["tiny"]
+    found = complete(seed=77)
+    assert found["train"] == {**tiny["train"], "seed": 77}
+    assert found["model"] == {**tiny["model"], "architecture": "transformer"}
+    below = {"model": {"architecture": "language", "d_model": 3}}
+    found = completed("tiny", below, {"model": {"heads": 2}, "train": {}}, None, "transformer")
+    assert found["model"] == {"architecture": "language", "d_model": 3, "heads": 2}
+    assert found["train"] == PRESETS["language"]["tiny"]["train"]
+    assert PRESETS["transformer"]["tiny"] == tiny  # completing changes no preset
+
+
+def test_an_architecture_that_is_unknown_is_called_as_it_was_typed() -> None:
+    for typed, name in (
+        (None, "model.architecture"),
+        ({"model.architecture": "--model"}, "--model"),
+    ):
+        sections = {"model": {"architecture": "transfomer"}, "train": {}}
+        with pytest.raises(ConfigError, match="did you mean 'transformer'") as caught:
+            completed("tiny", {}, sections, typed, "transformer")
+        assert str(caught.value).startswith(f"{name}: there is no 'transfomer'; ")
+
+
+def test_a_preset_of_another_architecture_is_refused_as_such() -> None:
+    sections = {"model": {"architecture": "language"}, "train": {}}
+    with pytest.raises(ConfigError, match="there is no preset 'base' of language; "):
+        completed("base", {}, sections, None, "transformer")
