@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.language import LanguageValidator
+from crosshead.tasks.language import BITS, LanguageTask, LanguageValidator
 from crosshead.vocabulary import EOS, UNK
 from tests.tasks.validators import (
     CONTEXT,
@@ -89,3 +89,9 @@ def test_whoever_asks_for_the_end_does_not_wait_for_all_of_a_text(
     validator.should_stop = lambda: next(looks)
     with pytest.raises(Stopped):
         validates(validator, weights(validator, 1))
+
+
+def test_text_is_for_a_language_model_unless_the_recipe_names_another() -> None:
+    assert BITS.name in [metric.name for metric in LanguageTask.metrics]
+    assert not BITS.higher_is_better
+    assert LanguageTask().claims({"text": ["a"]}) and not LanguageTask().claims({"text": []})

@@ -2,7 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from crosshead.models.encoder_only import EncoderConfig
+from crosshead.models.language import LanguageConfig
 from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import TASKS
+from tests.bundle.text_bundles import SMALL, bundle_of
 from tests.recipe.refusing import TEXT, refusal
 from tests.tasks.reading import read_corpus
 from tests.tasks.validators import WRITTEN, validator_of, weights
@@ -46,3 +50,42 @@ def test_a_memory_that_training_would_never_see_is_refused() -> None:
         assert "model.memory; raise data.context above model.segment, lower" in message
         compose(recipe=recipe, assignments=[*assignments, "model.memory=0"])
     compose(recipe=recipe, assignments=["data.context=65"])
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (
+            ["data.source=['a']", "data.target=['b']"],
+            "data.source is for translation; a model of monolingual text (language) is trained on "
+            "data.text",
+        ),
+        (
+            ["data.context=128", "train.batch_tokens=100"],
+            "data.context 128 does not fit into train.batch_tokens 100; lower the first or raise",
+        ),
+        (
+            ["positions=learned", "model.max_length=64", "data.context=65"],
+            "data.context 65 is more than the 64 learned positions of model.max_length",
+        ),
+        (["tokenizer.joint=false"], "monolingual text has one side: set tokenizer.joint = true"),
+        (["tokenizer.sampling=0.1"], "tokenizer.sampling is for translation; leave it out"),
+    ],
+)
+def test_settings_that_do_not_suit_monolingual_text_are_refused(
+    assignments: list[str], message: str
+) -> None:
+    assert message in refusal(*assignments, recipe={**TEXT, "model": "language"})
+
+
+def test_as_many_tokens_as_fit_are_accepted() -> None:
+    fitting = ["positions=learned", "model.max_length=64", "data.context=64"]
+    fitting.append("train.batch_tokens=64")
+    assert compose(recipe={**TEXT, "model": "language"}, assignments=fitting).data.context == 64
+
+
+@pytest.mark.parametrize("task", ["language", "masked"])
+def test_fine_tuning_keeps_the_length_of_windows(task: str) -> None:
+    shape = LanguageConfig if task == "language" else EncoderConfig
+    bundle = bundle_of(target=None, model=shape(layers=1, **SMALL), longest=48)
+    assert TASKS[task].sections(bundle)["data"]["context"] == 48

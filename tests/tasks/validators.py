@@ -50,3 +50,17 @@ def text_validator(tmp_path: Path, valid: str, kind: str, *assignments: str) -> 
     )  # fmt: skip
     corpus = read_text(recipe, None, None)
     return validator_of(recipe, corpus, corpus.reach)
+
+
+def masked_recipe(tmp_path: Path, valid: str) -> Any:
+    (tmp_path / "text").write_text(WRITTEN)
+    (tmp_path / "valid").write_text(valid)
+    data = {"text": [str(tmp_path / "text")], "valid_text": [str(tmp_path / "valid")]}
+    return compose(
+        flags={"data": {**data, "context": CONTEXT}},
+        assignments=[
+            "architecture=encoder", "tokenizer.kind=characters", "layers=1", "d_model=16",
+            "d_ff=16", "heads=2", "model.dropout=0.5", "train.batch_tokens=32",
+            "label_smoothing=0.2",
+        ],
+    )  # fmt: skip
