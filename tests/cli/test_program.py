@@ -100,3 +100,16 @@ def test_a_worker_of_torchrun_ends_with_the_same_code_and_output(argument: str, 
     alone = done()
     assert alone[0] == code and any(alone[1:])
     assert done(WORLD_SIZE="2") == alone
+
+
+def test_what_a_worker_of_torchrun_has_printed_is_not_lost() -> None:
+    script = (
+        "from crosshead.cli import program\n"
+        "program.run = lambda arguments: print('still in the buffer') or 3\n"
+        "program.run_and_end()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**environment(), "WORLD_SIZE": "2"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (3, "still in the buffer\n")

@@ -1,3 +1,4 @@
+import copy
 from typing import Any
 
 import pytest
@@ -196,7 +197,12 @@ def test_the_preset_stands_below_what_is_stated() -> None:
     found = completed("tiny", below, {"model": {"heads": 2}, "train": {}}, None, "transformer")
     assert found["model"] == {"architecture": "language", "d_model": 3, "heads": 2}
     assert found["train"] == PRESETS["language"]["tiny"]["train"]
-    assert PRESETS["transformer"]["tiny"] == tiny  # completing changes no preset
+
+
+def test_completing_changes_no_preset() -> None:
+    before = copy.deepcopy(PRESETS)
+    assert "learning_rate" not in complete(schedule="paper", max_minutes=3)["train"]
+    assert before == PRESETS
 
 
 def test_an_architecture_that_is_unknown_is_called_as_it_was_typed() -> None:

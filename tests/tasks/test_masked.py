@@ -53,7 +53,10 @@ def test_the_same_weights_have_the_same_loss_and_others_another(validator: Maske
 def test_the_end_scores_the_same_hidden_tokens(validator: MaskedValidator) -> None:
     chosen = weights(validator, 1)
     nll = validator.validate(chosen).values["nll"]
-    scores = {each.metric: each for each in validator.findings(chosen).scores}
+    findings = validator.findings(chosen)
+    [fault] = findings.faults  # nothing was learned
+    assert f"{nll:.2f} nats" in fault
+    scores = {each.metric: each for each in findings.scores}
     assert math.log(scores["masked perplexity"].value) == pytest.approx(nll, rel=1e-5)
     assert {each.test_set for each in scores.values()} == {"validation"}
 
