@@ -1,9 +1,9 @@
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from crosshead.training import log as log_module
 from crosshead.training.context import Context
 from crosshead.training.distributed import ALONE
 from crosshead.training.log import LOG, RunLog, read_log
@@ -24,7 +24,7 @@ def test_a_context_without_a_log_writes_nothing_and_needs_nothing(tmp_path: Path
 def test_lines_go_to_the_log_and_messages_to_the_display(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_module, "_tensorboard", lambda directory: None)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     display = Remembering()
     context = Context(display=display, log=RunLog(tmp_path))
     context.say("a message")
