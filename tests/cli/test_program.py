@@ -110,6 +110,7 @@ def test_what_a_worker_of_torchrun_has_printed_is_not_lost() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env={**environment(), "WORLD_SIZE": "2"}, capture_output=True, text=True, check=False,
+        env={**environment(), "WORLD_SIZE": "2", "PYTHONUNBUFFERED": ""},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (3, "still in the buffer\n")
