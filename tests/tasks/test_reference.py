@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.cli import run
-from crosshead.config import ConfigError
 from crosshead.recipe.presets import PRESETS
 from crosshead.tasks.recipes import compose, known_keys
 from crosshead.tasks.reference import all_keys, commented_recipe, reference
@@ -47,21 +45,6 @@ def test_a_key_is_explained_by_its_name_or_with_its_section() -> None:
     assert reference("train").count("train.") > 20
     with pytest.raises(KeyError):
         reference("nothing")
-
-
-def test_the_command_explains_and_prints(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["recipe", "--explain", "lr"]) == 2
-    assert "did you mean 'learning_rate'" in capfd.readouterr().err
-    assert run(["recipe"]) == 2
-    assert "--explain" in capfd.readouterr().err
-    assert run(["recipe", "--preset", "small", "--explain"]) == 2
-    assert capfd.readouterr().err.count("\n") == 1
-    assert run(["recipe", "--preset", "tiny", "--model", "language"]) == 0
-    assert 'architecture = "language"' in capfd.readouterr().out
-    assert run(["recipe", "heads"]) == 0
-    assert capfd.readouterr().out.startswith("model.heads = 8\n")
-    with pytest.raises(ConfigError, match="no preset 'base' of language"):
-        commented_recipe("base", "language")
 
 
 def test_the_page_is_the_reference() -> None:

@@ -2,6 +2,7 @@ import copy
 import hashlib
 import itertools
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from crosshead.tasks.registry import TASKS
 from crosshead.tasks.token_loss import token_loss
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss, Validation
-from crosshead.training import log as log_module
 from crosshead.training import loop
 from crosshead.training.budget import Around
 from crosshead.training.checkpoint import (
@@ -46,7 +46,7 @@ SHAPE = TransformerConfig(
 
 @pytest.fixture(autouse=True)
 def _no_tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "_tensorboard", lambda directory: None)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
 
 
 def settings(**changed: Any) -> TrainConfig:

@@ -1,5 +1,6 @@
 import dataclasses
 import random
+import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -335,9 +336,10 @@ def test_the_room_is_the_least_of_what_there_is(
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(memory, "PROC", tmp_path)
     monkeypatch.setattr(memory, "CGROUPS", tmp_path / "groups")
-    monkeypatch.setattr(memory, "_address_space", lambda: None)
+    unlimited = resource.RLIM_INFINITY
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (unlimited, unlimited))
     assert memory_room(CPU, processes) == room
-    monkeypatch.setattr(memory, "_address_space", lambda: 3_500 * 1024)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (3_500 * 1024, unlimited))
     assert memory_room(CPU, processes).left == 500 * 1024
 
 

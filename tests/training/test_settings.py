@@ -12,7 +12,6 @@ from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import to_toml
 from crosshead.tasks.registry import kinds, sections_of
-from crosshead.training import checkpoint
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train
 from crosshead.training.settings import (
@@ -26,6 +25,7 @@ from crosshead.training.settings import (
     without_unset,
 )
 from tests.training.runs import own_text, recipe_for, stop_after, tree
+from tests.training.states import state_bytes
 
 BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 DATA: Sections = {"data": {"source": ["a"], "target": ["b"]}}
@@ -307,7 +307,7 @@ def test_a_checkpoint_without_a_recipe_is_resumed_with_a_note(
     for place in list_checkpoints(out / "checkpoints"):
         found = json.loads((place / "state.json").read_text())
         del found["progress"]["recipe"]
-        (place / "state.json").write_bytes(checkpoint._state(found["progress"], found["sha256"]))
+        (place / "state.json").write_bytes(state_bytes(found["progress"], found["sha256"]))
     recipe, (line,) = saved_recipe(out)
     assert recipe.train.seed == 2
     assert "an earlier crosshead wrote it, without the recipe" in line

@@ -12,7 +12,6 @@ from crosshead.bundle.io import load_config
 from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import kinds, load_bundle
-from crosshead.training import checkpoint
 from crosshead.training import run as run_module
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.hardware import Machine
@@ -29,6 +28,7 @@ from tests.training.runs import (
     stop_after,
     tree,
 )
+from tests.training.states import state_bytes
 
 
 @pytest.mark.parametrize("stop", [4, 12, 18])
@@ -130,7 +130,7 @@ def test_of_a_run_that_did_not_write_its_threads_down_nothing_is_said_of_them(
     found = json.loads(state.read_text())
     for name in ("threads", "processes", "accumulate", "skipped_in_a_row"):
         del found["progress"][name]
-    state.write_bytes(checkpoint._state(found["progress"], found["sha256"]))
+    state.write_bytes(state_bytes(found["progress"], found["sha256"]))
     monkeypatch.setattr("crosshead.training.setup.choose_machine", machine_with(3))
     display = Remembering()
     summary = train(
@@ -345,7 +345,7 @@ def forget_best(place: Path, best_update: int) -> None:
     found = json.loads((place / "state.json").read_text())
     found["progress"].update(best_update=best_update, best_score=[99.0, 0.0], since_best=1)
     found["progress"].update(best_average=[], best_alone=None)
-    (place / "state.json").write_bytes(checkpoint._state(found["progress"], found["sha256"]))
+    (place / "state.json").write_bytes(state_bytes(found["progress"], found["sha256"]))
 
 
 def test_best_weights_that_are_lost_at_the_end_are_missed(
