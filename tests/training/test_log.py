@@ -1,10 +1,13 @@
+import contextlib
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from crosshead.errors import UserError
+from crosshead.training import log as log_module
 from crosshead.training.log import LOG, RunLog
 
 
@@ -70,6 +73,42 @@ def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
     log.write("train", 3)
     log.close()
     assert updates(tmp_path) == [1, 3]
+
+
+def test_a_log_that_is_no_file_is_refused_by_name(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / LOG)
+    with pytest.raises(UserError, match=r"log\.jsonl: is not a regular file; remove it"):
+        RunLog(tmp_path)
+    (tmp_path / LOG).unlink()
+    (tmp_path / LOG).symlink_to("/dev/full")
+    with pytest.raises(UserError, match=r"log\.jsonl: is not a regular file; remove it"):
+        RunLog(tmp_path)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_moved_directory_is_reported_before_an_error_of_tensorboard(
+    ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lost:
+        def add_scalar(self, *values: object) -> None:
+            raise FileNotFoundError(2, "No such file or directory", "events")
+
+        def close(self) -> None:
+            raise FileNotFoundError(2, "No such file or directory", "events")
+
+    monkeypatch.setattr(log_module, "_tensorboard", lambda directory: Lost())
+    asked: list[int] = []
+
+    def check() -> None:
+        asked.append(1)
+        if ends or len(asked) == 2:
+            raise UserError("the directory has moved")
+
+    log = RunLog(tmp_path, check=check)
+    with pytest.raises(UserError, match="the directory has moved"):
+        log.close() if ends else log.write("train", 1, loss=1.0)
+    with contextlib.suppress(UserError):
+        log.close()
 
 
 def test_tensorboard_gets_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
