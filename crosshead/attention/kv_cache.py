@@ -76,14 +76,17 @@ class SegmentMemory:
     """The memory of Transformer-XL: hidden states of earlier positions in one layer, as constants.
 
     No gradient reaches the stored states. They are normalised and projected again in every segment,
-    so that the norm of a pre-norm layer and the projections also learn from them (Dai et al. 2019,
-    section 3.2, and the authors' code).
+    so that the norm of a pre-norm layer and the projections also learn from them, as in the
+    authors' code.
 
     `extend` does not change the memory; `last` returns a new one. So a layer may be computed twice,
     to recompute its activations.
 
     Args:
         states: Hidden states of the remembered positions, "N T D".
+
+    Reference:
+        Dai et al. 2019, section 3.2.
     """
 
     def __init__(self, states: Float[Tensor, "N T D"] | None = None) -> None:

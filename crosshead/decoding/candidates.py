@@ -77,7 +77,7 @@ class Hypothesis:
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """Return the length penalty ((5 + |Y|) / 6)^alpha (Wu et al. 2016, section 7, Eq. 14).
+    """Return the length penalty ((5 + |Y|) / 6)^alpha.
 
     Args:
         length: |Y|, the number of tokens, eos included and the start token not.
@@ -85,6 +85,9 @@ def length_penalty(length: int, alpha: float) -> float:
 
     Returns:
         The divisor of the log-probability.
+
+    Reference:
+        Wu et al. 2016, section 7, Eq. 14.
     """
     return float(((5 + length) / 6) ** alpha)
 
