@@ -28,7 +28,11 @@ class AttentionInputs(NamedTuple):
 
 
 class Pipeline(ABC):
-    """The base of pipelines, which make a bundle a callable on raw input."""
+    """The base of pipelines, which make a bundle a callable on raw input.
+
+    Args:
+        bundle: The bundle of a trained model.
+    """
 
     does: ClassVar[str]
     """A phrase for messages that says what the model does."""
@@ -78,7 +82,11 @@ class Pipeline(ABC):
 
 
 class TextPipeline(Pipeline):
-    """The base of pipelines on text."""
+    """The base of pipelines on text.
+
+    Args:
+        bundle: The bundle of a trained model of text.
+    """
 
     bundle: TextBundle
 

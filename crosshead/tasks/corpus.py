@@ -76,7 +76,12 @@ class Corpus(ABC):
 
     @abstractmethod
     def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
-        """Return rows of an epoch as the text of a training file, and the options to use it."""
+        """Return rows of an epoch as the text of a training file, and the options to use it.
+
+        Args:
+            epoch: The rows of an epoch, as `epochs` gives them.
+            rows: The numbers of the rows.
+        """
 
     @abstractmethod
     def bundle_config(self, recipe: Any, reach: int) -> BundleConfig:
@@ -88,7 +93,12 @@ class Corpus(ABC):
         """
 
     def bundle(self, config: BundleConfig, model: Model) -> Any:
-        """Return the bundle of a model of this data."""
+        """Return the bundle of a model of this data.
+
+        Args:
+            config: The configuration of the bundle.
+            model: The model.
+        """
         return self.kind(config, model)
 
     def completed(self, recipe: Any) -> Any:

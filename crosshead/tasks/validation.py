@@ -58,7 +58,12 @@ class Validation(NamedTuple):
     """Values by their names in the log: the metrics of the task, and others."""
 
     def score(self, metrics: Sequence[Metric], chosen: str) -> list[float]:
-        """Return values to maximise. The chosen metric is first; the other metrics break ties."""
+        """Return values to maximise. The chosen metric is first; the other metrics break ties.
+
+        Args:
+            metrics: The metrics of the task.
+            chosen: The name of the metric that chooses checkpoints.
+        """
         ordered = sorted(metrics, key=lambda metric: metric.name != chosen)
         return [
             self.values[each.name] * (1 if each.higher_is_better else -1)
