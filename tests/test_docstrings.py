@@ -202,16 +202,31 @@ def argument_faults(entry: Documented) -> Iterator[str]:
         yield f"arguments {', '.join(expected)}, but Args: {', '.join(found) or 'missing'}"
 
 
+def shapes_of(annotation: ast.expr | None) -> Iterator[str]:
+    """The shapes of the tensors in an annotation, as descriptions write them."""
+    for shape in SHAPE.findall(ast.unparse(annotation)) if annotation else ():
+        plain = shape.replace("#", "").strip()
+        if plain and not NO_SHAPE.search(plain):
+            yield plain
+
+
 def shape_faults(entry: Documented) -> Iterator[str]:
-    described = entry.entries("Args")
-    for argument in entry.arguments:
-        text = described.get(argument.arg)
-        if text is None or argument.annotation is None:
-            continue
-        for shape in SHAPE.findall(ast.unparse(argument.annotation)):
-            plain = shape.replace("#", "").strip()
-            if not NO_SHAPE.search(plain) and f'"{plain}"' not in text:
-                yield f'{argument.arg} is "{plain}", but its description does not say so'
+    told = [
+        (each.arg, each.annotation, text)
+        for each in entry.arguments
+        if (text := entry.entries("Args").get(each.arg)) is not None
+    ]
+    if isinstance(entry.node, ast.FunctionDef) and not entry.brief:
+        results = [
+            entry.summary,
+            entry.sections.get("Returns", ""),
+            entry.sections.get("Yields", ""),
+        ]
+        told.append(("the result", entry.node.returns, " ".join(" ".join(results).split())))
+    for what, annotation, text in told:
+        for shape in shapes_of(annotation):
+            if f'"{shape}"' not in text:
+                yield f'{what} is "{shape}", but its description does not say so'
 
 
 def result_faults(entry: Documented) -> Iterator[str]:
@@ -334,6 +349,7 @@ def sample() -> dict[str, Documented]:
             [
                 "arguments x, by, but Args: x",
                 'x is "B T", but its description does not say so',
+                'the result is "B T", but its description does not say so',
                 "returns Float[Tensor, 'B T'], but has no Returns or Yields",
                 "raises DataError, but Raises has no such entry",
                 "'the paper' in Reference is not of the form: Author et al. YYYY, section N, Eq. N",

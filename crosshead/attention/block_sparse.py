@@ -71,11 +71,14 @@ class BlockLayout(ABC):
 
     @abstractmethod
     def join(self, x: Shaped[Tensor, "BN H b X"], length: int) -> Shaped[Tensor, "B H T X"]:
-        """Return the queries' results in the order of the sequence.
+        """Join the queries' results in the order of the sequence.
 
         Args:
             x: Results of the queries, block by block, "BN H b X".
             length: Number of positions of the sequence, T.
+
+        Returns:
+            Results in the order of the sequence, "B H T X".
         """
 
     def trim(self, allowed: Bool[Tensor, "#B N #H b k"]) -> tuple["BlockLayout", Tensor]:

@@ -53,8 +53,8 @@ class KVCache(Protocol):
             project: Function from the sublayer's input to keys and values.
 
         Returns:
-            The new positions, normalised, and the keys and values of all positions that can be
-            attended to, the new ones last.
+            The new positions, normalised, "N T D", and the keys and values of all positions that
+            can be attended to, the new ones last.
         """
         ...
 

@@ -187,11 +187,14 @@ class Rotary(nn.Module):
         self.sinusoids = SinusoidalPositions(d_key, "halves")
 
     def forward(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
-        """Return rotated queries or keys.
+        """Rotate queries or keys.
 
         Args:
             x: Queries or keys, "B H T E".
             start: The position of the first of them, counted from 0.
+
+        Returns:
+            Rotated queries or keys, "B H T E".
         """
         sine, cosine = self.sinusoids(start, x.shape[2]).chunk(2, dim=-1)
         first, second = _pairs(x, "halves")

@@ -103,7 +103,7 @@ def first_tokens(
         prefix: Given first tokens, "B P".
 
     Returns:
-        The prefix, or else the start token of every sentence.
+        The prefix, or else the start token of every sentence, "B P".
     """
     if prefix is not None:
         return prefix
@@ -238,7 +238,8 @@ def top_values(
         count: Number of values to return.
 
     Returns:
-        The `min(count, V)` largest values of each row, largest first, and their columns.
+        The `min(count, V)` largest values of each row, "N C", largest first, and their columns,
+        "N C".
     """
     rows, width = values.shape
     chunks = width // CHUNK

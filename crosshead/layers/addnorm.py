@@ -31,11 +31,14 @@ class PostNorm(nn.Module):
         return x
 
     def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Return the residual stream plus the sublayer's output `y`, normalised.
+        """Add the output of the sublayer to the residual stream, and normalise the sum.
 
         Args:
             x: The residual stream, "B T D".
             y: The output of the sublayer, "B T D".
+
+        Returns:
+            The new residual stream, "B T D".
         """
         return self.norm(x + self.dropout(y))
 
@@ -64,11 +67,14 @@ class PreNorm(nn.Module):
         return self.norm(x)
 
     def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Return the residual stream plus the sublayer's output `y`.
+        """Add the output of the sublayer to the residual stream.
 
         Args:
             x: The residual stream, "B T D".
             y: The output of the sublayer, "B T D".
+
+        Returns:
+            The new residual stream, "B T D".
         """
         return x + self.dropout(y)
 

@@ -79,7 +79,7 @@ class RecurrentDecoder(nn.Module, ABC):
             mask: True where there is a source position, "B 1 1 S".
 
         Returns:
-            The last hidden states, one per position, and the state after the last position.
+            The last hidden states, "N T D", and the state after the last position.
         """
 
 

@@ -157,7 +157,7 @@ class TokenModel(Model):
 
     @abstractmethod
     def features(self, *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
-        """Return the last hidden states, one per predicted position.
+        """Return the last hidden states, "B T D", one per predicted position.
 
         `forward` projects these hidden states to logits. A loss that never holds all logits starts
         here.
