@@ -141,7 +141,8 @@ class Tokenizer(Protocol):
 
         Args:
             text: The line.
-            rng: A random generator. With one, the segmentation is sampled.
+            rng: A random generator. With one, `bpe` samples the segmentation, with strength
+                `sampling`.
         """
         ...
 
@@ -152,7 +153,8 @@ class Tokenizer(Protocol):
 
         Args:
             lines: The lines.
-            rng: A random generator. With one, the segmentation is sampled.
+            rng: A random generator. With one, `bpe` samples the segmentation, with strength
+                `sampling`.
         """
         ...
 
