@@ -92,11 +92,25 @@ class Bundle(ABC):
     @classmethod
     @abstractmethod
     def build(cls, config: BundleConfig) -> Model:
-        """Build a freshly initialised model of the given configuration."""
+        """Build a freshly initialised model.
+
+        Args:
+            config: The configuration of the bundle.
+
+        Returns:
+            The model.
+        """
 
     @classmethod
     def read(cls, directory: Path, config: BundleConfig) -> dict[str, Any]:
         """Read the fields of this kind, by name, from its own files.
+
+        Args:
+            directory: The bundle.
+            config: Its configuration.
+
+        Returns:
+            The fields; none if this kind has no files of its own.
 
         Raises:
             DamagedBundle: If a file is missing or invalid.
@@ -108,13 +122,20 @@ class Bundle(ABC):
         return {}
 
     def merged(self, others: list[Self]) -> BundleConfig:
-        """Return the configuration of the average of this bundle and others."""
+        """Return the configuration of the average of this bundle and others.
+
+        Args:
+            others: The other bundles of the average.
+        """
         return self.config
 
     def why_not_averaged(self, other: "Bundle") -> str:
         """Return why another bundle of the same model cannot be averaged with this one, or "".
 
         `{first}` in the text stands for the path of this bundle.
+
+        Args:
+            other: The other bundle.
         """
         return ""
 
@@ -185,6 +206,13 @@ def outline_bundle(path: Path | str, kinds: Kinds) -> Bundle:
     All files except the card are compared with their checksums. For this the weights are read once,
     in pieces.
 
+    Args:
+        path: The directory of the bundle, or a packed bundle.
+        kinds: The allowed classes of bundles, by task.
+
+    Returns:
+        The bundle, whose model has shapes but no numbers.
+
     Raises:
         BundleError: As `load_bundle` does.
     """
@@ -202,6 +230,10 @@ def outline_bundle(path: Path | str, kinds: Kinds) -> Bundle:
 def load_config(directory: Path, kinds: Kinds) -> tuple[type[Bundle], BundleConfig]:
     """Read the `config.json` of a bundle, without its weights.
 
+    Args:
+        directory: The directory of the bundle, or a packed bundle.
+        kinds: The allowed classes of bundles, by task.
+
     Returns:
         The class of the bundle, and its configuration.
 
@@ -214,6 +246,9 @@ def load_config(directory: Path, kinds: Kinds) -> tuple[type[Bundle], BundleConf
 
 def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
     """Compare all files of a bundle, including the card, with the checksums in `config.json`.
+
+    Args:
+        path: The directory of the bundle, or a packed bundle.
 
     Returns:
         The name of each file, and its fault or None. An old bundle without checksums gives an empty

@@ -64,7 +64,11 @@ class Batch:
         return int((self.target_output != PAD).sum())
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch on a device."""
+        """Return the batch on a device.
+
+        Args:
+            device: The device.
+        """
         return Batch(tuple(each.to(device) for each in self.inputs), self.target_output.to(device))
 
 
@@ -104,6 +108,9 @@ def example_lengths(examples: Sequence[Example]) -> np.ndarray:
     """Return the (source, target) lengths of examples, an `n 2` array.
 
     The lengths count the tokens that `collate` adds.
+
+    Args:
+        examples: The examples, pairs of source and target ids.
     """
     if isinstance(examples, Measured):
         return examples.lengths + 1
@@ -172,7 +179,12 @@ def collate(examples: Sequence[Example], rows: Sequence[int], start: int = BOS) 
 
 
 def padding_share(lengths: np.ndarray, plan: Plan) -> float:
-    """Return the share of padding, from 0 to 1, in all batches of a plan, both sides together."""
+    """Return the share of padding, from 0 to 1, in all batches of a plan, both sides together.
+
+    Args:
+        lengths: Tokens of source and target, an `n 2` array from `example_lengths`.
+        plan: The rows of each batch.
+    """
     cells = sum(len(rows) * int(lengths[rows].max(axis=0).sum()) for rows in plan)
     tokens = sum(int(lengths[rows].sum()) for rows in plan)
     return 1 - tokens / cells if cells else 0.0

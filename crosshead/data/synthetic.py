@@ -109,6 +109,9 @@ def date_pairs(seed: int = 1, size: int = 12_000) -> DatePairs:
         seed: The random seed.
         size: The number of training pairs. Each of the other sets has 500.
 
+    Returns:
+        The sets of pairs.
+
     Raises:
         UserError: If Babel is not installed, or `size` is above `MOST_PAIRS`.
     """
@@ -148,6 +151,10 @@ def date_files(pairs: DatePairs) -> dict[str, bytes]:
 def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
     """Write the files of `date_files`.
 
+    Args:
+        directory: The folder of the files.
+        pairs: The sets of pairs.
+
     Returns:
         The paths of the files.
 
@@ -162,7 +169,12 @@ def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
 
 
 def write_date(day: date, pattern: DatePattern) -> Pair:
-    """Return `day` in the English and the German form of `pattern`."""
+    """Return a day in the English and the German form of a pattern.
+
+    Args:
+        day: The day.
+        pattern: The pattern of both languages.
+    """
     return (
         _format(day, f"en_{pattern.country}", pattern.english),
         _format(day, "de_DE", pattern.german),
@@ -180,6 +192,9 @@ def copy_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple
         vocabulary: The number of ids.
         max_length: The largest length of a sequence.
         seed: The random seed.
+
+    Returns:
+        Pairs of source and target ids.
     """
     return [(ids, list(ids)) for ids in _sequences(n, vocabulary, max_length, seed)]
 
@@ -192,6 +207,9 @@ def reverse_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tu
         vocabulary: The number of ids.
         max_length: The largest length of a sequence.
         seed: The random seed.
+
+    Returns:
+        Pairs of source and target ids.
     """
     return [(ids, ids[::-1]) for ids in _sequences(n, vocabulary, max_length, seed)]
 

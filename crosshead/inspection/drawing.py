@@ -85,7 +85,12 @@ def check_picture(path: Path) -> None:
 
 
 def save(path: Path, figure: Any) -> None:
-    """Write a figure to a file in the format of its suffix."""
+    """Write a figure to a file in the format of its suffix.
+
+    Args:
+        path: The file; its suffix names the format.
+        figure: A figure of matplotlib.
+    """
     atomic_write(path, rendered(figure, path.suffix.lower().removeprefix("."), dpi=150))
 
 
@@ -227,7 +232,7 @@ def _name_pieces(axes: Any, labels: Labels, size: float, outer: tuple[bool, bool
 
 
 def _count_pieces(axes: Any, size: float, outer: tuple[bool, bool]) -> None:
-    """Number the pieces on the vertical and the horizontal axis, if these are outer axes."""
+    """Show the numbers of the pieces on the axes that are outer axes."""
     from matplotlib.ticker import MaxNLocator
 
     for axis in (axes.xaxis, axes.yaxis):

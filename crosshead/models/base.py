@@ -84,13 +84,16 @@ class ModelConfig(Config, ABC):
         return "learned positions of model.max_length"
 
     def refuse_idle(self, key: str, option: str, user: str, former: int | None = None) -> None:
-        """Raise `ValueError` if `key` is set but has no effect.
+        """Refuse a key that is set but has no effect.
 
         Args:
             key: The key, which has an effect only if `option` is `user`.
             option: The key that selects the variant.
             user: The only value of `option` that uses `key`.
             former: A value that is accepted because stored bundles contain it.
+
+        Raises:
+            ValueError: If the key is set and has no effect.
         """
         given, found = getattr(self, key), getattr(self, option)
         if found != user and given not in (None, former):
@@ -115,7 +118,11 @@ class ModelConfig(Config, ABC):
 
     @classmethod
     def variant(cls, values: Any) -> type[Config]:
-        """Return the configuration class of the architecture in `values`, for messages."""
+        """Return the configuration class of an architecture, for messages.
+
+        Args:
+            values: The settings of a model, among them its `architecture`.
+        """
         wanted = values.get("architecture") if isinstance(values, dict) else None
         for each in cls.__subclasses__():
             found = each.variant(values)
@@ -150,7 +157,7 @@ class TokenModel(Model):
 
     @abstractmethod
     def features(self, *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
-        """Return the last hidden states, one per predicted position.
+        """Return the last hidden states, "B T D", one per predicted position.
 
         `forward` projects these hidden states to logits. A loss that never holds all logits starts
         here.
@@ -199,7 +206,11 @@ class SequenceModel(TokenModel):
         """
 
     def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
-        """Return the logits of the next token, "N V", from last hidden states, "N D"."""
+        """Return the logits of the next token, "N V".
+
+        Args:
+            features: Last hidden states, "N D".
+        """
         return self.projection(features)
 
 

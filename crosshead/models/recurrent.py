@@ -169,12 +169,15 @@ class Recurrent(SequenceModel):
 
     Matrices start Glorot-uniform, matrices from state to state orthogonal, biases zero except for
     forget gates, and embeddings N(0, 1/d_model). Dropout does not act on the states that pass from
-    step to step within a layer (Zaremba et al. 2014).
+    step to step within a layer.
 
     Args:
         config: The shape.
         source_vocabulary: Number of source tokens.
         target_vocabulary: Number of target tokens.
+
+    Reference:
+        Zaremba et al. 2014 (dropout).
     """
 
     def __init__(

@@ -40,6 +40,9 @@ def build_model(config: ModelConfig, source_vocabulary: int, target_vocabulary: 
         config: The configuration.
         source_vocabulary: The number of source tokens, unused by a model of monolingual text.
         target_vocabulary: The number of target tokens, or of tokens of the text.
+
+    Returns:
+        The model of the configured architecture.
     """
     sizes = (source_vocabulary, target_vocabulary)[-config.vocabularies :]
     model = MODELS[config.architecture](config, *sizes)

@@ -37,7 +37,11 @@ from crosshead.vocabulary import BOS, PAD
 
 
 class TransformerConfig(StackConfig):
-    """The shape of a Transformer; the defaults are `base` of Vaswani et al. 2017, Table 3."""
+    """The shape of a Transformer; the defaults are the paper's `base` model.
+
+    Reference:
+        Vaswani et al. 2017, Table 3.
+    """
 
     architecture: Literal["transformer"] = "transformer"
     """The architecture of the model."""
@@ -95,7 +99,7 @@ class TransformerState:
 
 
 class Transformer(SequenceModel):
-    """The encoder-decoder of Vaswani et al. 2017, section 3 and Figure 1.
+    """The Transformer of "Attention Is All You Need", an encoder-decoder.
 
     `forward` gives logits for training; `start` and `step` decode (`crosshead.decoding.protocol`).
 
@@ -106,6 +110,9 @@ class Transformer(SequenceModel):
         config: The shape.
         source_vocabulary: Number of source tokens.
         target_vocabulary: Number of target tokens.
+
+    Reference:
+        Vaswani et al. 2017, section 3, Figure 1.
     """
 
     def __init__(

@@ -83,7 +83,7 @@ class TransformerXLState:
 
 
 class TransformerXL(LanguageModel, RememberingModel):
-    """The segment-level recurrence of Dai et al. 2019, section 3.2, with section 3.3's positions.
+    """A language model with segment-level recurrence and relative positions.
 
     A position attends to the positions of its segment up to itself, and to the `memory` positions
     before the segment. A layer remembers its inputs h at these positions, without a gradient:
@@ -99,6 +99,9 @@ class TransformerXL(LanguageModel, RememberingModel):
     Args:
         config: The shape.
         vocabulary: Number of tokens.
+
+    Reference:
+        Dai et al. 2019, sections 3.2 and 3.3.
     """
 
     config: TransformerXLConfig

@@ -64,7 +64,11 @@ class MaskFiller(TextPipeline):
     usage = "Fill with: {command} {bundle} TEXT"
 
     def __call__(self, text: str) -> str:
-        """Return the text with every `[MASK]` replaced by the most probable token."""
+        """Return the text with every `[MASK]` replaced by the most probable token.
+
+        Args:
+            text: The text, with at least one mark.
+        """
         return self.fill(text).text
 
     @torch.inference_mode()
@@ -79,6 +83,9 @@ class MaskFiller(TextPipeline):
         Args:
             text: The text, with at least one mark.
             top: The number of candidates per mark.
+
+        Returns:
+            The filled text, and the candidates of each mark in the order of the text.
 
         Raises:
             TypeError: If `text` is not a string.
@@ -120,6 +127,9 @@ class MaskFiller(TextPipeline):
         Args:
             text: The text to score.
             progress: A callback that gets the finished share, from 0 to 1.
+
+        Returns:
+            The scores of the predicted tokens.
         """
         return self.score_ids(Stream.of(self.tokenizer, text), progress)
 
@@ -127,7 +137,15 @@ class MaskFiller(TextPipeline):
     def score_ids(
         self, text: Stream, progress: Callable[[float], None] = lambda share: None
     ) -> ScoredMasks:
-        """Score a tokenized text, as `score` does."""
+        """Score a tokenized text, as `score` does.
+
+        Args:
+            text: The tokenized text.
+            progress: A callback that gets the finished share, from 0 to 1.
+
+        Returns:
+            The scores of the predicted tokens.
+        """
         windows = hidden_windows(text, self.context, self.tokenizer.vocab_size)
         found: list[tuple[float, int, int]] = []
         for rows in windows.in_order(self.bundle.config.decode.batch_tokens):

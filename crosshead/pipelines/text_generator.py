@@ -56,7 +56,12 @@ class TextGenerator(TextPipeline):
         return decodable(self.bundle.model)
 
     def __call__(self, prompt: str = "", length: int = LENGTH) -> str:
-        """Return the prompt followed by `length` generated tokens."""
+        """Return a prompt followed by its continuation.
+
+        Args:
+            prompt: The text to continue.
+            length: The largest number of tokens to generate.
+        """
         return prompt + "".join(self.write(prompt, length=length))
 
     def write(
@@ -117,6 +122,9 @@ class TextGenerator(TextPipeline):
             memory: The positions that a model with a memory remembers, by default as in training.
             progress: A callback that gets the finished share, from 0 to 1.
 
+        Returns:
+            The scores of the tokens.
+
         Raises:
             ConfigError: If the stride is invalid, or a memory is given to a model without one.
         """
@@ -129,7 +137,21 @@ class TextGenerator(TextPipeline):
         memory: int | None = None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> ScoredText:
-        """Score a tokenized text. Arguments and errors are as for `score`."""
+        """Score a tokenized text, as `score` does.
+
+        Args:
+            text: The tokenized text.
+            stride: The number of tokens between windows, by default the window's length.
+            memory: The positions that a model with a memory remembers, by default as in training.
+            progress: A callback that gets the finished share, from 0 to 1.
+
+        Returns:
+            The scores of the tokens.
+
+        Raises:
+            ConfigError: If the stride or the memory is invalid, both are given, or a memory is
+                given to a model without one.
+        """
         if memory is not None and not isinstance(self.model, RememberingModel):
             raise ConfigError("this model has no memory; give a stride")
         if memory is not None and stride is not None:

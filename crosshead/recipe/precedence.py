@@ -30,7 +30,16 @@ def stated(
 ) -> Sections:
     """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
-    `compose` has the same arguments, and adds the defaults.
+    Args:
+        known: The keys that recipes may have.
+        recipe: The tables of a recipe file.
+        flags: Values of command-line flags, by section and key.
+        assignments: Texts `section.key=value`, or `key=value` if only one section has the key.
+        where: The name of the recipe's file, which begins messages about it.
+
+    Raises:
+        ConfigError: If a section is unknown or is not a table, or an assignment cannot be
+            understood.
     """
     sections: Sections = {name: {} for name in known.sections}
     _overlay(sections, recipe or {}, where)

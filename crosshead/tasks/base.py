@@ -46,11 +46,19 @@ class Task(ABC):
     """The name of their number in the log."""
 
     def claims(self, data: Mapping[str, Any]) -> bool:
-        """Return whether a `[data]` with these keys belongs to this task, whatever the model."""
+        """Return whether a `[data]` section belongs to this task, whatever the model.
+
+        Args:
+            data: The keys of the section and their values.
+        """
         return False
 
     def prepare(self, recipe: Any) -> tuple[Recipe, list[str]]:
-        """Return the recipe with facts from the names of its files, and messages about them."""
+        """Return the recipe with facts from the names of its files, and messages about them.
+
+        Args:
+            recipe: The settings of the run.
+        """
         return recipe, []
 
     @abstractmethod
@@ -71,6 +79,9 @@ class Task(ABC):
             say: A callback that gets messages for people.
             should_stop: Returns whether the run should stop.
 
+        Returns:
+            The training and validation data.
+
         Raises:
             Stopped: Soon after `should_stop` returns true.
             UserError: If the data cannot be used.
@@ -87,7 +98,11 @@ class Task(ABC):
         """
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
-        """Return the settings of a bundle as sections of a recipe, for fine-tuning."""
+        """Return the settings of a bundle as sections of a recipe, for fine-tuning.
+
+        Args:
+            bundle: The bundle that training starts from.
+        """
         return {"model": bundle.config.model.model_dump()}
 
     def validates(

@@ -29,7 +29,11 @@ class TaskBatch(Protocol):
         ...
 
     def to(self, device: torch.device) -> Self:
-        """Return the batch on a device."""
+        """Return the batch on a device.
+
+        Args:
+            device: The device.
+        """
         ...
 
 
@@ -63,11 +67,19 @@ class Epoch(Protocol):
         ...
 
     def collate(self, rows: Sequence[int]) -> TaskBatch:
-        """Return the given rows as a batch."""
+        """Return the given rows as a batch.
+
+        Args:
+            rows: The numbers of the rows.
+        """
         ...
 
     def extent(self, row: int) -> str:
-        """Return the length of a row, for messages, such as `12 and 9 tokens`."""
+        """Return the length of a row, for messages, such as `12 and 9 tokens`.
+
+        Args:
+            row: The number of the row.
+        """
         ...
 
 
@@ -102,7 +114,11 @@ class Corpus(ABC):
 
     @abstractmethod
     def epochs(self, recipe: Any) -> Callable[[int], Epoch]:
-        """Return a function that gives the training rows of an epoch by its number."""
+        """Return a function that gives the training rows of an epoch by its number.
+
+        Args:
+            recipe: The settings of the run.
+        """
 
     @abstractmethod
     def sha256(self) -> str:
@@ -114,15 +130,28 @@ class Corpus(ABC):
 
     @abstractmethod
     def opening(self, data: Any) -> list[str]:
-        """Return messages: a line about the training and validation data, then warnings."""
+        """Return messages: a line about the training and validation data, then warnings.
+
+        Args:
+            data: The section `[data]` of the recipe.
+        """
 
     @abstractmethod
     def validation(self, data: Any) -> str:
-        """Return a clause about the validation set. `data` is the section with its files."""
+        """Return a clause about the validation set.
+
+        Args:
+            data: The section `[data]` of the recipe.
+        """
 
     @abstractmethod
     def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
-        """Return rows of an epoch as the text of a training file, and the options to use it."""
+        """Return rows of an epoch as the text of a training file, and the options to use it.
+
+        Args:
+            epoch: The rows of an epoch, as `epochs` gives them.
+            rows: The numbers of the rows.
+        """
 
     @abstractmethod
     def bundle_config(self, recipe: Any, reach: int) -> BundleConfig:
@@ -134,11 +163,20 @@ class Corpus(ABC):
         """
 
     def bundle(self, config: BundleConfig, model: Model) -> Any:
-        """Return the bundle of a model of this data."""
+        """Return the bundle of a model of this data.
+
+        Args:
+            config: The configuration of the bundle.
+            model: The model.
+        """
         return self.kind(config, model)
 
     def completed(self, recipe: Any) -> Any:
-        """Return the recipe with the settings chosen while reading the data."""
+        """Return the recipe with the settings chosen while reading the data.
+
+        Args:
+            recipe: The settings of the run.
+        """
         return recipe
 
     def facts(self) -> str:

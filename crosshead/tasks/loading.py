@@ -32,6 +32,9 @@ def load(
         precision: One of `PRECISIONS`. On a processor with hardware support, `bfloat16` is about
             one and a half times as fast. It sometimes finds another translation.
 
+    Returns:
+        The pipeline.
+
     Raises:
         BundleError: If there is no valid bundle at `path`.
         ConfigError: If the device, the number of threads or the precision is not available.
@@ -65,6 +68,9 @@ def load_as(
         threads: The number of CPU threads, as in `load`.
         precision: The number format, as in `load`.
         instead: The hint shown if the bundle is of another kind; by default its own command.
+
+    Returns:
+        The pipeline.
 
     Raises:
         BundleError: If there is no valid bundle at `path`, or it is of another kind.

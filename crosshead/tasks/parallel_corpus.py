@@ -216,6 +216,9 @@ def read_parallel(
         say: A callback that gets messages.
         should_stop: Returns whether the run should stop.
 
+    Returns:
+        The training and validation data.
+
     Raises:
         Stopped: Soon after `should_stop` returns true.
         DataError: If the text cannot be read.
@@ -260,7 +263,14 @@ def read_parallel(
 
 
 def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int], Measured]:
-    """Return a function that gives the training examples of an epoch, from (seed, epoch)."""
+    """Return a function from the number of an epoch to its training examples.
+
+    The examples depend only on the corpus, the recipe and this number.
+
+    Args:
+        recipe: The settings of the run.
+        corpus: The data of the run.
+    """
     examples, seed, weights = corpus.kept.examples, recipe.train.seed, recipe.data.weights
     counts = np.diff(corpus.kept.encoded.rows.searchsorted(corpus.starts)).tolist()
 

@@ -142,6 +142,9 @@ def read_text(
         should_stop: Returns whether the run should stop.
         kind: The class of the corpus.
 
+    Returns:
+        The training and validation data.
+
     Raises:
         Stopped: Soon after `should_stop` returns true.
         DataError: If the text cannot be read or is too short.

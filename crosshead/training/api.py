@@ -88,6 +88,7 @@ def train(
         The end of the run, with its scores.
 
     Raises:
+        ConfigError: If a section is not a mapping.
         UserError: If the recipe, the data or the directory cannot be used.
         KeyboardInterrupt: After Ctrl-C, when a checkpoint is saved: `resume=True` continues.
         BaseException: An exception of a callback, when a checkpoint is saved in the same way.

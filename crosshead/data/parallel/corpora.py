@@ -338,6 +338,10 @@ def read_valid_pairs(
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
     """Return the lines of two aligned files.
 
+    Args:
+        source: The file of the sources.
+        target: The file of the targets.
+
     Raises:
         DataError: If the files have different numbers of lines, or both are empty.
     """

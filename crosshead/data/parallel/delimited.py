@@ -97,6 +97,9 @@ def layout_of(path: Path, lines: Lines) -> Layout:
         path: The name of the file, which tells CSV from TSV and begins messages.
         lines: Reads the file; it is called several times.
 
+    Returns:
+        The layout.
+
     Raises:
         DataError: If the file cannot be read, or is CSV with misplaced quotes.
     """

@@ -62,6 +62,9 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
         config: `valid_size` and `max_length`.
         seed: The random seed of the run.
 
+    Returns:
+        The held-out pairs, and the rows that repeat them.
+
     Raises:
         DataError: If too few pairs remain for training or for validation.
     """

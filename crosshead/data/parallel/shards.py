@@ -149,6 +149,9 @@ def store(
         check: A callback that is called several times a second. An exception from it ends the call,
             and finished shards stay.
 
+    Returns:
+        The stored corpus.
+
     Raises:
         DataError: If no pair is left.
         UserError: If files cannot be read or written, or a process dies.

@@ -27,7 +27,12 @@ def file_kind(path: Path) -> str:
 
 
 def has_header(path: Path, fields: Sequence[str]) -> bool:
-    """Return whether the first line of a file is a header, which it is if `fields` are names."""
+    """Return whether the first line of a file is a header, which it is if `fields` are names.
+
+    Args:
+        path: The name of the file, which tells JSON Lines from tables.
+        fields: The fields of a recipe: names or numbers of columns.
+    """
     return not is_jsonl(path) and bool(fields) and not _are_numbers(fields)
 
 
