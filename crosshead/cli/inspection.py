@@ -55,7 +55,7 @@ def attention(
     The picture is a grid of all heads of all layers. With --layer and --head it shows one large
     head with its values. Rows are queries (the positions that attend), columns are keys (the
     positions they attend to). For a model of monolingual text, \\n in TEXT is a line break and
-    [MASK] a hidden token.
+    [MASK] a masked token.
     """
     from crosshead.inspection import attention_weights, draw_attention
     from crosshead.inspection.drawing import check_picture

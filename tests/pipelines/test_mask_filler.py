@@ -14,7 +14,7 @@ from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tok
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.encoder_only import EncoderConfig
 from crosshead.models.registry import build_model
-from crosshead.pipelines.mask_filler import MARK, MaskFiller, hidden_windows
+from crosshead.pipelines.mask_filler import MARK, MaskFiller, masked_windows
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
 CONTEXT = 16
@@ -141,12 +141,12 @@ def test_what_cannot_be_filled(filler: MaskFiller) -> None:
 
 @pytest.mark.parametrize("kind", ["characters", "bytes", "bpe"])
 def test_scores_are_those_of_hidden_tokens_alone(kind: str) -> None:
-    """Written out: each window by itself, its hidden tokens by the logits at their places."""
+    """Written out: each window by itself, its masked tokens by the logits at their places."""
     config = TokenizerConfig(kind=kind, vocab_size=290 if kind == "bpe" else None)
     filler = filler_of(train_tokenizer(config, TEXT.split("\n")))
     stream = Stream.of(filler.tokenizer, TEXT)
     scored = filler.score(TEXT)
-    windows = hidden_windows(stream, CONTEXT, filler.tokenizer.vocab_size)
+    windows = masked_windows(stream, CONTEXT, filler.tokenizer.vocab_size)
     assert len(scored.windows) == len(windows.lengths)
     for row, (nats, tokens, hits) in enumerate(scored.windows):
         batch = windows.collate([row])
