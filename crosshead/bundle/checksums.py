@@ -81,7 +81,10 @@ class Seal:
 
     def differs(self, name: str, attribute: str = "SHA-256") -> DamagedBundle:
         """Return the error for a file that differs from the entry in `config.json`."""
-        found = f"its {attribute} is not the one in {CONFIG}: damaged, or of another bundle"
+        found = (
+            f"its {attribute} is not the one in {CONFIG}: it is damaged, or belongs to "
+            "another bundle"
+        )
         remedy = self.remedy if name == WEIGHTS else None
         remedy = remedy or "take a fresh copy of the bundle, or train it again"
         return DamagedBundle(self.directory / name, found, remedy)

@@ -95,12 +95,12 @@ def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
             say(f"{path}: generated")
         return
     if name not in DATA_SETS:
-        raise DataError(f"there is no data set {name!r}; {nearest(name, [*DATA_SETS, DATES])}")
+        raise DataError(f"unknown data set {name!r}; {nearest(name, [*DATA_SETS, DATES])}")
     for file in DATA_SETS[name]:
         place = directory / file.name
         if place.exists():
             _check_existing(place, file)
-            say(f"{place} is there already")
+            say(f"{place} already exists")
             continue
         content = fetch(file)
         make_directory(directory)
@@ -113,12 +113,13 @@ def _check_existing(place: Path, file: RemoteFile) -> None:
     try:
         if not place.is_file() or place.stat().st_size != file.size:
             raise DataError(
-                f"{place} is in the way: expected a file of {file.size:,} bytes; move it away"
+                f"{place} exists and is not the file of {file.size:,} bytes to download; move "
+                "it away"
             )
         found = hashlib.sha256(place.read_bytes()).hexdigest()
     except OSError as error:
         raise DataError(f"{place}: {why_unreadable(error)}") from None
     if found != file.sha256:
         raise DataError(
-            f"{place} is in the way: its SHA-256 is {found}, expected {file.sha256}; move it away"
+            f"{place} exists, but its SHA-256 is {found}, expected {file.sha256}; move it away"
         )

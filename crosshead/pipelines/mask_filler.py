@@ -91,7 +91,9 @@ class MaskFiller(TextPipeline):
         lines = [line.split(MARK) for line in text.split("\n")]
         marks: list[int] = np.flatnonzero(ids == MASK).tolist()
         if not marks:
-            raise ConfigError(f"this text has no mark: put {MARK} in the place of a token")
+            raise ConfigError(
+                f"this text has no {MARK}; put one in the place of each token to predict"
+            )
         found: dict[int, list[Candidate]] = {}
         while len(found) < len(marks):
             left = [mark for mark in marks if mark not in found]

@@ -48,7 +48,7 @@ def register_architecture(
     """
     if config.task not in TASKS:
         known = ", ".join(map(repr, TASKS))
-        raise ValueError(f"there is no task {config.task!r}; known: {known}; register it first")
+        raise ValueError(f"unknown task {config.task!r}; known: {known}; register it first")
     name = config.model_fields["architecture"].default
     if presets is None:
         usual = PRESETS.get(TASKS[config.task].architecture, {}).get("tiny", {"train": {}})

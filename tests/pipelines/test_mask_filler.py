@@ -129,7 +129,7 @@ def test_the_mark_that_is_a_part_of_a_word_is_named_by_its_place_in_the_text() -
 
 
 def test_what_cannot_be_filled(filler: MaskFiller) -> None:
-    with pytest.raises(ConfigError, match=r"has no mark: put \[MASK\] in the place"):
+    with pytest.raises(ConfigError, match=r"text has no \[MASK\]"):
         filler.fill("to be")
     with pytest.raises(ConfigError, match="1 or more, found 0"):
         filler.fill("to [MASK]", top=0)

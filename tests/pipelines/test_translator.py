@@ -347,7 +347,7 @@ def test_the_precision_is_that_asked_for() -> None:
     assert narrow.score(["One."], ["Eins."])[0].log_prob == pytest.approx(
         load(STORED, "cpu").score(["One."], ["Eins."])[0].log_prob, abs=0.1
     )
-    with pytest.raises(ConfigError, match="no precision 'float16'; did you mean 'bfloat16'"):
+    with pytest.raises(ConfigError, match="unknown precision 'float16'; did you mean 'bfloat16'"):
         load(STORED, "cpu", precision="float16")
 
 

@@ -190,7 +190,7 @@ def test_a_memory_that_training_would_never_see_is_refused() -> None:
     recipe = {**TEXT, "model": "transformer-xl"}
     for assignments in (["data.context=64"], ["model.segment=256"]):
         message = refusal(*assignments, recipe=recipe)
-        assert "model.memory; raise data.context above model.segment, lower" in message
+        assert "model.memory; raise data.context, lower model.segment" in message
         compose(recipe=recipe, assignments=[*assignments, "model.memory=0"])
     compose(recipe=recipe, assignments=["data.context=65"])
 
@@ -212,7 +212,7 @@ def test_a_recipe_that_cannot_be_is_refused_by_its_file(recipe: dict[str, Any], 
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest() -> None:
-    assert refusal(preset="tinny") == "there is no preset 'tinny'; did you mean 'tiny'?"
+    assert refusal(preset="tinny") == "unknown preset 'tinny'; did you mean 'tiny'?"
 
 
 @pytest.mark.parametrize("budget", ["max_updates=7", "max_epochs=7", "max_minutes=7"])

@@ -521,7 +521,7 @@ def test_a_signal_to_torchrun_saves_a_checkpoint(text: Path, tmp_path: Path) -> 
                 break
         process.send_signal(signal.SIGTERM)
         said = process.stderr.read()
-    assert "go on with: " in said
+    assert "continue with: " in said
     newest = max((tmp_path / "run/checkpoints").glob("update-*"))
     assert int(newest.name.removeprefix("update-")) >= 20
 
