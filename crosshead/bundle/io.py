@@ -413,6 +413,6 @@ def _matched(
         model = build_without_memory(partial(opened.kind.build, opened.config))
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
-        raise DamagedBundle(config_path, f"such a model cannot be built: {reason}") from None
+        raise DamagedBundle(config_path, f"the model cannot be built: {reason}") from None
     check_described(described(model.named_parameters()), tensors, path)
     return model

@@ -29,7 +29,7 @@ def attention(
     target: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="Translation to look at (default: the model's own translation)."
+            metavar="TEXT", help="Translation whose attention is drawn (default: the model's own)."
         ),
     ] = None,
     kind: Annotated[

@@ -223,7 +223,7 @@ def train(
 
     --resume reads the settings from DIR/recipe.toml instead of a preset. You may change how long to
     train, how to search, where to compute, the learning rate and the names of files. Other settings
-    must stay the same. --preset and --from are not read again.
+    must stay the same. --preset and --from are ignored.
     """
     from crosshead.cli import reports
     from crosshead.system.progress import choose_display

@@ -86,7 +86,7 @@ class MaskFiller(TextPipeline):
             DataError: If the text is longer than the model's context, or a mark is part of a word.
         """
         if top < 1:
-            raise ConfigError(f"expected a number of candidates of 1 or more, found {top}")
+            raise ConfigError(f"top: expected 1 or more, found {top}")
         ids = self.encoded(text)
         lines = [line.split(MARK) for line in text.split("\n")]
         marks: list[int] = np.flatnonzero(ids == MASK).tolist()

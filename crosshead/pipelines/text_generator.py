@@ -86,7 +86,7 @@ class TextGenerator(TextPipeline):
         """
         decode = decode or self.bundle.config.decode
         if length < 1:
-            raise ConfigError(f"expected a number of tokens to write of 1 or more, found {length}")
+            raise ConfigError(f"length: expected 1 or more, found {length}")
         prompted = [EOS, *encode_text(self.tokenizer, prompt).tolist()]
         shown = _Shown(self.tokenizer, stop, after=prompted[1:])
         for token in self._tokens(prompted, length, decode, number):

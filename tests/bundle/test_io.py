@@ -425,7 +425,7 @@ def test_a_model_that_cannot_be_built_is_a_damaged_bundle(tmp_path: Path) -> Non
     config = saved.config.model_copy(update={"model": impossible})
     save_bundle(tmp_path, replace(saved, config=config), "")
     with pytest.raises(
-        BundleError, match=r"config\.json: such a model cannot be built: three-way tying"
+        BundleError, match=r"config\.json: the model cannot be built: three-way tying"
     ):
         load_bundle(tmp_path)
 

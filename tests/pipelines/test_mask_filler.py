@@ -135,7 +135,7 @@ def test_what_cannot_be_filled(filler: MaskFiller) -> None:
         filler.fill("to [MASK]", top=0)
     with pytest.raises(DataError, match="has 23 tokens, but the model reads at most 16"):
         filler.fill("to be or not to be to[MASK]"[:20] + "[MASK]")
-    with pytest.raises(TypeError, match="expected a text, its lines in one string, found list"):
+    with pytest.raises(TypeError, match="expected a text as one string, found list"):
         filler.fill(["to [MASK]"])  # type: ignore[arg-type]
 
 

@@ -96,7 +96,7 @@ def test_a_beam_writes_what_is_at_least_as_probable(writer: TextGenerator) -> No
 
 def test_what_is_no_text_is_refused(writer: TextGenerator) -> None:
     for call in (writer, writer.score):
-        with pytest.raises(TypeError, match="expected a text, its lines in one string, found list"):
+        with pytest.raises(TypeError, match="expected a text as one string, found list"):
             call(["to be"])  # type: ignore[operator]
 
 
