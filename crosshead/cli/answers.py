@@ -159,8 +159,8 @@ def line_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[st
     for number, (best, *_) in enumerate(found, first):
         if best.was_passed_through:
             warnings.append(
-                f"warning: line {number} was not translated: it has more than {LONGEST_STRETCH:,} "
-                "characters without a space or punctuation; the output holds it unchanged"
+                f"warning: line {number} was kept unchanged, not translated: it has more than "
+                f"{LONGEST_STRETCH:,} characters without a space or punctuation"
             )
         elif best.was_split:
             where = "inside a sentence" if best.sentence_was_cut else "between sentences"

@@ -128,9 +128,9 @@ def translated(
     passed = [number for number, best in enumerate(found, 1) if best[0].was_passed_through]
     if passed:
         note(
-            f"warning: {counted(len(passed), 'line')} not translated: more than "
-            f"{LONGEST_STRETCH:,} characters without a space or punctuation; the output holds them "
-            f"unchanged (first: line {passed[0]:,})"
+            f"warning: {counted(len(passed), 'line')} kept unchanged, not translated: more than "
+            f"{LONGEST_STRETCH:,} characters without a space or punctuation (first: line "
+            f"{passed[0]:,})"
         )
     return [best[0].text for best in found]
 

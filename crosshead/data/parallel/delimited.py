@@ -277,7 +277,7 @@ def _unquoted_notes(path: Path, lines: Lines) -> tuple[str, ...]:
     if not found:
         return ()
     return (
-        f"warning: {path}:{found[0]}: a cell is quoted as a spreadsheet writes it, but other cells "
-        f"are not, so all quotes are read as text (lines with quoted cells: {len(found):,}); save "
-        "the file as .csv, or remove the quotes",
+        f"warning: {path}:{found[0]}: a cell is quoted as a spreadsheet writes it, but the quotes "
+        "of other cells belong to their text; so all quotes are read as text (lines with quoted "
+        f"cells: {len(found):,}): save the file as .csv, or remove the quotes",
     )
