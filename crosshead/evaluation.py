@@ -253,7 +253,7 @@ def bits_per_character(nats: float, characters: int) -> float:
 
 
 def masked_scores(text: ScoredMasks) -> list[CorpusScore]:
-    """Return the perplexity of a hidden token, and the accuracy of their prediction in per cent.
+    """Return the perplexity of a masked token, and the accuracy of their prediction in per cent.
 
     The intervals are bootstraps over windows. Neither score is comparable with a score of an
     autoregressive model.

@@ -227,8 +227,7 @@ def _size(noun: str, known: int | None, given: int | None) -> int | None:
         return given if known is None else known
     if known != given:
         raise ValueError(
-            f"a mask is made for {known} {noun}, found {given}; make it for as many {noun} as it "
-            "is used with"
+            f"this mask is made for {known} {noun} and used with {given}; make it for {given}"
         )
     return known
 

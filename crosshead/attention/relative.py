@@ -33,7 +33,7 @@ def distances(
     Args:
         queries: Number of queries.
         keys: Number of keys.
-        relative: Where the queries stand relative to the keys.
+        relative: Offset between query and key positions.
         device: Device of the result.
 
     Returns:

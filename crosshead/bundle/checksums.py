@@ -90,7 +90,10 @@ class Seal:
             name: The name of the file in the bundle.
             attribute: The attribute that differs, for the message.
         """
-        found = f"its {attribute} is not the one in {CONFIG}: damaged, or of another bundle"
+        found = (
+            f"its {attribute} is not the one in {CONFIG}: it is damaged, or belongs to "
+            "another bundle"
+        )
         remedy = self.remedy if name == WEIGHTS else None
         remedy = remedy or "take a fresh copy of the bundle, or train it again"
         return DamagedBundle(self.directory / name, found, remedy)

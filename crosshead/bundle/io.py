@@ -65,8 +65,8 @@ logger = logging.getLogger(__name__)
 
 
 UNREGISTERED = (
-    "a program that has registered this name has to do so before it loads the bundle; otherwise "
-    "the bundle is damaged: take a fresh copy of it, or train it again"
+    "if a program registers this name, it must do so before it loads the bundle; otherwise the "
+    "bundle is damaged: take a fresh copy of it, or train it again"
 )
 
 
@@ -353,7 +353,7 @@ def _configured(
     allowed = {CONFIG, WEIGHTS, CARD, *kind.own_files}
     for name in seal.files:
         if name not in allowed:
-            raise DamagedBundle(path, f"files: {name[:60]!a} is no file of a bundle")
+            raise DamagedBundle(path, f"files: {name[:60]!a} is not a file of a bundle")
     if seal.directory.is_file():
         for name in packed_names(seal.directory):
             if name not in allowed:
@@ -412,9 +412,11 @@ def _open(directory: Path, kinds: Kinds) -> _Opened:
 def _say_if_unchecked(seal: Seal) -> None:
     """Log a note if a bundle has no checksums. The command line shows such notes."""
     if not seal.files:
-        logger.info("%s: an old bundle without checksums; damage goes unnoticed", seal.directory)
+        logger.info("%s: an old bundle without checksums; damage is not detected", seal.directory)
     elif not seal.of_config:
-        logger.info("%s: has no checksum of its own; changes go unnoticed", seal.directory / CONFIG)
+        logger.info(
+            "%s: has no checksum of its own; changes are not detected", seal.directory / CONFIG
+        )
 
 
 def _unfinished_bundle(
@@ -457,6 +459,6 @@ def _matched(
         model = build_without_memory(partial(opened.kind.build, opened.config))
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
-        raise DamagedBundle(config_path, f"such a model cannot be built: {reason}") from None
+        raise DamagedBundle(config_path, f"the model cannot be built: {reason}") from None
     check_described(described(model.named_parameters()), tensors, path)
     return model

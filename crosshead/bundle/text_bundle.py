@@ -91,7 +91,8 @@ class TextBundle(Bundle):
         ):
             if found != expected:
                 raise DamagedBundle(
-                    directory, f"the {side} tokenizer has {found} pieces, {CONFIG} says {expected}"
+                    directory,
+                    f"the {side} tokenizer has {found} pieces, but {CONFIG} says {expected}",
                 )
         return {"source_tokenizer": source, "target_tokenizer": target}
 

@@ -207,7 +207,7 @@ class TensorFile:
         for name, (first, last) in sorted(self._offsets.items(), key=lambda item: item[1]):
             shape, dtype = self.tensors[name]
             if first != at or last - first != math.prod(shape) * dtype.itemsize:
-                raise self._damaged("its tensors do not follow each other")
+                raise self._damaged("its tensors overlap or leave gaps")
             at = last
         if len(self._head) + at != self._size:
             raise self._damaged("not a complete safetensors file")

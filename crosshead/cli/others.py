@@ -73,7 +73,9 @@ def pack(
 
     packed = packing.pack(bundle, out)
     if card_was_changed(bundle):
-        note(f"{bundle / CARD} was changed since the bundle was written; it is packed as it is")
+        note(
+            f"{bundle / CARD} was changed since the bundle was written; the changed card is packed"
+        )
     put(f"{packed}\n")
 
 

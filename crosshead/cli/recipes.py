@@ -28,7 +28,7 @@ def recipe(
     ] = False,
     preset: Annotated[
         str | None,
-        typer.Option(metavar="P", help="Print a whole recipe with comments: that of this preset."),
+        typer.Option(metavar="P", help="Print the whole recipe of this preset, with comments."),
     ] = None,
     model: Annotated[
         str,
@@ -44,7 +44,7 @@ def recipe(
 
     if preset is not None:
         if explain or key is not None:
-            raise ConfigError("--preset prints a whole recipe: leave out --explain and KEY")
+            raise ConfigError("--preset prints a whole recipe; leave out --explain and KEY")
         put(reference.commented_recipe(preset, model))
         return
     if not explain and key is None:
@@ -53,4 +53,4 @@ def recipe(
         put(reference.reference(key))
     except KeyError:
         names = [each.name for each in reference.all_keys()]
-        raise ConfigError(f"no key {key!r}; {nearest(str(key), names)}") from None
+        raise ConfigError(f"unknown key {key!r}; {nearest(str(key), names)}") from None

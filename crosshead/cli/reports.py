@@ -97,15 +97,15 @@ def text_evaluation(
     """
     lines = read_lines(text, LONGEST_TEXT)
     if not any(lines):
-        raise DataError(f"{text}: is empty")
+        raise DataError(f"{text}: empty; expected text")
     model = load(bundle, device, threads)
     joined = "".join(f"{line}\n" for line in lines)
     if isinstance(model, Translator):
-        raise BundleError(f"{bundle}: a model that {model.does}; give --source and --reference")
+        raise BundleError(f"{bundle} is a model that {model.does}; give --source and --reference")
     if isinstance(model, MaskFiller) and (stride is not None or memory is not None):
         raise ConfigError(
-            "--stride and --memory are for models that continue text; this one finds "
-            "what is hidden, in windows of the training length"
+            "--stride and --memory need a language model; this is a masked language model, which "
+            "reads windows of its training length: leave them out"
         )
     with answering(len(joined) if at_terminal() else None, "characters") as advance:
         progress = partial(advance, 0, len(joined))
@@ -129,9 +129,9 @@ def translated(
     passed = [number for number, best in enumerate(found, 1) if best[0].was_passed_through]
     if passed:
         note(
-            f"warning: {counted(len(passed), 'line')} with more than {LONGEST_STRETCH:,} "
-            "characters without a space or a mark of punctuation: passed through, not translated "
-            f"(the first is line {passed[0]:,})"
+            f"warning: {counted(len(passed), 'line')} kept unchanged, not translated: more than "
+            f"{LONGEST_STRETCH:,} characters without a space or punctuation (first: line "
+            f"{passed[0]:,})"
         )
     return [best[0].text for best in found]
 
@@ -206,15 +206,15 @@ def verify(bundle: Path) -> None:
     found = verify_bundle(bundle)
     if not found:
         raise BundleError(
-            f"{bundle}: an older bundle, which holds no checksums; whatever writes a bundle adds "
-            "them, such as `crosshead train --resume` and `crosshead average`"
+            f"{bundle} holds no checksums, because an older crosshead wrote it; every command that "
+            "writes a bundle adds them, such as `crosshead train --resume` and `crosshead average`"
         )
-    put(table([[name, differs or "as it was written"] for name, differs in found]))
+    put(table([[name, differs or "unchanged"] for name, differs in found]))
     wrong = [name for name, differs in found if differs]
     if wrong:
         raise BundleError(
-            f"{bundle}: not as the bundle was written: {', '.join(wrong)}; take a fresh copy, "
-            "unless you changed it yourself"
+            f"{bundle}: these files changed since the bundle was written: {', '.join(wrong)}; take "
+            "a fresh copy, unless you changed them yourself"
         )
 
 
@@ -228,7 +228,7 @@ def _run_facts(directory: Path) -> list[list[str]]:
     if not is_run(directory):
         return []
     others = {
-        "only to resume": [RECIPE, CHECKPOINTS],
+        "only for --resume": [RECIPE, CHECKPOINTS],
         "may be deleted": [LOG, PICTURE, "tensorboard", LEFT_OUT, HELD_OUT],
     }
     found = {
@@ -237,8 +237,8 @@ def _run_facts(directory: Path) -> list[list[str]]:
     }
     command = f"{program()} pack {shlex.quote(str(directory))}"
     rows = [
-        ["to share", f"the files named under size; as one file: {command}"],
-        ["only to resume", f"{found['only to resume']}; may be deleted when that is not wanted"],
+        ["to share", f"the files listed under size; to pack them into one file: {command}"],
+        ["only for --resume", found["only for --resume"]],
     ]
     if found["may be deleted"]:
         rows.append(["may be deleted", found["may be deleted"]])
@@ -255,7 +255,7 @@ def end_of_run(summary: Summary) -> str:
 def run_report(summary: Summary) -> str:
     """Return the report of a finished run, and the commands to use its bundle."""
     progress = summary.progress
-    skipped = f" ({progress.skipped:,} left out: gradients not finite)" if progress.skipped else ""
+    skipped = f" ({progress.skipped:,} skipped: gradients not finite)" if progress.skipped else ""
     rows = [
         ["bundle", f"{summary.out}"],
         ["ended", summary.reason],
@@ -324,7 +324,7 @@ def interruption_report(summary: Summary) -> str:
     """Return a line that says how to continue an interrupted run, or that nothing is left."""
     if summary.progress.update == 0:
         holds_one = summary.out.exists() and any(summary.out.iterdir())
-        left = "the earlier run is back" if holds_one else "nothing is left"
+        left = "the earlier run is restored" if holds_one else "nothing is left"
         return f"stopped before the first update: {left} in {summary.out}"
     command = how_to_resume(summary.out, program())
     return f"stopped at update {summary.progress.update}; resume with: {command}"
@@ -348,7 +348,7 @@ def preset_table() -> str:
             rows.append([architecture, name, first, *sizes])
             rows += [["", "", line, "", "", ""] for line in rest]
     return table(rows, numbers=3) + (
-        "\nto N: the vocabulary follows the text, up to N pieces, and the parameters with it\n"
+        "\nto N: at most N; the size of the vocabulary, and so of the model, depends on the text\n"
     )
 
 

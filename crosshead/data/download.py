@@ -127,14 +127,14 @@ def _is_there(place: Path, size: int, sha256: str, say: Callable[[str], None]) -
     try:
         if not place.is_file() or place.stat().st_size != size:
             raise DataError(
-                f"{place} is in the way: expected a file of {size:,} bytes; move it away"
+                f"{place} exists and is not the file of {size:,} bytes; move it away"
             )
         found = hashlib.sha256(place.read_bytes()).hexdigest()
     except OSError as error:
         raise DataError(f"{place}: {why_unreadable(error)}") from None
     if found != sha256:
         raise DataError(
-            f"{place} is in the way: its SHA-256 is {found}, expected {sha256}; move it away"
+            f"{place} exists, but its SHA-256 is {found}, expected {sha256}; move it away"
         )
-    say(f"{place} is there already")
+    say(f"{place} already exists")
     return True

@@ -117,8 +117,8 @@ def date_pairs(seed: int = 1, size: int = 12_000) -> DatePairs:
     """
     if size > MOST_PAIRS:
         raise UserError(
-            f"{size:,} pairs of dates are too many, expected at most {MOST_PAIRS:,}: there are not "
-            "many more different pairs; ask for fewer"
+            f"{size:,} pairs of dates are too many; expected at most {MOST_PAIRS:,}, because "
+            "few more different pairs exist"
         )
     rng = random.Random(seed)
     days = [FIRST_DAY + timedelta(n) for n in range((LAST_DAY - FIRST_DAY).days + 1)]

@@ -53,7 +53,7 @@ class Specials:
 
     def __post_init__(self) -> None:
         if self.eos in self.forbidden:
-            raise ValueError(f"eos (id {self.eos}) stands among the forbidden ids {self.forbidden}")
+            raise ValueError(f"eos (id {self.eos}) is one of the forbidden ids {self.forbidden}")
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def check_lengths(max_lengths: Int[Tensor, " B"]) -> None:
         ValueError: If one is below 1.
     """
     if (max_lengths < 1).any():
-        raise ValueError(f"a maximum length below 1: {max_lengths.tolist()}")
+        raise ValueError(f"expected maximum lengths of 1 or more, found {max_lengths.tolist()}")
 
 
 class NextTokens:

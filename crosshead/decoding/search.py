@@ -116,7 +116,7 @@ def search(
         BundleError: If the model's probabilities are not finite.
     """
     if n_best < 1:
-        raise ConfigError(f"expected a number of hypotheses of 1 or more, found {n_best}")
+        raise ConfigError(f"n_best: expected 1 or more, found {n_best}")
     if not config.sample and n_best > config.beam:
         raise ConfigError(
             f"a beam of {config.beam} is too small for {n_best} hypotheses: "

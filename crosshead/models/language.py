@@ -143,5 +143,5 @@ def select(caches: Iterable[DecodingCache], rows: Int[Tensor, " M"]) -> list[Dec
         ValueError: If no row is chosen.
     """
     if not rows.numel():
-        raise ValueError("a state keeps at least one row; stop decoding where none is left")
+        raise ValueError("no row is chosen; keep at least one row, or stop decoding")
     return [cache.select(rows) for cache in caches]

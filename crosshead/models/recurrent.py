@@ -297,7 +297,7 @@ def _decoder(config: RecurrentConfig) -> RecurrentDecoder:
     width, dropout = config.d_model, config.dropout
 
     def stack(inputs: int) -> RecurrentStack:
-        """Return the layers; the first reads so many vectors side by side."""
+        """Return the decoder layers; the first reads `inputs` concatenated vectors."""
         return RecurrentStack(
             config.cell, config.decoder_layers, inputs * width, width, dropout=dropout
         )

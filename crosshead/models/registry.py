@@ -59,7 +59,7 @@ def _parsed(values: Any, info: ValidationInfo) -> ModelConfig:
     name = values.get("architecture", "transformer")
     if not isinstance(name, str) or name not in CONFIGS:
         known = ", ".join(map(repr, CONFIGS))
-        raise ValueError(f"there is no architecture {name!r}; known: {known}")
+        raise ValueError(f"unknown architecture {name!r}; known: {known}")
     return CONFIGS[name].model_validate(values, context=info.context)
 
 

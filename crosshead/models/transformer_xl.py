@@ -38,13 +38,16 @@ class TransformerXLConfig(TextStackConfig):
     """The architecture of the model."""
 
     positions: Literal["none"] = "none"
-    """Always none: no positions are added to embeddings, because the score depends on distances."""
+    """Always none; another value is refused. The embeddings have no positions, because the score
+    contains them."""
 
     score: Literal["scaled-dot"] = "scaled-dot"
-    """Always the score of Dai et al. 2019, section 3.3, whatever this says."""
+    """Always scaled-dot; another value is refused. Dai et al. 2019, section 3.3, add a content bias
+    and a term for the distance to this product before it is scaled."""
 
     pattern: Literal["full"] = "full"
-    """Always the segment up to a position, and the memory before it."""
+    """Always full; another value is refused. A position attends to its segment up to itself, and to
+    the memory before it."""
 
     segment: int = Field(128, ge=1, le=MOST_POSITIONS)
     """Positions that are computed together. Gradients do not leave a segment."""

@@ -91,7 +91,7 @@ class TextGenerator(TextPipeline):
         """
         decode = decode or self.bundle.config.decode
         if length < 1:
-            raise ConfigError(f"expected a number of tokens to write of 1 or more, found {length}")
+            raise ConfigError(f"length: expected 1 or more, found {length}")
         prompted = [EOS, *encode_text(self.tokenizer, prompt).tolist()]
         shown = _Shown(self.tokenizer, stop, after=prompted[1:])
         for token in self._tokens(prompted, length, decode, number):
@@ -155,7 +155,7 @@ class TextGenerator(TextPipeline):
         if memory is not None and not isinstance(self.model, RememberingModel):
             raise ConfigError("this model has no memory; give a stride")
         if memory is not None and stride is not None:
-            raise ConfigError("a text is read with a memory or with a stride: give one of them")
+            raise ConfigError("memory and stride exclude each other; give one of them")
         if memory is not None and memory < 0:
             raise ConfigError(f"expected a memory of 0 or more, found {memory}")
         if isinstance(self.model, RememberingModel) and stride is None:

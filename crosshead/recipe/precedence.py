@@ -93,12 +93,12 @@ def _preset(architecture: Any, name: str, typed: Mapping[str, str]) -> Sections:
     if not isinstance(architecture, str) or architecture not in PRESETS:
         known = nearest(str(architecture), list(PRESETS))
         key = typed.get("model.architecture", "model.architecture")
-        raise ConfigError(f"{key}: there is no {architecture!r}; {known}")
+        raise ConfigError(f"{key}: unknown architecture {architecture!r}; {known}")
     presets = PRESETS[architecture]
     if name not in presets:
         every = {each for sizes in PRESETS.values() for each in sizes}
         suffix = f" of {architecture}" if name in every else ""
-        raise ConfigError(f"there is no preset {name!r}{suffix}; {nearest(name, list(presets))}")
+        raise ConfigError(f"unknown preset {name!r}{suffix}; {nearest(name, list(presets))}")
     sections = presets[name]
     return {**sections, "model": {"architecture": architecture, **sections["model"]}}
 

@@ -199,5 +199,5 @@ def _archive(path: Path, file: io.BufferedReader) -> zipfile.ZipFile:
 
 def _check_regular(mode: int, path: Path) -> None:
     if not stat.S_ISREG(mode):
-        kind = next((kind for test, kind in _KINDS.items() if test(mode)), "no regular file")
+        kind = next((kind for test, kind in _KINDS.items() if test(mode)), "not a regular file")
         raise NotRegularError(errno.EINVAL, f"{kind}, expected a file", str(path))

@@ -30,7 +30,7 @@ class LanguageValidator(TextValidator):
     def how(self) -> str:
         """Return a short description of the context of each token."""
         if isinstance(self.bundle.model, RememberingModel):
-            return "read on, with its memory"
+            return "one pass, with memory"
         return f"windows of {self.corpus.context:,} tokens"
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:

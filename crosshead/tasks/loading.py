@@ -41,7 +41,7 @@ def load(
     """
     place = choose_device(device)
     if precision not in PRECISIONS:
-        raise ConfigError(f"there is no precision {precision!r}; {nearest(precision, PRECISIONS)}")
+        raise ConfigError(f"unknown precision {precision!r}; {nearest(precision, PRECISIONS)}")
     if threads is not None:
         choose_threads(threads)
     hold_kernels()
@@ -79,5 +79,5 @@ def load_as(
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):
         instead = instead or f"see `crosshead {found.verb}`"
-        raise BundleError(f"{path}: a model that {found.does}; {instead}")
+        raise BundleError(f"{path} is a model that {found.does}; {instead}")
     return found

@@ -56,9 +56,9 @@ class MonolingualRecipe(TextRecipe):
         """Refuse a memory that training would never use."""
         if model.memory and self.data.context <= model.segment:
             raise ValueError(
-                f"data.context {self.data.context} is no more than one model.segment of "
-                f"{model.segment}, so training would never use model.memory; raise data.context "
-                "above model.segment, lower model.segment, or set model.memory = 0"
+                f"data.context {self.data.context} must be more than model.segment "
+                f"{model.segment}: otherwise training never uses model.memory; raise data.context, "
+                "lower model.segment, or set model.memory = 0"
             )
 
 

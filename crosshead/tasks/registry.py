@@ -59,7 +59,7 @@ def register_architecture(
         raise TypeError(f"{model.__name__} must define {', '.join(lacking)}")
     if config.task not in TASKS:
         known = ", ".join(map(repr, TASKS))
-        raise ValueError(f"there is no task {config.task!r}; known: {known}; register it first")
+        raise ValueError(f"unknown task {config.task!r}; known: {known}; register it first")
     name = config.model_fields["architecture"].default
     if name in _SHIPPED and CONFIGS[name] is not config:
         raise ValueError(f"crosshead has an architecture {name!r}; choose another name")

@@ -100,12 +100,12 @@ class TextCorpus(TokenCorpus):
 
 
 class MaskedCorpus(TextCorpus):
-    """Monolingual text for a model that predicts hidden tokens."""
+    """Monolingual text for a model that predicts masked tokens."""
 
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Epoch]:
-        """Return a function that gives the windows of an epoch, with hidden tokens.
+        """Return a function that gives the windows of an epoch, with masked tokens.
 
-        The windows and the hidden tokens differ in each epoch.
+        The windows and the masked tokens differ in each epoch.
         """
         seed, vocabulary = recipe.train.seed, self.target_tokenizer.vocab_size
 
@@ -116,7 +116,7 @@ class MaskedCorpus(TextCorpus):
         return windows
 
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
-        """Return some windows as text without hidden tokens, and the option to train on them."""
+        """Return some windows as text without masked tokens, and the option to train on them."""
         return super().records(cast(MaskedWindows, epoch).windows, rows)
 
 
@@ -182,8 +182,8 @@ def read_text(
     ):
         if len(found) < 2:
             raise DataError(
-                f"{', '.join(names)}: {found.characters:,} characters to {purpose} on; a language "
-                "model needs at least two tokens"
+                f"{', '.join(names)}: {found.characters:,} characters are too few to {purpose} on; "
+                "a language model needs at least two tokens"
             )
     return kind(
         files, config, tokenizer, tokenizer, stream, validation, data.context, not data.valid_text

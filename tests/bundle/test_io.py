@@ -229,7 +229,7 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (settings(longest=1), r"config\.json: unknown key 'longest'; did you mean 'longest_source'"),
     (settings(longest_source=0), r"config\.json: longest_source: .* found 0"),
     (settings(task="summaries"), r"config\.json: task: .* found 'summaries'"),
-    (settings(source_vocabulary=331), "source tokenizer has 330 pieces, config.json says 331"),
+    (settings(source_vocabulary=331), "source tokenizer has 330 pieces, but config.json says 331"),
     (
         settings(model={"d_model": 64, "encoder_layers": 1, "decoder_layers": 1, "heads": 2}),
         r"tensor '.*' (is missing|has shape \[.*\], expected \[.*\])",
@@ -319,7 +319,7 @@ def test_a_model_that_cannot_be_built_is_a_damaged_bundle(tmp_path: Path) -> Non
     config = saved.config.model_copy(update={"model": impossible})
     save_bundle(tmp_path, replace(saved, config=config), "")
     with pytest.raises(
-        BundleError, match=r"config\.json: such a model cannot be built: three-way tying"
+        BundleError, match=r"config\.json: the model cannot be built: three-way tying"
     ):
         load_bundle(tmp_path)
 
@@ -404,7 +404,7 @@ def test_an_unregistered_name_asks_for_its_registration(key: str, tmp_path: Path
     values = json.loads((place / "config.json").read_text())
     values["model"][key] = "own"
     (place / "config.json").write_text(json.dumps(values))
-    with pytest.raises(DamagedBundle, match="a program that has registered this name"):
+    with pytest.raises(DamagedBundle, match="if a program registers this name"):
         load_bundle(place)
 
 

@@ -36,7 +36,7 @@ def test_a_tokenizer_of_another_size_than_the_model_is_damage(side: str, tmp_pat
         (tmp_path / name).write_bytes(data)
     size = getattr(bundle.config, f"{side}_vocabulary")
     config = bundle.config.model_copy(update={f"{side}_vocabulary": size + 1})
-    message = rf"the {side} tokenizer has {size} pieces, config\.json says {size + 1}"
+    message = rf"the {side} tokenizer has {size} pieces, but config\.json says {size + 1}"
     with pytest.raises(DamagedBundle, match=message):
         TextBundle.read(tmp_path, config)
 

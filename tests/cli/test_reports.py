@@ -147,7 +147,7 @@ def test_a_run_is_reported_with_what_was_skipped(tmp_path: Path) -> None:
     summary = Summary(tmp_path, "why", False, progress, 5, "the best", [])
     assert "1,200 updates, 3.2 epochs, 1.5 minutes" in run_report(summary)
     progress.skipped = 2
-    assert "1,200 updates (2 left out: gradients not finite)" in run_report(summary)
+    assert "1,200 updates (2 skipped: gradients not finite)" in run_report(summary)
 
 
 def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> None:
@@ -175,6 +175,6 @@ def test_what_is_left_of_a_run_that_was_stopped(tmp_path: Path) -> None:
     begun = Summary(tmp_path, "why", True, Progress(), 5, "", [])
     assert interruption_report(begun).startswith("stopped before the first update: nothing is left")
     (tmp_path / "recipe.toml").write_text("")
-    assert "the earlier run is back" in interruption_report(begun)
+    assert "the earlier run is restored" in interruption_report(begun)
     later = Summary(tmp_path, "why", True, Progress(update=7), 5, "", [])
     assert f"--resume --out {tmp_path}" in interruption_report(later)

@@ -35,7 +35,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_names_the_recipes_that_ship(capfd: pytest.CaptureFixture[str]) -> None:
     names = sorted(path.stem for path in (ROOT / "crosshead" / "recipe" / "shipped").glob("*.toml"))
     said = " ".join(output_of(["train", "--help"], capfd).split())
-    assert f"or one that ships: {', '.join(names)}." in said
+    assert f"or a recipe of the package: {', '.join(names)}." in said
 
 
 def test_training_leaves_a_bundle_with_scores(
@@ -92,7 +92,7 @@ def test_the_same_command_with_resume_goes_on(
     assert run([str(each) for each in [*command, "--resume"]]) == 0
     captured = capfd.readouterr()
     assert "max_updates 5 is reached" in captured.out
-    assert "--preset and --from are not read again" in captured.err
+    assert "--preset and --from are ignored" in captured.err
     assert "max_updates 7 is reached" in output_of(
         [*command, "--resume", "--max-updates", 7], capfd
     )

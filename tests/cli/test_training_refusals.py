@@ -36,7 +36,7 @@ TINY = [
         (["--seed", str(2**70)], "--seed: expected 9,223,372,036,854,775,807 or less"),
         (["--set", f"model.d_model={10**15}"], "model.d_model: expected"),
         (["--set", f"model.d_model={10**18}"], "model.d_model: expected"),
-        (["--preset", "tinny"], "there is no preset 'tinny'; did you mean 'tiny'?"),
+        (["--preset", "tinny"], "unknown preset 'tinny'; did you mean 'tiny'?"),
         (["--device", "gpu"], "'gpu'"),
     ],
 )

@@ -95,7 +95,7 @@ def test_a_recipe_that_cannot_be_is_refused_by_its_file(recipe: dict[str, Any], 
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest() -> None:
-    assert refusal(preset="tinny") == "there is no preset 'tinny'; did you mean 'tiny'?"
+    assert refusal(preset="tinny") == "unknown preset 'tinny'; did you mean 'tiny'?"
 
 
 @pytest.mark.parametrize("budget", ["max_updates=7", "max_epochs=7", "max_minutes=7"])
@@ -213,10 +213,10 @@ def test_an_architecture_that_is_unknown_is_called_as_it_was_typed() -> None:
         sections = {"model": {"architecture": "transfomer"}, "train": {}}
         with pytest.raises(ConfigError, match="did you mean 'transformer'") as caught:
             completed("tiny", {}, sections, typed, "transformer")
-        assert str(caught.value).startswith(f"{name}: there is no 'transfomer'; ")
+        assert str(caught.value).startswith(f"{name}: unknown architecture 'transfomer'; ")
 
 
 def test_a_preset_of_another_architecture_is_refused_as_such() -> None:
     sections = {"model": {"architecture": "language"}, "train": {}}
-    with pytest.raises(ConfigError, match="there is no preset 'base' of language; "):
+    with pytest.raises(ConfigError, match="unknown preset 'base' of language; "):
         completed("base", {}, sections, None, "transformer")

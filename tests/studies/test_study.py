@@ -47,7 +47,7 @@ def test_what_is_reported_is_not_judged() -> None:
 
 
 def test_a_number_that_nobody_expected_is_refused() -> None:
-    with pytest.raises(ValueError, match="'middle' is measured, and no band"):
+    with pytest.raises(ValueError, match="'middle' is measured but has no"):
         judge(BANDS, {"low": 0.5, "middle": 1.0})
 
 

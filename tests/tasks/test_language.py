@@ -67,7 +67,7 @@ def test_a_model_with_a_memory_is_judged_at_the_end_as_it_reads_on(tmp_path: Pat
     plain = text_validator(tmp_path, WRITTEN[:200], "characters")
     assert plain.how() == f"windows of {CONTEXT} tokens"
     validator = text_validator(tmp_path, WRITTEN[:200], "characters", *memory)
-    assert validator.how() == "read on, with its memory"
+    assert validator.how() == "one pass, with memory"
     bits = validator.findings(weights(validator, 1)).scores[1]
     assert "|memory:8|" in bits.signature
     found = validator.validate(weights(validator, 1))

@@ -22,7 +22,7 @@ def test_the_precision_is_that_asked_for() -> None:
     assert narrow.score(["One."], ["Eins."])[0].log_prob == pytest.approx(
         load(STORED, "cpu").score(["One."], ["Eins."])[0].log_prob, abs=0.1
     )
-    with pytest.raises(ConfigError, match="no precision 'float16'; did you mean 'bfloat16'"):
+    with pytest.raises(ConfigError, match="unknown precision 'float16'; did you mean 'bfloat16'"):
         load(STORED, "cpu", precision="float16")
 
 
@@ -47,6 +47,6 @@ def test_a_bundle_of_another_kind_is_refused_with_its_own_command() -> None:
     with pytest.raises(BundleError) as caught:
         load_as(TextGenerator, STORED, "cpu")
     does = Translator.does
-    assert str(caught.value) == f"{STORED}: a model that {does}; see `crosshead translate`"
+    assert str(caught.value) == f"{STORED} is a model that {does}; see `crosshead translate`"
     with pytest.raises(BundleError, match=f"a model that {does}; try another$"):
         load_as(TextGenerator, STORED, "cpu", instead="try another")

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from crosshead.pipelines.mask_filler import hidden_windows
+from crosshead.pipelines.mask_filler import masked_windows
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.masked import MaskedValidator
 from crosshead.tasks.text_corpus import MaskedCorpus
@@ -29,7 +29,7 @@ def validator(tmp_path: Path) -> MaskedValidator:
 def test_the_loss_is_the_mean_over_all_hidden_tokens(validator: MaskedValidator) -> None:
     chosen = weights(validator, 1)
     found, corpus = validator.validate(chosen).values, validator.corpus
-    windows = hidden_windows(corpus.valid, CONTEXT, corpus.target_tokenizer.vocab_size)
+    windows = masked_windows(corpus.valid, CONTEXT, corpus.target_tokenizer.vocab_size)
     sums, count = 0.0, 0
     for row in range(len(windows.lengths)):
         batch = windows.collate([row])

@@ -47,7 +47,7 @@ def test_a_memory_that_training_would_never_see_is_refused() -> None:
     recipe = {**TEXT, "model": "transformer-xl"}
     for assignments in (["data.context=64"], ["model.segment=256"]):
         message = refusal(*assignments, recipe=recipe)
-        assert "model.memory; raise data.context above model.segment, lower" in message
+        assert "model.memory; raise data.context, lower model.segment" in message
         compose(recipe=recipe, assignments=[*assignments, "model.memory=0"])
     compose(recipe=recipe, assignments=["data.context=65"])
 

@@ -77,7 +77,7 @@ def test_a_registered_architecture_has_the_presets_of_its_task_or_its_own(
 
 
 def test_an_architecture_of_an_unknown_task_is_refused() -> None:
-    with pytest.raises(ValueError, match="no task 'strange'; known: 'translation'"):
+    with pytest.raises(ValueError, match="unknown task 'strange'; known: 'translation'"):
         register_architecture(StrangeConfig, TransformerLanguageModel)
     assert "own" not in CONFIGS
 

@@ -29,7 +29,7 @@ def test_texts_that_repeat_themselves(text: str) -> None:
     ["", "very very good", "no, no, no", "Wait......... what?", "1 000 000 000 000 000",
      "----------", "Ein Mann und ein Mann und eine Frau"],
 )  # fmt: skip
-def test_texts_that_do_not(text: str) -> None:
+def test_texts_that_do_not_repeat_themselves(text: str) -> None:
     assert not repeats_itself(text)
 
 

@@ -93,7 +93,7 @@ def test_parts_add_up_in_float32_to_a_millionth(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(("parts", "parallel"), [(1, 2), (3, 2), (1, 4), (20, 3)])
 @pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
-def test_parts_side_by_side_are_those_one_after_the_other(
+def test_parallel_microbatches_equal_sequential_ones(
     parts: int, parallel: int, *, recompute: bool
 ) -> None:
     """With dropout: gradients over several updates, and so the weights, to rounding."""
@@ -108,7 +108,7 @@ def test_parts_side_by_side_are_those_one_after_the_other(
     assert_alike(many.optimizer.weights(), one.optimizer.weights(), 1e-9)
 
 
-def test_parts_side_by_side_are_the_same_every_time() -> None:
+def test_parallel_microbatches_give_the_same_weights_every_time() -> None:
     def weights() -> dict[str, Tensor]:
         made = updater(parts=2, parallel=2, dropout=True, dtype=torch.bfloat16)
         for number in range(4):

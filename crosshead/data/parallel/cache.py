@@ -40,8 +40,8 @@ def cache_directory() -> Path:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosshead"
     except RuntimeError:
         raise UserError(
-            "there is no home directory, where tokenized corpora are kept: set HOME, or set "
-            "CROSSHEAD_CACHE to another place"
+            "no home directory, so no place to keep tokenized corpora: set HOME, or set "
+            "CROSSHEAD_CACHE to a directory"
         ) from None
 
 
@@ -66,7 +66,7 @@ def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
     with file:
         # The system's own blocking wait is not used: Python resumes it after a signal.
         if not lock(file, exclusive=True):
-            say(f"another run is tokenizing this corpus in {place.parent}: waiting for it")
+            say(f"waiting for another run that is tokenizing this corpus in {place.parent}")
             while not lock(file, exclusive=True):
                 check()
                 time.sleep(PATIENCE)

@@ -52,7 +52,9 @@ def _check_names(names: list[str]) -> list[str]:
             # The recipe and the model card contain the name, and both are UTF-8.
             raise ValueError(f"the name {name!a} is not UTF-8: rename the file")
         if "\0" in name:
-            raise ValueError(f"{name!a} is no file name: it contains a NUL; remove the NUL")
+            raise ValueError(
+                f"{name!a} is not a file name, because it contains a NUL; remove the NUL"
+            )
     return names
 
 
@@ -149,27 +151,26 @@ class DataConfig(DataSection):
                 )
         if len(self.fields) not in (0, 2):
             raise ValueError(
-                f"{called('data.fields', info)} names two fields, of source and target; found "
+                f"{called('data.fields', info)} needs two fields, the source and the target; found "
                 f"{self.fields}"
             )
         if self.fields and self.fields[0] == self.fields[1]:
             raise ValueError(
                 f"{called('data.fields', info)} names {self.fields[0]!r} twice; expected the field "
-                "of the source and that of the target"
+                "of the source and the field of the target"
             )
         corpora = len(self.source) + len(self.pairs)
         if self.weights and len(self.weights) != corpora:
             raise ValueError(
                 f"data.weights has {len(self.weights)} numbers for {corpora} corpora; give one "
-                "for each file of source, then one for each of pairs"
+                "for each source file, then one for each file of pairs"
             )
         for key in ("pairs", "valid_pairs"):
             for name in getattr(self, key):
                 if is_jsonl(Path(name)) and not self.fields:
                     raise ValueError(
-                        f"{called(f'data.{key}', info)}: {name} is JSON Lines: say which two "
-                        "fields are source and target (--fields, or fields in [data]), such as "
-                        "en,de"
+                        f"{called(f'data.{key}', info)}: {name} is JSON Lines; name the fields "
+                        "of source and target (--fields, or fields in [data]), such as en,de"
                     )
         return self
 

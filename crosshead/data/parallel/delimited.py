@@ -180,8 +180,8 @@ def _quoted_records(
         else:
             wrong = "the quote that begins a cell here is not closed"
         raise DataError(
-            f"{path}:{above + read + 1}: {wrong}; put quotes around the whole cell, and write a "
-            'quote that belongs to its text twice ("")'
+            f"{path}:{above + read + 1}: {wrong}; put quotes around the whole cell, and double "
+            'each quote inside it ("")'
         ) from None
 
 
@@ -195,8 +195,8 @@ def _surveyed(path: Path, layout: Layout, records: Iterator[_Quoted], note: str)
             cells_broken += sum("\n" in cell for cell in cells)
     if broken:
         notes.append(
-            f"{path}:{layout.above + broken[0] + 1}: a cell holds a line break, which is read as a "
-            f"space (such cells in the file: {cells_broken:,})"
+            f"{path}:{layout.above + broken[0] + 1}: a line break in this cell is read as a space "
+            f"(such cells in the file: {cells_broken:,})"
         )
     sums = np.cumsum(extra, dtype=np.int64)
     return replace(
@@ -280,7 +280,7 @@ def _unquoted_notes(path: Path, lines: Lines) -> tuple[str, ...]:
     if not found:
         return ()
     return (
-        f"warning: {path}:{found[0]}: a cell is quoted as a spreadsheet writes it, but quotes in "
-        f"other cells belong to the text; all quotes ({len(found):,} such lines) are read as text: "
-        "save the file as .csv, or remove the quotes",
+        f"warning: {path}:{found[0]}: a cell is quoted as a spreadsheet writes it, but the quotes "
+        "of other cells belong to their text; so all quotes are read as text (lines with quoted "
+        f"cells: {len(found):,}): save the file as .csv, or remove the quotes",
     )

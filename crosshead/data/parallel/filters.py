@@ -183,7 +183,10 @@ def tasks(text: Text, held: HeldOut) -> Iterator[FilterJob]:
         rows = (within(each, first, end) for each in (held.rows, held.repeats))
         yield FilterJob(first, *sides, *rows)
     if end != len(text):
-        raise DataError(f"the text had {len(text)} pairs and now has {end}; start again")
+        raise DataError(
+            f"the text changed while it was read: it had {len(text)} pairs and now has {end}; "
+            "start again"
+        )
 
 
 def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Tokenizer) -> Encoded:

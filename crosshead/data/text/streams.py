@@ -27,7 +27,7 @@ _UNFINISHED = ("\ufffd", ESCAPE)
 def check_text(text: object) -> None:
     """Raise `TypeError` if `text` is not a string, for example a list of lines."""
     if not isinstance(text, str):
-        raise TypeError(f"expected a text, its lines in one string, found {type(text).__name__}")
+        raise TypeError(f"expected a text as one string, found {type(text).__name__}")
 
 
 def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
