@@ -156,7 +156,7 @@ def test_dates_do_not_replace_other_files(tmp_path: Path) -> None:
     download("dates", tmp_path, said.append)
     assert len(said) == 8 and all(line.endswith(": generated") for line in said)
     download("dates", tmp_path, said.append)
-    assert all(line.endswith(" is there already") for line in said[8:])
+    assert all(line.endswith(" already exists") for line in said[8:])
     mine = tmp_path / "valid.de"
     mine.write_text("mine")
     (tmp_path / "train.en").unlink()
