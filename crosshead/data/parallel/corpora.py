@@ -80,7 +80,8 @@ class DataConfig(DataSection):
 
     fields: _Names = Field(default_factory=list)
     """The source field and the target field of `pairs`: names (in TSV and CSV, names in the first
-    line) or, in TSV and CSV, column numbers from 1. A file of two columns needs none."""
+    line; in JSON Lines, `translation.en` is `en` inside `translation`) or, in TSV and CSV, column
+    numbers from 1. A file of two columns needs none."""
 
     valid_source: _Names = Field(default_factory=list)
     """Files of source sentences for validation, in the form of `source`."""
@@ -164,7 +165,7 @@ class DataConfig(DataSection):
                     raise ValueError(
                         f"{called(f'data.{key}', info)}: {name} is JSON Lines: say which two "
                         "fields are source and target (--fields, or fields in [data]), such as "
-                        "en,de"
+                        "en,de or translation.en,translation.de"
                     )
         return self
 
