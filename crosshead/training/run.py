@@ -46,6 +46,7 @@ from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import STOPPED, Diverged, MainProcess, Training, fit
 from crosshead.training.rescue import save_displaced, write_beginning
+from crosshead.training.settings import renamed
 from crosshead.training.setup import (
     ENDED,
     Ended,
@@ -321,8 +322,9 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
         # From here on the workers can read the files that they need.
         context.world.broadcast(progress.text_sha256)
         size = setup.optimizer.size()
+        typed = renamed(recipe, progress.names)
         lines = opening_lines(
-            setup.task, recipe, corpus, setup.machine, size, setup.memory, context.world
+            setup.task, typed, corpus, setup.machine, size, setup.memory, context.world
         )
         for line in lines:
             context.say(line)
