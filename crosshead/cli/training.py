@@ -56,8 +56,8 @@ def train(
         typer.Option(
             metavar="A,B",
             help="Source and target field of --pairs: names from the first line of a TSV or CSV, "
-            "keys of JSON Lines, or numbers of columns from 1 (default: 1,2 in a file of two "
-            "columns).",
+            "keys of JSON Lines (translation.en for a key inside another), or numbers of columns "
+            "from 1 (default: 1,2 in a file of two columns).",
         ),
     ] = None,
     source_language: Annotated[

@@ -126,9 +126,7 @@ def _is_there(place: Path, size: int, sha256: str, say: Callable[[str], None]) -
         return False
     try:
         if not place.is_file() or place.stat().st_size != size:
-            raise DataError(
-                f"{place} exists and is not the file of {size:,} bytes; move it away"
-            )
+            raise DataError(f"{place} exists and is not the file of {size:,} bytes; move it away")
         found = hashlib.sha256(place.read_bytes()).hexdigest()
     except OSError as error:
         raise DataError(f"{place}: {why_unreadable(error)}") from None

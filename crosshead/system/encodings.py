@@ -96,9 +96,23 @@ def conversion(encoding: str, name: str) -> str:
     path = Path(name)
     if not path.suffix and not path.is_file():  # standard input
         return f"iconv -f {encoding} -t UTF-8 IN > OUT"
+    return _copying(f"iconv -f {encoding} -t UTF-8", "", name, "utf8")
+
+
+def line_feeds(name: str) -> str:
+    """Return the command that writes a copy of a file with line feeds for carriage returns."""
+    return _copying(r"tr '\r' '\n'", "< ", name, "lines")
+
+
+def _copying(command: str, before: str, name: str, mark: str) -> str:
+    """Return `command` on a file, gunzipped if need be, into a copy with `mark` in its name.
+
+    `before` stands between the command and the name of a file that is not gzipped.
+    """
+    path = Path(name)
     zipped = path.suffix == ".gz"
     inner = path.with_suffix("") if zipped else path
-    copy = shlex.quote(str(inner.with_name(f"{inner.stem}.utf8{inner.suffix}")))
+    copy = shlex.quote(str(inner.with_name(f"{inner.stem}.{mark}{inner.suffix}")))
     if zipped:
-        return f"gunzip -c {shlex.quote(name)} | iconv -f {encoding} -t UTF-8 > {copy}"
-    return f"iconv -f {encoding} -t UTF-8 {shlex.quote(name)} > {copy}"
+        return f"gunzip -c {shlex.quote(name)} | {command} > {copy}"
+    return f"{command} {before}{shlex.quote(name)} > {copy}"

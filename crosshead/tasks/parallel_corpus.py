@@ -236,6 +236,12 @@ def read_parallel(
         for note in part.notes():
             say(note)
     checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
+    for part in parts:
+        if len(part.files) == 2 and checksums[part.files[0]] == checksums[part.files[1]]:
+            say(
+                f"warning: {' and '.join(part.files)} hold the same text, so the model learns to "
+                "copy; check --source and --target"
+            )
     reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
     config = recipe.tokenizer
     if resumed is not None:

@@ -178,7 +178,8 @@ def _codes(data: DataConfig) -> Iterator[list[str | None]]:
     """Yield the languages in the names of each side. A name without a language gives None."""
     fields: Sequence[str] = data.fields if data.pairs else []
     for side, files in enumerate((data.source, data.target)):
-        yield [*map(suffix_language, files), *map(language_code, fields[side : side + 1])]
+        names = [name.rpartition(".")[2] for name in fields[side : side + 1]]
+        yield [*map(suffix_language, files), *map(language_code, names)]
 
 
 def _only(codes: Sequence[str | None]) -> str | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.bundle.places import RECIPE, kept_beside
+from crosshead.data.parallel.tables import field_names, field_of
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.recipe import Recipe
@@ -327,12 +328,13 @@ def _rows(pairs: Any, fields: tuple[str, ...], name: str) -> Iterator[tuple[str,
         raise DataError(f"{name}: expected pairs or the name of a file, found {pairs!r:.60}")
     for number, row in enumerate(pairs, 1):
         if isinstance(row, Mapping):
-            if not all(field in row for field in fields):
+            try:
+                pair = tuple(field_of(row, field) for field in fields)
+            except KeyError:
                 raise DataError(
-                    f"{name}: row {number} has the keys {', '.join(map(str, row))}, expected "
+                    f"{name}: row {number} has the keys {', '.join(field_names(row))}, expected "
                     f"{fields[0]} and {fields[1]}; name both with fields"
-                )
-            pair = tuple(row[field] for field in fields)
+                ) from None
         else:
             pair = tuple(row) if isinstance(row, Sequence) and not isinstance(row, str) else (row,)
         if len(pair) != 2 or not all(isinstance(each, str) for each in pair):

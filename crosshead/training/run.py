@@ -45,6 +45,7 @@ from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import STOPPED, Diverged, MainProcess, Training, fit
 from crosshead.training.rescue import save_displaced, write_beginning
+from crosshead.training.settings import renamed
 from crosshead.training.setup import (
     ENDED,
     Ended,
@@ -323,7 +324,8 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
     try:
         # From here on the workers can read the files that they need.
         context.world.broadcast(progress.text_sha256)
-        for line in opening_lines(setup):
+        typed = dataclasses.replace(setup, recipe=renamed(setup.recipe, progress.names))
+        for line in opening_lines(typed):
             context.say(line)
         keep = partial(_keep_batch, failed_batch(out), corpus)
         settings = validator.bundle.config.model_dump_json()

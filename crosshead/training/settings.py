@@ -177,10 +177,13 @@ def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
     for key, left, right, may_change in _differences(saved, stored):
         if not may_change:
             raise ConfigError(
-                f"{path}: {key} is {right!r}, but the run was saved with {left!r}; write that "
+                f"{path}: {key} is {_shown(right)}, but the run was saved with {_shown(left)}; "
+                "write that "
                 "again, or begin another run with a new --out"
             )
-        lines.append(f"{path}: {key} is {right!r}, where the run was saved with {left!r}")
+        lines.append(
+            f"{path}: {key} is {_shown(right)}, where the run was saved with {_shown(left)}"
+        )
     return saved, lines
 
 
@@ -208,7 +211,8 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
                     f"text, begin a run with --from {shlex.quote(str(out))} and a new --out"
                 )
             raise ConfigError(
-                f"is {right!r}, but the run in {out} began with {left!r}; {advice}", key=key
+                f"is {_shown(right)}, but the run in {out} began with {_shown(left)}; {advice}",
+                key=key,
             )
     return now
 
@@ -222,6 +226,14 @@ def _differences(before: Recipe, after: Recipe) -> Iterator[tuple[str, Any, Any,
             if left != right:
                 allowed = type(after).may_change(section, key)
                 yield f"{section}.{key}", left, right, allowed and _as_many(left, right)
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message; absolute names of files lose the working directory."""
+    if not isinstance(value, list):
+        return repr(value)
+    here = os.path.join(os.getcwd(), "")
+    return ", ".join(str(each).removeprefix(here) for each in value) or "[]"
 
 
 def _relative(name: str, out: Path) -> str:

@@ -11,6 +11,7 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
 from crosshead.tasks.usability import Findings
 from crosshead.training.checkpoint import Progress
+from crosshead.training.sizes import usual_warmup
 
 _MANY_UPDATES = 5000
 """After this many updates, more updates do not help a model that is not usable."""
@@ -69,8 +70,9 @@ def verdict(
             "check that the training text is what it should be (of pairs, that each line is the "
             "translation of its line), or train on more of it"
         )
-    # Enough to train for at least five warm-ups.
-    factor = max(10, math.ceil(5 * (config.warmup or 0) / max(1, progress.update)))
+    # Enough for five warm-ups. A short budget has shortened the run's own warm-up.
+    warmup = max(config.warmup or 0, usual_warmup(progress.batches))
+    factor = max(10, math.ceil(5 * warmup / max(1, progress.update)))
     longer = np.format_float_positional(factor * getattr(config, budget), trim="-")
     flag = f"--{budget.replace('_', '-')} {longer}"
     return f"{why}train longer: {how_to_resume(out)} {flag}"

@@ -23,7 +23,12 @@ from tests.cli.tools import TINY, Refused, output_of, write_corpus
             ["--pairs", "x.jsonl"],
             "--pairs: x.jsonl is JSON Lines; name the fields of source and",
         ),
-        (["--source", "a"], "--source names 1 files but data.target 0; "),
+        (["--source", "a"], "--source a has no --target; give the file of its translations"),
+        (["--target", "a"], "--target a has no --source; give the file of its sources"),
+        (
+            ["--pairs", "x.tsv", "--valid-source", "a", "--valid-source", "b"],
+            "--valid-source a, b have no --valid-target; give a file of translations for each",
+        ),
         (["--valid-pairs", "x.jsonl"], "--valid-pairs: x.jsonl is JSON Lines; name the"),
         (["--pairs", "x.tsv", "--fields", "a"], "--fields needs two fields"),
         (["--pairs", "x.tsv", "--fields", "a,a"], "--fields names 'a' twice"),

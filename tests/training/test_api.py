@@ -71,6 +71,10 @@ FORMS: dict[str, tuple[Any, list[str] | None]] = {
     "tuples": (list(zip(SOURCES, TARGETS, strict=True)), None),
     "a generator": (((a, b) for a, b in zip(SOURCES, TARGETS, strict=True)), None),
     "a data set": (Rows(), ["en", "de"]),
+    "rows of one field": (
+        [{"translation": {"en": a, "de": b}} for a, b in zip(SOURCES, TARGETS, strict=True)],
+        ["translation.en", "translation.de"],
+    ),
     "columns": ({"en": SOURCES, "de": TARGETS, "other": [1]}, ["en", "de"]),
     "a table": (pandas.DataFrame({"en": SOURCES, "de": TARGETS}), ["en", "de"]),
 }
@@ -244,6 +248,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a triple": ({"pairs": [("a", "b", "c")]}, DataError, "row 1 is no pair"),
     "a string for a pair": ({"pairs": ["ab"]}, DataError, "row 1 is no pair"),
     "other keys": ({"pairs": [{"en": "a", "de": "b"}]}, DataError, "name both with fields"),
+    "inner keys": ({"pairs": [{"t": {"en": "a", "de": "b"}}]}, DataError, "t.en, t.de, expected"),
     "other columns": ({"pairs": {"en": ["a"]}}, DataError, "no column 'source'"),
     "both forms": (
         {"pairs": [("a", "b")], "source": ["a"], "target": ["b"]}, ConfigError, "leave it out",

@@ -15,6 +15,7 @@ from crosshead.tasks.registry import kinds, sections_of
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train
 from crosshead.training.settings import (
+    absolute,
     check_fine_tuned,
     check_resumed,
     new_recipe,
@@ -129,6 +130,20 @@ def test_a_run_is_resumed_with_as_many_files_as_it_began_with(tmp_path: Path) ->
         now = resumed_recipe(tmp_path, None, {"data": given}, [])
         with pytest.raises(ConfigError, match=r"^data\.(source|pairs) is .*began with"):
             check_resumed(began, now, tmp_path)
+
+
+def test_messages_about_files_show_them_as_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    began = new_recipe(None, None, {"data": {"source": "a b.en", "target": "a.de"}}, [])
+    given = {"source": ["a b.en", "/c.en"], "target": ["a.de", "c.de"]}
+    with pytest.raises(ConfigError) as caught:
+        check_resumed(
+            absolute(began), absolute(new_recipe(None, None, {"data": given}, [])), Path("run")
+        )
+    said = "data.source is a b.en, /c.en, but the run in run began with a b.en; "
+    assert str(caught.value).startswith(said)
 
 
 def test_the_same_settings_once_more_are_no_change(tmp_path: Path) -> None:

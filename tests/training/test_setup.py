@@ -264,6 +264,21 @@ def test_a_run_goes_on_with_another_learning_rate_and_says_so(text: Path, tmp_pa
     assert rates == pytest.approx([0.001, 0.002, 0.0006, 0.0008, 0.001, 0.0012])
 
 
+def test_a_resumed_run_says_its_first_line_again(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own_text(text, tmp_path))
+    out, valid = Path("run"), ["data.valid_source=en", "data.valid_target=de"]
+    said = []
+    for updates in (1, 2):
+        display = Remembering()
+        recipe = recipe_for(Path(), f"max_updates={updates}", *valid)
+        train(recipe, out, resume=updates > 1, display=display)
+        said += [line for line in display.lines if "pairs to train on" in line]
+    assert said[0].endswith(" of en, de")
+    assert said[1] == said[0]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

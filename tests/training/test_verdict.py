@@ -59,6 +59,23 @@ def test_the_advice_leads_far_beyond_the_warm_up(
 
 
 @pytest.mark.parametrize(
+    ("budget", "batches", "advice"),
+    [
+        ({"max_updates": 1}, 2, "--max-updates 1000"),  # five times 200 updates
+        ({"max_updates": 3}, 50, "--max-updates 2502"),  # five times ten epochs
+        ({"max_epochs": 1}, 3, "--max-epochs 334"),
+    ],
+)
+def test_the_advice_does_not_rest_on_a_warm_up_shortened_by_the_budget(
+    budget: dict[str, float], batches: int, advice: str
+) -> None:
+    config = TrainConfig(learning_rate=0.1, warmup=1, **budget)
+    progress = Progress(update=3 if budget != {"max_updates": 1} else 1, batches=batches)
+    said = verdict(["why"], config, progress, f"{next(iter(budget))} is reached", Path("run"))
+    assert said.endswith(advice)
+
+
+@pytest.mark.parametrize(
     ("budget", "reason", "update", "advice"),
     [
         ({"max_updates": 30_000}, "max_updates 30000 is reached", 400, "--max-updates 300000"),

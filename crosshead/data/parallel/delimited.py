@@ -17,6 +17,7 @@ import numpy as np
 
 from crosshead.data.parallel.languages import language_code
 from crosshead.errors import DataError
+from crosshead.system.encodings import line_feeds
 from crosshead.system.lines import LONGEST_LINE
 
 Lines = Callable[[], Iterator[str]]
@@ -30,6 +31,9 @@ SAMPLE = 100
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 """Possible delimiters of a CSV, the most likely first, with their names."""
+
+_QUOTED = re.compile(r'"[^"]*"')
+"""Text between quotes."""
 
 _LOOKS_QUOTED = re.compile(r'(?:^|\t)"(?:[^"\t]|"")*""(?:[^"\t]|"")*"(?=\t|$)')
 
@@ -101,8 +105,10 @@ def layout_of(path: Path, lines: Lines) -> Layout:
         The layout.
 
     Raises:
-        DataError: If the file cannot be read, or is CSV with misplaced quotes.
+        DataError: If the file cannot be read, is CSV with misplaced quotes, or has carriage returns
+            as line ends.
     """
+    _check_line_ends(path, lines)
     delimiter, above = _csv_delimiter(lines) if is_csv(path) else ("\t", 0)
     layout = Layout(delimiter, above=above)
     if is_csv(path):
@@ -268,6 +274,28 @@ def _csv_delimiter(lines: Lines) -> tuple[str, int]:
         return counts.count(counts[0]) / len(counts) if counts and counts[0] > 1 else 0.0
 
     return max(_DELIMITERS, key=agreement), 0
+
+
+def _check_line_ends(path: Path, lines: Lines) -> None:
+    """Raise `DataError` if carriage returns end the lines, as in Excel's CSV (Macintosh).
+
+    They do if the text before the first line feed consists of records between carriage returns.
+    """
+    first = next(lines(), "")
+    if "\r" not in first:
+        return
+    delimiters, outside = "\t", first
+    if is_csv(path):
+        delimiters = "".join(_DELIMITERS)
+        # The last cell may go on after the line feed; its record may have any delimiter.
+        outside, unclosed, _ = _QUOTED.sub("", first).partition('"')
+        outside += delimiters if unclosed else ""
+    records = [record for record in outside.split("\r") if record]
+    if len(records) > 1 and any(all(mark in each for each in records) for mark in delimiters):
+        raise DataError(
+            f"{path}: carriage returns end its lines, as in Excel's CSV (Macintosh); expected line "
+            f"feeds; convert the file: {line_feeds(str(path))}"
+        )
 
 
 def _unquoted_notes(path: Path, lines: Lines) -> tuple[str, ...]:

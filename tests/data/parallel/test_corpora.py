@@ -54,9 +54,10 @@ def test_tsv_by_position(tmp_path: Path) -> None:
 
 def test_configurations_that_do_not_fit_together() -> None:
     for values, message in [
-        ({"source": "a"}, "data.source names 1 files but data.target 0"),
-        ({"source": ["a"], "target": ["a", "b"]}, "data.source names 1 files but data.target 2"),
-        ({"valid_source": ["a"]}, "data.valid_source names 1 files but data.valid_target 0"),
+        ({"source": "a"}, "^data.source a has no data.target; "),
+        ({"source": ["a"], "target": ["a", "b"]}, "data.source names 1 file but data.target 2"),
+        ({"target": "a"}, "^data.target a has no data.source; give the file of its sources"),
+        ({"valid_source": ["a"]}, "^data.valid_source a has no data.valid_target; "),
         ({"pairs": "a.jsonl.gz"}, "JSON Lines; name the fields"),
         ({"fields": ["en"]}, "data.fields needs two fields"),
         ({"max_ratio": float("nan")}, "max_ratio"),
