@@ -44,6 +44,9 @@ class Task(ABC):
     """The noun for the predictions that the loss counts."""
     counter: ClassVar[str] = "target_tokens"
     """The name of their number in the log."""
+    run_files: ClassVar[tuple[str, ...]] = ()
+    """The names of the files that `Corpus.write_files` writes besides those of the bundle. A new
+    run with `--force` may remove them."""
 
     def claims(self, data: Mapping[str, Any]) -> bool:
         """Return whether a `[data]` with these keys belongs to this task, whatever the model."""

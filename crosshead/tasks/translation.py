@@ -13,6 +13,7 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import called
 from crosshead.data.batching import collate, example_lengths, plan_in_order
 from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.data.parallel.languages import language_code, suffix_language
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.evaluation import bleu, corpus_scores
@@ -126,6 +127,7 @@ class TranslationTask(TokenTask):
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, BLEU)
     chooses: ClassVar[str] = "bleu"
     architecture: ClassVar[str] = "transformer"
+    run_files: ClassVar[tuple[str, ...]] = (LEFT_OUT, HELD_OUT)
 
     def prepare(self, recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
         """Fill in the languages that the file names contain."""

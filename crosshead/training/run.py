@@ -16,7 +16,6 @@ from crosshead.bundle.config import BundleScore
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import CHECKPOINTS, kept_beside
 from crosshead.data.batching import Epoch
-from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, atomic_write, real_path
@@ -57,8 +56,6 @@ from crosshead.training.setup import (
 from crosshead.training.summary import card_facts, opening_lines
 from crosshead.training.verdict import verdict, warmup_signs
 
-__all__ = ["LEFT_OUT", "Summary", "train"]
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -83,6 +80,10 @@ class Summary:
     """Findings about the model at the end."""
     verdict: str = ""
     """The reason why the model is not usable yet, and what to do; empty for a usable model."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """The number of rows left out of training, by reason."""
+    unit: str = "row"
+    """The noun for a row of the data."""
     bundle_kept: bool = False
     """True if the run had ended before, and its bundle was left unchanged."""
     rank: int = 0
@@ -407,6 +408,8 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, reason: str) -
         task=setup.task,
         validated=validated,
         findings=findings,
+        left_out=setup.corpus.left_out(),
+        unit=setup.corpus.unit,
         verdict=verdict(faults, recipe.train, progress, reason, out),
     )
 

@@ -86,6 +86,24 @@ def test_bundles_are_averaged_packed_and_tuned() -> None:
     assert command("train", "recipe.toml", "--from", "a", "--out", "c", "--max-updates", 5) == 0
 
 
+def test_a_run_is_replaced_with_its_own_files(capfd: pytest.CaptureFixture[str]) -> None:
+    trained("run", "--max-updates", 5)
+    assert {sample_task.RANGE, sample_task.HELD_OUT} <= {
+        path.name for path in Path("run").iterdir()
+    }
+    report = capfd.readouterr().out
+    assert "left out of training  windows\ntoo late" in report and "pairs" not in report
+    Path("run", "notes.txt").write_text("")
+    arguments = ["train", "recipe.toml", "--out", "run", "--max-updates", 6, "--force"]
+    assert command(*arguments) == 2 and "notes.txt" in capfd.readouterr().err
+    Path("run", "notes.txt").unlink()
+    assert command(*arguments) == 0
+    assert command("info", "run") == 0
+    assert f", {sample_task.HELD_OUT}\n" in capfd.readouterr().out
+    Path("run", "model.safetensors").write_bytes(b"damaged")
+    assert command("train", "--out", "run", "--resume") == 0
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
