@@ -226,8 +226,8 @@ class _Data:
                     return str(path)
                 if holds_run(self._out) and not self._force:
                     raise UserError(
-                        f"{path}: the run in {self._out} was trained on other data, which stands "
-                        "there; give that again, or another out, or force=True"
+                        f"{path}: the run in {self._out} was trained on the different data in this "
+                        "file; pass the same data, another `out`, or force=True"
                     )
             else:
                 self._new.append(path)

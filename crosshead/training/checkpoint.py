@@ -294,8 +294,8 @@ def load_best(directory: Path) -> dict[str, Tensor]:
         return read_best(directory / BEST).weights
     except DamagedBundle as error:
         raise BundleError(
-            f"{directory / BEST}: {error.found}; copy it back, or go on with --resume, which makes "
-            "up for what it can"
+            f"{directory / BEST}: {error.found}; copy it back, or use --resume, which rebuilds "
+            "what it can"
         ) from None
 
 

@@ -90,8 +90,8 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
     others = _others(out)
     if others:
         raise UserError(
-            f"{others[0]}: stands beside a run and is none of its files, so --force removes "
-            "nothing; move it, or choose another directory"
+            f"{others[0]}: is not a file of the run in {out}, so --force removes nothing; move it, "
+            "or choose another directory"
         )
 
 

@@ -87,7 +87,7 @@ def new_recipe(
     start = Path(start)
     below = sections_of(start)
     _check_architecture(
-        below, recipe, flags, assignments, f"that of the bundle {start}",
+        below, recipe, flags, assignments, f"but the bundle {start} has",
         "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
         "without --from", typed,
     )  # fmt: skip
@@ -204,8 +204,8 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
             advice = BEGIN_ANOTHER
             if key.partition(".")[2] in now.data.file_keys:  # the number of files differs
                 advice = (
-                    "a run goes on with the text it began with; to train its bundle on other text, "
-                    f"begin a run with --from {shlex.quote(str(out))} and a new --out"
+                    "a run continues with the data it began with; to train its bundle on other "
+                    f"data, begin a run with --from {shlex.quote(str(out))} and a new --out"
                 )
             raise ConfigError(
                 f"is {right!r}, but the run in {out} began with {left!r}; {advice}", key=key
@@ -277,7 +277,7 @@ def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
             if found != value and key not in recipe.of_training:
                 kept = " and ".join(reversed(recipe.fixed_by_bundle))
                 raise ConfigError(
-                    f"{section}.{key} is {found!r}, that of the bundle {start} {value!r}; "
+                    f"{section}.{key} is {found!r}, but the bundle {start} has {value!r}; "
                     f"fine-tuning keeps {kept}: leave {section}.{key} out"
                 )
 

@@ -246,7 +246,7 @@ def test_another_architecture_is_refused_by_its_name(
     else:
         assignments = ["model.architecture=transformer-xl"]
     tuned = (
-        f"model.architecture is 'transformer-xl', that of the bundle {reader} 'language'; "
+        f"model.architecture is 'transformer-xl', but the bundle {reader} has 'language'; "
         "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
         "without --from"
     )
