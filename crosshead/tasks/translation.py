@@ -127,6 +127,8 @@ class TranslationTask(TokenTask):
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, BLEU)
     chooses: ClassVar[str] = "bleu"
     architecture: ClassVar[str] = "transformer"
+    check_data: ClassVar[str] = "check that each line of the target translates the source line"
+    validation_bound: ClassVar[str] = "decode.batch_tokens"
     run_files: ClassVar[tuple[str, ...]] = (LEFT_OUT, HELD_OUT)
 
     def prepare(self, recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
