@@ -97,7 +97,7 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
 
 def holds_run(out: Path) -> bool:
     """Return whether `out` holds a run, however short, which --force may replace."""
-    # Earlier versions began with a recipe and a log.
+    # Somebody may have removed the checkpoints of a finished run: only resuming needs them.
     return (out / CHECKPOINTS).is_dir() or all((out / name).is_file() for name in (RECIPE, LOG))
 
 
@@ -183,7 +183,7 @@ def run_directory(lock: LockedDirectory, *, resume: bool) -> Iterator[None]:
         UserError: If the earlier run cannot be moved aside.
     """
     out = lock.path
-    lock.check()  # reading the text may have taken long
+    lock.check()  # reading the data may have taken long
     if not resume:
         _set_aside(out)
     make_directory(out / CHECKPOINTS)

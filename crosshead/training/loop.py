@@ -256,7 +256,7 @@ def _report(training: Training, meter: Meter) -> None:
         progress.update,
         epoch=progress.epoch,
         seconds=round(progress.seconds + meter.elapsed(), 2),
-        **{training.task.counter: progress.target_tokens},
+        **{training.task.counter: progress.predictions},
         **values,
         skipped=progress.skipped,
         peak_memory_bytes=peak_memory(device),

@@ -271,7 +271,7 @@ def _validator(setup: Setup) -> Validator[Any, Any, Any]:
     return setup.task.validates(
         setup.recipe,
         setup.corpus,
-        setup.progress.longest_source,
+        setup.progress.longest_input,
         setup.machine.device,
         setup.context.should_stop,
     )
@@ -335,7 +335,7 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
 
     try:
         # From here on the workers can read the files that they need.
-        announce_data(context.world, progress.text_sha256)
+        announce_data(context.world, progress.data_sha256)
         size = setup.optimizer.size()
         lines = opening_lines(
             setup.task, recipe, corpus, setup.machine, size, setup.memory, context.world
@@ -395,7 +395,7 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, end: End) -> S
         progress.update,
         epoch=progress.epoch,
         seconds=round(progress.seconds, 2),
-        **{setup.task.counter: progress.target_tokens},
+        **{setup.task.counter: progress.predictions},
         reason=end.text,
         weights=clause,
         search=how,

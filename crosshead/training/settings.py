@@ -166,11 +166,6 @@ def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
     if newest is None:  # loading the checkpoints later reports the damage
         return stored, []
     state, progress = newest
-    if not progress.recipe:
-        return stored, [
-            f"{state}: an earlier crosshead wrote it, without the recipe, so {path} is taken as it "
-            "stands"
-        ]
     tables = _named_from_here(tomllib.loads(progress.recipe), out, str(state))
     saved = absolute(compose(recipe=tables, where=str(state)))
     lines = []

@@ -122,8 +122,8 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
         setup.optimizer.set_weights(weights_of(base.model))
         setup.progress.validated, setup.progress.tuned = -1, True
     progress = setup.progress
-    progress.longest_source = max(corpus.reach, base.reach if base is not None else 0)
-    progress.pairs, progress.text_sha256 = corpus.size, corpus.sha256()
+    progress.longest_input = max(corpus.reach, base.reach if base is not None else 0)
+    progress.size, progress.data_sha256 = corpus.size, corpus.sha256()
     progress.names = recipe.data.files()
     return setup
 
@@ -149,7 +149,7 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
         renamed(each, [elsewhere.get(name, name) for name in each.data.files()])
         for each in (began, recipe)
     )
-    _check_tokenizers(out)
+    _check_own_files(out)
     machine = _machine(recipe, context)
     corpus = task_of(recipe).read(recipe, None, out, context.say, context.should_stop)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, context)
@@ -239,9 +239,9 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) 
 def _go_on(setup: Setup, progress: Progress) -> list[str]:
     """Continue from `progress`; return a clause for each change in how the run computes."""
     new, changes = setup.progress, []
-    if progress.threads and (progress.threads, progress.processes) != (new.threads, new.processes):
+    if (progress.threads, progress.processes) != (new.threads, new.processes):
         changes.append(f"with {_crew(new)}, where the run had {_crew(progress)}")
-    if (progress.accumulate or progress.parts) != new.accumulate:
+    if progress.accumulate != new.accumulate:
         changes.append(
             f"with batches in {counted(new.parts, 'part')}, where the run had them in "
             f"{progress.parts:,}"
@@ -300,7 +300,7 @@ def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
         with contextlib.suppress(DamagedCheckpoint):
             several = [load_weights(place) for place in places]
             weights = average_weights(several) if progress.best_average else several[0]
-            config = setup.corpus.bundle_config(setup.recipe, progress.longest_source)
+            config = setup.corpus.bundle_config(setup.recipe, progress.longest_input)
             save_best(directory, weights, config.model_dump_json(), update)
             return [f"{best}: missing or damaged; written again from {', '.join(map(str, places))}"]
     # Validate the weights of this update again: they may be the best now.
@@ -346,10 +346,10 @@ def _elsewhere(recipe: Recipe, out: Path) -> dict[str, str]:
     return found
 
 
-def _check_tokenizers(out: Path) -> None:
-    """Raise `BundleError` if a tokenizer file has changed since the newest checkpoint."""
+def _check_own_files(out: Path) -> None:
+    """Raise `BundleError` if a file such as a tokenizer has changed since the newest checkpoint."""
     newest = newest_state(out / CHECKPOINTS)
-    for line in newest[1].tokenizers if newest else ():
+    for line in newest[1].own_files if newest else ():
         sha256, _, name = line.partition("  ")
         path = out / name
         if not path.is_file() or file_sha256(path) != sha256:
@@ -363,12 +363,12 @@ def _check_tokenizers(out: Path) -> None:
 def _check_data(progress: Progress, corpus: Corpus, out: Path) -> None:
     """Raise `UserError` if the data differs from the data that the run began with."""
     advice = "put the earlier files back, or begin another run with a new --out"
-    if corpus.size != progress.pairs:
+    if corpus.size != progress.size:
         raise UserError(
-            f"the run in {out} began with {progress.pairs:,} {corpus.unit}s to train on, and the "
+            f"the run in {out} began with {progress.size:,} {corpus.unit}s to train on, and the "
             f"files now give {corpus.size:,}; {advice}"
         )
-    if corpus.sha256() != progress.text_sha256:
+    if corpus.sha256() != progress.data_sha256:
         raise UserError(
             f"the data that the run in {out} is trained or validated on has changed; {advice}"
         )

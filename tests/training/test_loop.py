@@ -154,7 +154,7 @@ def test_resumed_is_uninterrupted(
     resumed, resumed_reason = run(tmp_path / "parts", config, resume=True, dtype=dtype)
     assert digest(resumed) == expected
     assert resumed_reason == reason == "max_updates 14 is reached"
-    for key in ("update", "epoch", "batch", "target_tokens", "best_update", "best_score"):
+    for key in ("update", "epoch", "batch", "predictions", "best_update", "best_score"):
         assert getattr(resumed.progress, key) == getattr(whole.progress, key)
     assert resumed.progress.since_best == whole.progress.since_best
     names = [

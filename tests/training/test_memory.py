@@ -199,7 +199,7 @@ def test_what_is_refused_is_what_does_not_fit(run: tuple[Recipe, Corpus]) -> Non
     # Weights, moments and weights to validate with, and row 3, which is by far the longest.
     fits = 16 * parameters + measurement.activations([3], 1).peak()
     check(fits)
-    with pytest.raises(DataError, match=r"^en:5: to train on 101 and 101 tokens takes") as caught:
+    with pytest.raises(DataError, match=r"^en:5: training on 101 and 101 tokens needs") as caught:
         check(fits - 1)
     assert str(caught.value).endswith("; lower data.max_length, or choose a smaller model")
     assert "\n" not in str(caught.value)

@@ -12,8 +12,6 @@ from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import to_toml
 from crosshead.tasks.registry import kinds, sections_of
-from crosshead.training import checkpoint
-from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train
 from crosshead.training.settings import (
     check_fine_tuned,
@@ -298,19 +296,6 @@ def test_an_edit_that_a_resumed_run_may_follow_is_told(finished: Path, tmp_path:
     saved, (line,) = saved_recipe(out)
     assert saved.train.max_updates == 18
     assert "train.max_updates is 19, where the run was saved with 18" in line
-
-
-def test_a_checkpoint_without_a_recipe_is_resumed_with_a_note(
-    finished: Path, tmp_path: Path
-) -> None:
-    out = edited(finished, tmp_path / "run", "seed = 1\nprecision", "seed = 2\nprecision")
-    for place in list_checkpoints(out / "checkpoints"):
-        found = json.loads((place / "state.json").read_text())
-        del found["progress"]["recipe"]
-        (place / "state.json").write_bytes(checkpoint._state(found["progress"], found["sha256"]))
-    recipe, (line,) = saved_recipe(out)
-    assert recipe.train.seed == 2
-    assert "an earlier crosshead wrote it, without the recipe" in line
 
 
 @pytest.fixture

@@ -121,26 +121,6 @@ def test_other_threads_are_warned_of_and_what_was_left_open_stays_so(
         assert [line[: len(expected[0])] for line in warnings] == expected
 
 
-def test_of_a_run_that_did_not_write_its_threads_down_nothing_is_said_of_them(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nor is its recipe refused, which states what an earlier version chose."""
-    out = tmp_path / "run"
-    train(recipe_for(text, "max_updates=2", "threads=1"), out)
-    state = list_checkpoints(out / "checkpoints")[-1] / "state.json"
-    found = json.loads(state.read_text())
-    for name in ("threads", "processes", "accumulate", "skipped_in_a_row"):
-        del found["progress"][name]
-    state.write_bytes(checkpoint._state(found["progress"], found["sha256"]))
-    monkeypatch.setattr("crosshead.training.setup.choose_machine", machine_with(3))
-    display = Remembering()
-    summary = train(
-        recipe_for(text, "max_updates=3", "threads=1"), out, resume=True, display=display
-    )
-    assert summary.progress.update == 3 and summary.progress.threads == 3
-    assert not [line for line in display.lines if "bit-identical" in line]
-
-
 def test_another_end_of_a_cosine_is_told_with_the_rates_before_and_after(
     text: Path, tmp_path: Path
 ) -> None:

@@ -64,7 +64,7 @@ def test_a_hundred_pairs_are_no_longer_few(run: tuple[Recipe, Corpus]) -> None:
 def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
     progress = Progress(
-        update=7, longest_source=5, commands=["begin", "", "go on"], names=["en", "de"]
+        update=7, longest_input=5, commands=["begin", "", "go on"], names=["en", "de"]
     )
     facts = card_facts(
         task_of(recipe),
