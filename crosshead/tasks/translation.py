@@ -97,7 +97,8 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         return Findings(
             [BundleScore.of(score, "validation") for score in found],
             translation_faults(found[0].value, *texts),
-            samples=translation_samples(*texts),
+            ("source", "output", "reference"),
+            translation_samples(*texts),
             scores_enough=found[0].value >= LOW_BLEU,
         )
 

@@ -164,7 +164,7 @@ def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> Non
     report = run_report(summary)
     assert "BLEU (greedy, as in training)  41.90" in report
     assert "BLEU (beam 4)                  70.60" in report
-    assert "source     one\noutput     (nothing)\nreference  eins\n" in report
+    assert "input     one\noutput    (nothing)\nexpected  eins\n" in report
     assert "warning: this model is not usable yet: why; what\n" in report
     shown = [line for line in report.splitlines() if "word" in line]
     assert len(shown) == 3 and max(map(len, shown)) <= 100
