@@ -1,6 +1,6 @@
 """The base of tasks on monolingual text: their recipe, their data and their validation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -74,8 +74,14 @@ class MonolingualTask(TokenTask):
 class TextValidator(Validator[TextRecipe, TextCorpus, TextBundle]):
     """The base of validation on monolingual text."""
 
-    def frequency_faults(self, nll: float) -> list[str]:
-        """Return a clause if a model is hardly better than token frequencies."""
+    def frequency_faults(self, windows: Sequence[tuple[float, int, int]]) -> list[str]:
+        """Return a clause if a model is hardly better than token frequencies.
+
+        Args:
+            windows: The negative log-likelihood of each window, its number of predicted tokens, and
+                another number.
+        """
         corpus = self.corpus
+        nll = sum(nats for nats, _, _ in windows) / sum(tokens for _, tokens, _ in windows)
         size = corpus.target_tokenizer.vocab_size
         return frequency_faults(nll, corpus.stream.ids, corpus.valid.ids, size)
