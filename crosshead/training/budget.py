@@ -40,7 +40,7 @@ class Around:
     """The time that a command needs besides its updates; `max_minutes` includes it."""
 
     before: float = 0.0
-    """Seconds from the start of the command to the first update, for example for reading text."""
+    """Seconds from the start of the command to the first update, for example for reading data."""
 
     validations_after: float = 0.0
     """Estimated duration of the end of the run (last validation and scoring), as a multiple of the

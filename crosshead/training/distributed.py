@@ -33,8 +33,8 @@ _LONGEST_WORD = 256
 """Size of a broadcast message in bytes; longer messages are cut off."""
 
 _PATIENCE = timedelta(days=1)
-"""Longest time that processes wait for each other. Only the main process tokenizes the text and
-validates, which takes hours for much text. A process that dies is noticed sooner: its connections
+"""Longest time that processes wait for each other. Only the main process prepares the data and
+validates, which takes hours for much data. A process that dies is noticed sooner: its connections
 break, and torchrun ends the remaining processes."""
 
 _GONE = ("gloo", "Connection closed", "Connection reset", "Broken pipe")
