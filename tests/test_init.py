@@ -35,9 +35,9 @@ PUBLIC = {
     "crosshead.models": [
         "AttentionParts", "Convolutional", "ConvolutionalConfig", "EncoderConfig", "LanguageConfig",
         "Model", "ModelConfig", "PositionKind", "Recurrent", "RecurrentConfig", "SequenceModel",
-        "TokenModel", "Transformer", "TransformerConfig", "TransformerEncoder",
-        "TransformerLanguageModel", "TransformerXL", "TransformerXLConfig", "build_model",
-        "register_positions", "register_score",
+        "TokenModel", "TokenModelConfig", "Transformer", "TransformerConfig",
+        "TransformerEncoder", "TransformerLanguageModel", "TransformerXL", "TransformerXLConfig",
+        "build_model", "register_positions", "register_score",
     ],
     "crosshead.pipelines": ["MaskFiller", "Pipeline", "TextGenerator", "Translator"],
     "crosshead.tasks": [

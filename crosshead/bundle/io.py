@@ -52,6 +52,7 @@ from crosshead.models.registry import CONFIGS
 from crosshead.system.files import StrPath, atomic_write_all, make_directory
 from crosshead.system.stored import (
     LARGEST_CONFIG,
+    not_packed,
     open_stored,
     packed_names,
     parse_metadata,
@@ -379,11 +380,7 @@ def _has_unknown_name(model: Any) -> bool:
 
 def _no_bundle(archive: Path, name: str) -> BundleError:
     """Return the error for an archive with a file that belongs to no bundle."""
-    return BundleError(
-        f"{archive}: a file; expected the directory of a bundle, or a file that `crosshead pack` "
-        f"wrote ({name[:60]!a} in it is no file of a bundle); if it is an archive, unpack it and "
-        "give the directory"
-    )
+    return not_packed(archive, f"{name[:60]!a} in it is no file of a bundle")
 
 
 class _Opened(NamedTuple):

@@ -3,7 +3,6 @@
 import dataclasses
 import shlex
 import textwrap
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from crosshead.bundle.weights import build_without_memory
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, program, put, table
 from crosshead.config import nearest, validate
-from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
+from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.data.text.tokenizers import MOST_PIECES
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation import (
@@ -35,7 +34,7 @@ from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.system.stored import stored_size
 from crosshead.tasks.loading import load
-from crosshead.tasks.registry import TASKS
+from crosshead.tasks.registry import TASKS, run_files
 from crosshead.tasks.usability import Findings
 from crosshead.training.directory import PICTURE
 from crosshead.training.directory_lock import is_locked
@@ -229,7 +228,7 @@ def _run_facts(directory: Path) -> list[list[str]]:
         return []
     others = {
         "only for --resume": [RECIPE, CHECKPOINTS],
-        "may be deleted": [LOG, PICTURE, "tensorboard", LEFT_OUT, HELD_OUT],
+        "may be deleted": [LOG, PICTURE, "tensorboard", *sorted(run_files())],
     }
     found = {
         what: ", ".join(name for name in names if (directory / name).exists())
@@ -268,12 +267,12 @@ def run_report(summary: Summary) -> str:
         ],
         ["parameters", f"{summary.parameters:,}"],
     ]
-    left_out = _left_out(summary.out / LEFT_OUT)
     parts = [table(rows)]
-    if left_out:
-        counts = [[reason, f"{count:,}"] for reason, count in left_out.items()]
-        parts.append(table([["left out of training", "pairs"], *counts], numbers=1))
-        parts.append(f"The lines are in {summary.out / LEFT_OUT}\n")
+    counts = [[reason, f"{count:,}"] for reason, count in summary.left_out.items() if count]
+    if counts:
+        parts.append(table([["left out of training", f"{summary.unit}s"], *counts], numbers=1))
+        if (summary.out / LEFT_OUT).is_file():
+            parts.append(f"The lines are in {summary.out / LEFT_OUT}\n")
     out = shlex.quote(str(summary.out))
     if summary.findings:
         parts += _samples(summary.findings)
@@ -370,12 +369,3 @@ def _parts(text: str, width: int) -> list[str]:
 
 _SHAPE_WIDTH = 42
 """Width of the shape column; the other columns and the gaps take 58."""
-
-
-def _left_out(path: Path) -> Counter[str]:
-    """Return the number of pairs left out for each reason."""
-    try:
-        rows = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")[1:]
-    except FileNotFoundError:
-        return Counter()
-    return Counter(row.rpartition("\t")[2] for row in rows)

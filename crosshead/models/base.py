@@ -26,13 +26,7 @@ class ModelConfig(Config, ABC):
     task: ClassVar[str] = "translation"
     """The task that models of this architecture are trained for, by name: see `crosshead.tasks`."""
 
-    vocabularies: ClassVar[int] = 2
-    """The number of vocabularies: two for source and target, one for monolingual text."""
-
-    cannot: ClassVar[Mapping[str, str]] = {
-        "memory": "only the architecture transformer-xl, which reads from left to right, has a "
-        "memory of earlier text; choose it, or leave memory out"
-    }
+    cannot: ClassVar[Mapping[str, str]] = {}
     """Keys that an architecture does not support, or only with their default, and the reasons."""
 
     architecture: str
@@ -64,24 +58,9 @@ class ModelConfig(Config, ABC):
         return values
 
     @property
-    def start_token(self) -> int:
-        """The id of the first token of every target."""
-        return BOS
-
-    @property
     def most_positions(self) -> int | None:
         """The largest number of positions of an output, or None without a limit."""
         return None
-
-    @property
-    def most_source(self) -> int | None:
-        """The largest number of positions of a source, or None without a limit."""
-        return self.most_positions
-
-    @property
-    def bound(self) -> str:
-        """The resource that limits `most_source`, named for messages."""
-        return "learned positions of model.max_length"
 
     def refuse_idle(self, key: str, option: str, user: str, former: int | None = None) -> None:
         """Refuse a key that is set but has no effect.
@@ -107,11 +86,6 @@ class ModelConfig(Config, ABC):
         """Return the number of layers and the widths, as a clause."""
 
     @property
-    def shares_vocabulary(self) -> bool:
-        """True if source and target share one embedding matrix, and therefore one vocabulary."""
-        return False
-
-    @property
     def depth(self) -> int:
         """The number of layers with their own weights."""
         return 0
@@ -129,6 +103,46 @@ class ModelConfig(Config, ABC):
             if found.model_fields["architecture"].default == wanted:
                 return found
         return cls
+
+
+class TokenModelConfig(ModelConfig):
+    """The shape of a model that predicts tokens."""
+
+    vocabularies: ClassVar[int] = 2
+    """The number of vocabularies: two for source and target, one for monolingual text."""
+
+    cannot: ClassVar[Mapping[str, str]] = {
+        "memory": "only the architecture transformer-xl, which reads from left to right, has a "
+        "memory of earlier text; choose it, or leave memory out"
+    }
+
+    @property
+    def start_token(self) -> int:
+        """The id of the first token of every target."""
+        return BOS
+
+    @property
+    def most_source(self) -> int | None:
+        """The largest number of positions of a source, or None without a limit."""
+        return self.most_positions
+
+    @property
+    def bound(self) -> str:
+        """The resource that limits `most_source`, named for messages."""
+        return "learned positions of model.max_length"
+
+    @property
+    def shares_vocabulary(self) -> bool:
+        """True if source and target share one embedding matrix, and therefore one vocabulary."""
+        return False
+
+    def check_context(self, context: int) -> None:
+        """Raise `ValueError` if training windows of `context` tokens do not fit the model."""
+        if self.most_positions is not None and context > self.most_positions:
+            raise ValueError(
+                f"data.context {context} is more than the {self.most_positions} learned positions "
+                "of model.max_length; lower the first or raise the second"
+            )
 
 
 class Model(nn.Module, ABC):
@@ -152,6 +166,7 @@ class Model(nn.Module, ABC):
 class TokenModel(Model):
     """A model that predicts a token at each position."""
 
+    config: TokenModelConfig
     projection: nn.Linear
     """The projection of hidden states to logits, which training fuses with the loss."""
 

@@ -31,7 +31,7 @@ from crosshead.layers.recurrent_decoder import (
 )
 from crosshead.layers.rnn import Cell, EncodedSource, RecurrentEncoder, RecurrentStack
 from crosshead.layers.source_attention import LocalWindow, SourceAttention
-from crosshead.models.base import AttentionKind, ModelConfig, SequenceModel
+from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
@@ -51,7 +51,7 @@ DEFAULT_RADIUS, DEFAULT_MAX_LENGTH = 10, 1024
 rely on these values."""
 
 
-class RecurrentConfig(ModelConfig):
+class RecurrentConfig(TokenModelConfig):
     """The shape of a recurrent encoder-decoder; all layers and embeddings are `d_model` wide."""
 
     architecture: Literal["recurrent"] = "recurrent"

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, SerializeAsAny, ValidationInfo
 
-from crosshead.models.base import Model, ModelConfig, TokenModel
+from crosshead.models.base import Model, ModelConfig, TokenModel, TokenModelConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
@@ -33,7 +33,9 @@ MODELS: dict[str, type[Model]] = {
 """The model class of each `architecture`."""
 
 
-def build_model(config: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> TokenModel:
+def build_model(
+    config: TokenModelConfig, source_vocabulary: int, target_vocabulary: int
+) -> TokenModel:
     """Build a freshly initialised model of tokens, in training mode.
 
     Args:
@@ -65,3 +67,6 @@ def _parsed(values: Any, info: ValidationInfo) -> ModelConfig:
 
 AnyConfig = Annotated[SerializeAsAny[ModelConfig], PlainValidator(_parsed)]
 """The configuration of any model. `architecture` selects its class, by default a Transformer."""
+
+AnyTokenConfig = Annotated[SerializeAsAny[TokenModelConfig], PlainValidator(_parsed)]
+"""The configuration of any model of a task whose models predict tokens."""

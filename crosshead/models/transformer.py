@@ -18,7 +18,7 @@ from crosshead.layers.decoder import DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and_target_weights
 from crosshead.layers.encoder import EncoderLayer
 from crosshead.layers.layer_stack import LayerStack
-from crosshead.models.base import AttentionKind, SequenceModel
+from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.models.stack import (
     StackConfig,
@@ -36,7 +36,7 @@ from crosshead.models.stack import (
 from crosshead.vocabulary import BOS, PAD
 
 
-class TransformerConfig(StackConfig):
+class TransformerConfig(StackConfig, TokenModelConfig):
     """The shape of a Transformer; the defaults are the paper's `base` model.
 
     Reference:

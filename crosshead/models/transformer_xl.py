@@ -61,6 +61,16 @@ class TransformerXLConfig(TextStackConfig):
             f"{super().shape()}, segments of {self.segment} that remember {self.memory} positions"
         )
 
+    def check_context(self, context: int) -> None:
+        """Raise `ValueError` if training windows of `context` tokens would never use the memory."""
+        super().check_context(context)
+        if self.memory and context <= self.segment:
+            raise ValueError(
+                f"data.context {context} is no more than one model.segment of {self.segment}, so "
+                "training would never use model.memory; raise data.context above model.segment, "
+                "lower model.segment, or set model.memory = 0"
+            )
+
 
 @dataclass
 class TransformerXLState:

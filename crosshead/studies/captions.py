@@ -17,7 +17,7 @@ import torch
 
 from crosshead.bundle.places import CHECKPOINTS, CONFIG, RECIPE
 from crosshead.decoding.search import DecodeConfig
-from crosshead.models.registry import AnyConfig
+from crosshead.models.registry import AnyTokenConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.translator import Translator
 from crosshead.recipe.recipe import Recipe
@@ -78,7 +78,7 @@ class CaptionCorpus:
     tokenizer: Mapping[str, Any]
     train: Mapping[str, Any]
 
-    def recipe(self, model: AnyConfig, seed: int) -> Recipe:
+    def recipe(self, model: AnyTokenConfig, seed: int) -> Recipe:
         """Return the shared recipe with this model and seed, and the preset's learning rate."""
         ends = (("source", SOURCE), ("target", TARGET))
         files = {side: [str(self.text / f"{TRAIN}.{end}")] for side, end in ends}

@@ -44,6 +44,13 @@ class Task(ABC):
     """The noun for the predictions that the loss counts."""
     counter: ClassVar[str] = "target_tokens"
     """The name of their number in the log."""
+    check_data: ClassVar[str] = "check the training data"
+    """Advice for a model that is not usable after many updates, in a clause."""
+    validation_bound: ClassVar[str] = ""
+    """The setting whose lower value makes validation take less memory, if there is one."""
+    run_files: ClassVar[tuple[str, ...]] = ()
+    """The names of the files that `Corpus.write_files` writes besides those of the bundle. A new
+    run with `--force` may remove them."""
 
     def claims(self, data: Mapping[str, Any]) -> bool:
         """Return whether a `[data]` section belongs to this task, whatever the model.

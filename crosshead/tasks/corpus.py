@@ -190,6 +190,8 @@ class Corpus(ABC):
     def write_files(self, out: Path, names: Mapping[str, str]) -> None:
         """Write the files that resuming needs, and files about the data, into the run directory.
 
+        The names of files that are not `Bundle.own_files` have to be in `Task.run_files`.
+
         Args:
             out: The run directory.
             names: The displayed name of each data file, by the name in the recipe.

@@ -41,10 +41,9 @@ class MaskedValidator(TextValidator):
         """Return the scores of predicting masked tokens, and samples of filled lines."""
         filler = MaskFiller(self.bundle_of(weights))
         found = filler.score_ids(self.corpus.valid, progress=lambda share: self.check())
-        nll = sum(nats for nats, _, _ in found.windows) / sum(each[1] for each in found.windows)
         return Findings(
             [BundleScore.of(each, "validation") for each in masked_scores(found)],
-            self.frequency_faults(nll),
+            self.frequency_faults(found.windows),
             ("masked", "filled", "original"),
             self._filled(filler),
         )

@@ -97,6 +97,11 @@ def kinds() -> Kinds:
     return {name: task.bundle for name, task in TASKS.items()}
 
 
+def run_files() -> set[str]:
+    """Return the names of the files that runs of any task write besides those of the bundle."""
+    return {name for task in TASKS.values() for name in task.run_files}
+
+
 def load_bundle(path: StrPath, device: torch.device | str = "cpu") -> Bundle:
     """Load a bundle of any task: see `crosshead.bundle.io.load_bundle`.
 

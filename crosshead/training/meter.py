@@ -83,7 +83,7 @@ class Meter:
     def add(self, outcome: Outcome, rate: float) -> bool:
         """Add an update; return False if `MAX_SKIPPED` updates in a row were skipped."""
         progress = self._progress
-        progress.target_tokens += outcome.count
+        progress.predictions += outcome.count
         self.logged.add(outcome, rate)
         self.shown.add(outcome, rate)
         if outcome.norm is None:

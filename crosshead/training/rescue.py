@@ -16,18 +16,17 @@ from crosshead.training.setup import Setup
 def write_beginning(out: Path, setup: Setup) -> None:
     """Write the files that a run needs to be resumed, besides its checkpoints.
 
-    These are the recipe and, for text, the tokenizers, the pairs that were left out and the
-    held-out pairs.
+    These are the recipe and the files that the data writes, such as tokenizers.
 
     Args:
         out: The run directory.
-        setup: The run; its progress receives the recipe and the checksums of the tokenizers.
+        setup: The run; its progress receives the recipe and the checksums of the files.
     """
     recipe, corpus, progress = setup.recipe, setup.corpus, setup.progress
     progress.recipe = stored_form(recipe, out)
     atomic_write(out / RECIPE, progress.recipe.encode())
     corpus.write_files(out, dict(zip(recipe.data.files(), progress.names, strict=True)))
-    progress.tokenizers = [
+    progress.own_files = [
         f"{file_sha256(out / name)}  {name}"
         for name in sorted(corpus.kind.own_files)
         if (out / name).is_file()

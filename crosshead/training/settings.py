@@ -87,7 +87,7 @@ def new_recipe(
     start = Path(start)
     below = sections_of(start)
     _check_architecture(
-        below, recipe, flags, assignments, f"that of the bundle {start}",
+        below, recipe, flags, assignments, f"but the bundle {start} has",
         "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
         "without --from", typed,
     )  # fmt: skip
@@ -166,11 +166,6 @@ def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
     if newest is None:  # loading the checkpoints later reports the damage
         return stored, []
     state, progress = newest
-    if not progress.recipe:
-        return stored, [
-            f"{state}: an earlier crosshead wrote it, without the recipe, so {path} is taken as it "
-            "stands"
-        ]
     tables = _named_from_here(tomllib.loads(progress.recipe), out, str(state))
     saved = absolute(compose(recipe=tables, where=str(state)))
     lines = []
@@ -207,8 +202,8 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
             advice = BEGIN_ANOTHER
             if key.partition(".")[2] in now.data.file_keys:  # the number of files differs
                 advice = (
-                    "a resumed run keeps the text it began with; to train its bundle on other "
-                    f"text, begin a run with --from {shlex.quote(str(out))} and a new --out"
+                    "a run continues with the data it began with; to train its bundle on other "
+                    f"data, begin a run with --from {shlex.quote(str(out))} and a new --out"
                 )
             raise ConfigError(
                 f"is {_shown(right)}, but the run in {out} began with {_shown(left)}; {advice}",
@@ -289,7 +284,7 @@ def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
             if found != value and key not in recipe.of_training:
                 kept = " and ".join(reversed(recipe.fixed_by_bundle))
                 raise ConfigError(
-                    f"{section}.{key} is {found!r}, that of the bundle {start} {value!r}; "
+                    f"{section}.{key} is {found!r}, but the bundle {start} has {value!r}; "
                     f"fine-tuning keeps {kept}: leave {section}.{key} out"
                 )
 

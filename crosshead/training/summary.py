@@ -59,7 +59,7 @@ def card_facts(
         commands=[command for command in progress.commands if command],
         recipe=to_toml(recipe.model_copy(update={"data": typed})),
         files=[dataclasses.replace(file, path=names[file.path]) for file in corpus.files],
-        words=setup.task.pipeline.words(corpus.bundle_config(recipe, progress.longest_source)),
+        words=setup.task.pipeline.words(corpus.bundle_config(recipe, progress.longest_input)),
         architecture=recipe.model.architecture,
         unit=corpus.unit,
         unit_name=corpus.unit_name,

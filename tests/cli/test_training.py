@@ -119,7 +119,7 @@ def test_fine_tuning_starts_from_a_bundle(
     assert first.source_tokenizer.encode("abc") == tuned.source_tokenizer.encode("abc")
     other = [*flags, "--preset", "big", "--set", "model.d_model=32"]
     assert run([str(each) for each in ["train", "--out", tmp_path / "other", *other]]) == 2
-    assert "model.d_model is 32, that of the bundle" in capfd.readouterr().err
+    assert "model.d_model is 32, but the bundle" in capfd.readouterr().err
     assert not (tmp_path / "other").exists()
 
 

@@ -166,7 +166,7 @@ def test_a_directory_that_is_in_use(tmp_path: Path, corpus: list[object], refuse
     assert "--force replaces it" in refused("train", "--out", tmp_path / "run", *corpus, *TINY)
     (tmp_path / "run" / "thesis").write_text("x")
     said = refused("train", "--out", tmp_path / "run", *corpus, *TINY, "--force")
-    assert "stands beside a run" in said
+    assert "--force removes nothing" in said
     assert (tmp_path / "run" / "thesis").read_text() == "x"
 
 

@@ -239,7 +239,7 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
     assert "is given twice" in refused("compare", BUNDLE, BUNDLE, *sides)
     assert "two bundles" in refused("average", BUNDLE, "--out", tmp_path / "mean")
     said = refused("average", BUNDLE, BUNDLE, "--out", tmp_path)
-    assert "is there already" in said
+    assert "already exists" in said
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ validation and its pipeline, and one call that registers them.
 
 import csv
 import hashlib
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -23,6 +24,7 @@ from crosshead.errors import DataError
 from crosshead.models import Model, ModelConfig
 from crosshead.pipelines import Pipeline
 from crosshead.recipe.train import TrainConfig
+from crosshead.system.stored import read_stored
 from crosshead.tasks import (
     LOSS,
     Corpus,
@@ -35,6 +37,8 @@ from crosshead.tasks import (
     Validator,
     register_task,
 )
+
+RANGE, HELD_OUT = "range.json", "held-out-windows.txt"
 
 MAE = Metric("mae", "mean absolute error", higher_is_better=False, digits=4)
 
@@ -75,13 +79,26 @@ class SeriesBundleConfig(BundleConfig):
     deviation: float
 
 
+@dataclass(frozen=True)
 class SeriesBundle(Bundle):
+    """A forecaster, with the range of its training series in a file of its own."""
+
+    config: SeriesBundleConfig
+    range: bytes
     config_type: ClassVar[type[BundleConfig]] = SeriesBundleConfig
+    own_files: ClassVar[tuple[str, ...]] = (RANGE,)
 
     @classmethod
     def build(cls, config: BundleConfig) -> Model:
         assert isinstance(config.model, SeriesConfig)
         return SeriesModel(config.model)
+
+    @classmethod
+    def read(cls, directory: Path, config: BundleConfig) -> dict[str, Any]:
+        return {"range": read_stored(directory / RANGE)}
+
+    def files(self) -> dict[str, bytes]:
+        return {RANGE: self.range}
 
 
 @dataclass(frozen=True)
@@ -121,6 +138,7 @@ class SeriesCorpus(Corpus):
     valid: Windows
     mean: float
     deviation: float
+    range: bytes
     kind: ClassVar[type[Bundle]] = SeriesBundle
     unit, unit_name = "window", "windows"
 
@@ -160,6 +178,16 @@ class SeriesCorpus(Corpus):
         return SeriesBundleConfig(
             task="series", model=recipe.model, mean=self.mean, deviation=self.deviation
         )
+
+    def bundle(self, config: BundleConfig, model: Model) -> SeriesBundle:
+        return SeriesBundle(config, model, self.range)
+
+    def left_out(self) -> dict[str, int]:
+        return {"too late": self.valid.count}
+
+    def write_files(self, out: Path, names: Mapping[str, str]) -> None:
+        (out / RANGE).write_bytes(self.range)
+        (out / HELD_OUT).write_text("\n".join(names.values()))
 
 
 class SeriesValidator(Validator[SeriesRecipe, SeriesCorpus, SeriesBundle]):
@@ -215,6 +243,7 @@ class Series(Task):
     architecture: ClassVar[str] = "series"
     units: ClassVar[str] = "values"
     counter: ClassVar[str] = "values"
+    run_files: ClassVar[tuple[str, ...]] = (HELD_OUT,)
 
     def read(
         self,
@@ -245,6 +274,7 @@ class Series(Task):
             Windows(inputs[cut:], following[cut:]),
             mean,
             deviation,
+            json.dumps([min(values), max(values)]).encode(),
         )
 
     def loss(self, model: SeriesModel, batch: Windows, settings: TrainConfig) -> Loss:

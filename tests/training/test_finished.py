@@ -77,7 +77,7 @@ def test_a_finished_run_whose_bundle_is_whole_is_left_alone(
     for budget in ("max_updates=18", "max_updates=9", "max_minutes=0.0001"):
         summary, lines = resumed(recipe_for(text, budget), out)
         assert lines[-1] == nothing_said(lines)
-        assert "stands at update 18, and max_updates 18 is reached" in lines[-1]
+        assert "ended at update 18 (max_updates 18 is reached)" in lines[-1]
         assert tree(out) == before
         said = end_of_run(summary)
         assert "no update was made" in said and len(said.splitlines()) == 2

@@ -24,7 +24,7 @@ from crosshead.tasks.token_loss import token_loss
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss, Validation
 from crosshead.training import loop
-from crosshead.training.budget import Around
+from crosshead.training.budget import STOPPED, Around, EndKind
 from crosshead.training.checkpoint import (
     Progress,
     list_checkpoints,
@@ -97,7 +97,7 @@ def begin(
 def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Training, str]:
     training = begin(directory, config, **more)
     try:
-        return training, fit(training)
+        return training, fit(training).text
     finally:
         training.context.log.close()
 
@@ -119,7 +119,7 @@ def stopped_run(directory: Path, config: TrainConfig, update: int, **more: Any) 
     """A run that is asked to stop after an update."""
     training = begin(directory, config, **more)
     training.context.should_stop = lambda: training.progress.update >= update
-    assert fit(training) == "it was asked to stop"
+    assert fit(training) == STOPPED
     training.context.log.close()
     return training
 
@@ -154,7 +154,7 @@ def test_resumed_is_uninterrupted(
     resumed, resumed_reason = run(tmp_path / "parts", config, resume=True, dtype=dtype)
     assert digest(resumed) == expected
     assert resumed_reason == reason == "max_updates 14 is reached"
-    for key in ("update", "epoch", "batch", "target_tokens", "best_update", "best_score"):
+    for key in ("update", "epoch", "batch", "predictions", "best_update", "best_score"):
         assert getattr(resumed.progress, key) == getattr(whole.progress, key)
     assert resumed.progress.since_best == whole.progress.since_best
     names = [
@@ -199,7 +199,7 @@ def test_memory_that_ends_in_validation_costs_no_update(tmp_path: Path) -> None:
         raise MemoryError
 
     config = settings(max_updates=9, valid_every=5)
-    with pytest.raises(UserError, match=r"kept at update 5: resume with more \(--resume\), or"):
+    with pytest.raises(UserError, match=r"saved at update 5: .*--resume.*decode.batch_tokens"):
         run(tmp_path / "parts", config, validate=validate)
     whole, _ = run(tmp_path / "whole", config)
     resumed, _ = run(tmp_path / "parts", config, resume=True)
@@ -361,7 +361,7 @@ def test_the_budget_of_minutes_leaves_time_for_the_end(
     validate = timed(monkeypatch, 10, 5)
     training = begin(tmp_path, settings(max_minutes=4.0), validate=validate)
     training.around = Around(before=30, validations_after=6)
-    reason = fit(training)
+    reason = fit(training).text
     training.context.log.close()
     # 240 seconds, but for 30 before and 30 after: seven times two updates and a validation are 175.
     assert "max_minutes 4 is reached: validation" in reason and "about 30 seconds" in reason
@@ -392,7 +392,7 @@ def test_a_budget_that_reading_has_used_up_still_trains_and_validates(
     validate = timed(monkeypatch, 10, 20)
     training = begin(tmp_path, settings(max_minutes=4.0, valid_every=100), validate=validate)
     training.around = Around(before=before, validations_after=1)
-    reason = fit(training)
+    reason = fit(training).text
     training.context.log.close()
     assert reason.startswith("max_minutes 4 is reached")
     valid = [line["update"] for line in logged(tmp_path) if line["kind"] == "valid"]
@@ -561,7 +561,7 @@ def test_a_share_of_updates_without_finite_gradients_is_left_out(
     """1 and 10 % of them; all of them end the run."""
     training = begin(tmp_path, settings(max_updates=100, valid_every=0, log_every=100))
     break_gradients(training, set(range(every, 101, every)), monkeypatch)
-    assert fit(training) == "max_updates 100 is reached"
+    assert fit(training).kind is EndKind.MAX_UPDATES
     training.context.log.close()
     assert training.progress.skipped == skipped
     assert logged(tmp_path)[0]["skipped"] == skipped
@@ -715,7 +715,7 @@ def test_a_run_whose_gradients_stay_infinite_ends_no_later_for_a_break(
     broken = begin(tmp_path, config)
     break_gradients(broken, set(range(4, 50)), monkeypatch)
     broken.context.should_stop = lambda: broken.progress.update == 8
-    assert fit(broken) == "it was asked to stop"
+    assert fit(broken) == STOPPED
     broken.context.log.close()
     resumed = begin(tmp_path, config, resume=True)
     break_gradients(resumed, set(range(4, 50)), monkeypatch)

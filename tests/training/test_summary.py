@@ -86,7 +86,7 @@ def test_a_hundred_pairs_are_no_longer_few(run: tuple[Recipe, Corpus]) -> None:
 def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
     progress = Progress(
-        update=7, longest_source=5, commands=["begin", "", "go on"], names=["en", "de"]
+        update=7, longest_input=5, commands=["begin", "", "go on"], names=["en", "de"]
     )
     setup = setup_of(recipe, corpus, progress)
     facts = card_facts(setup, Path("out"), "the best", [], "beam 7, length penalty 0.6")

@@ -6,10 +6,12 @@ import pytest
 
 from crosshead.bundle.config import BundleScore
 from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.registry import TASKS
 from crosshead.tasks.usability import (
     LOW_BLEU,
     Findings,
 )
+from crosshead.training.budget import End, EndKind
 from crosshead.training.checkpoint import Progress
 from crosshead.training.verdict import verdict, warmup_signs
 
@@ -53,8 +55,8 @@ def test_the_advice_leads_far_beyond_the_warm_up(
     budget: dict[str, float], update: int, least: float
 ) -> None:
     config = TrainConfig(learning_rate=0.1, warmup=210, **budget)
-    reason = f"{next(iter(budget))} is reached"
-    said = verdict(["why"], config, Progress(update=update), reason, Path("run"))
+    end = End(EndKind(next(iter(budget))), "it is reached")
+    said = verdict(["why"], TASKS["masked"], config, Progress(update=update), end, Path("run"))
     assert float(said.split()[-1]) >= least
 
 
@@ -71,26 +73,28 @@ def test_the_advice_does_not_rest_on_a_warm_up_shortened_by_the_budget(
 ) -> None:
     config = TrainConfig(learning_rate=0.1, warmup=1, **budget)
     progress = Progress(update=3 if budget != {"max_updates": 1} else 1, batches=batches)
-    said = verdict(["why"], config, progress, f"{next(iter(budget))} is reached", Path("run"))
+    end = End(EndKind(next(iter(budget))), "it is reached")
+    said = verdict(["why"], TASKS["masked"], config, progress, end, Path("run"))
     assert said.endswith(advice)
 
 
 @pytest.mark.parametrize(
-    ("budget", "reason", "update", "advice"),
+    ("budget", "kind", "update", "advice"),
     [
-        ({"max_updates": 30_000}, "max_updates 30000 is reached", 400, "--max-updates 300000"),
-        ({"max_minutes": 0.5}, "max_minutes 0.5 is reached: 3 s", 400, "--max-minutes 5"),
-        ({"max_epochs": 2}, "max_epochs 2 is reached", 9000, "check that the training text"),
-        ({"max_epochs": 2}, "3 validations brought nothing better", 9000, "train on more text"),
+        ({"max_updates": 30_000}, EndKind.MAX_UPDATES, 400, "--max-updates 300000"),
+        ({"max_minutes": 0.5}, EndKind.MAX_MINUTES, 400, "--max-minutes 5"),
+        ({"max_epochs": 2}, EndKind.MAX_EPOCHS, 9000, "check that each line"),
+        ({"max_epochs": 2}, EndKind.PATIENCE, 9000, "train on more data"),
     ],
 )
 def test_the_advice_fits_the_end(
-    budget: dict[str, float], reason: str, update: int, advice: str
+    budget: dict[str, float], kind: EndKind, update: int, advice: str
 ) -> None:
     config = TrainConfig(learning_rate=0.1, **budget)
-    said = verdict(["BLEU 0.1 is below 5"], config, Progress(update=update), reason, Path("a b"))
+    progress, end, task = Progress(update=update), End(kind, "it ended"), TASKS["translation"]
+    said = verdict(["BLEU 0.1 is below 5"], task, config, progress, end, Path("a b"))
     assert said.startswith("this model is not usable yet: BLEU 0.1 is below 5; ")
     assert said.endswith(advice) or advice in said
     if advice.startswith("--"):
         assert "train --resume --out 'a b'" in said
-    assert verdict([], config, Progress(update=update), reason, Path("a b")) == ""
+    assert verdict([], task, config, progress, end, Path("a b")) == ""
