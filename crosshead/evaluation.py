@@ -75,6 +75,9 @@ def corpus_scores(
         tokenize: The tokenisation of BLEU in sacreBLEU, by default 13a; `none` for tokenised text,
             `zh`, `ja-mecab`, ...
 
+    Returns:
+        The scores, in the order of `metrics`.
+
     Raises:
         ConfigError: If a metric or the tokenisation is unknown.
         DataError: If the sets are empty or differ in length.
@@ -137,7 +140,12 @@ def evaluate(
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Return BLEU with tokenisation 13a and without an interval, which is fast."""
+    """Return BLEU with tokenisation 13a and without an interval, which is fast.
+
+    Args:
+        hypotheses: The translations.
+        references: The reference of each translation.
+    """
     return float(BLEU().corpus_score(list(hypotheses), [list(references)]).score)
 
 
@@ -147,7 +155,7 @@ def compare(
     metrics: Sequence[str] = ("bleu", "chrf"),
     tokenize: str | None = None,
 ) -> list[ComparedScore]:
-    """Compare the translations of several systems by paired bootstrap (Koehn 2004).
+    """Compare the translations of several systems by paired bootstrap.
 
     Args:
         systems: The translations of each system by its name. The first system is the baseline.
@@ -162,6 +170,9 @@ def compare(
         ConfigError: If there are fewer than two systems, or a metric or the tokenisation is
             unknown.
         DataError: If the sets are empty or differ in length.
+
+    Reference:
+        Koehn 2004.
     """
     if len(systems) < 2:
         raise ConfigError(f"expected at least two systems to compare, found {len(systems)}")
@@ -249,7 +260,7 @@ def bits_per_character(nats: float, characters: int) -> float:
 
 
 def masked_scores(text: ScoredMasks) -> list[CorpusScore]:
-    """Return the perplexity of a hidden token, and the accuracy of their prediction in per cent.
+    """Return the perplexity of a masked token, and the accuracy of their prediction in per cent.
 
     The intervals are bootstraps over windows. Neither score is comparable with a score of an
     autoregressive model.
@@ -307,7 +318,12 @@ def _exp(value: float) -> float:
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Return the share, from 0 to 1, of translations that equal their reference exactly."""
+    """Return the share, from 0 to 1, of translations that equal their reference exactly.
+
+    Args:
+        hypotheses: The translations.
+        references: The reference of each translation.
+    """
     _check_sizes({"hypotheses": hypotheses}, references)
     hits = sum(found == wanted for found, wanted in zip(hypotheses, references, strict=True))
     return hits / len(references)

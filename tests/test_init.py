@@ -11,13 +11,14 @@ import crosshead
 PUBLIC = {
     "crosshead": [
         "DecodeConfig", "Recipe", "Silent", "Task", "__version__", "attend", "bundle", "compare",
-        "evaluate", "inspection", "load", "masks", "models", "pipelines", "record_attention",
-        "register_architecture", "register_task", "scores", "train",
+        "data", "evaluate", "inspection", "load", "masks", "models", "pipelines",
+        "record_attention", "register_architecture", "register_task", "scores", "tasks", "train",
     ],
     "crosshead.bundle": [
-        "Bundle", "BundleConfig", "BundleScore", "TextBundle", "TextBundleConfig", "save_bundle",
-        "verify_bundle",
+        "Bundle", "BundleConfig", "BundleScore", "CardFile", "TextBundle", "TextBundleConfig",
+        "Words", "save_bundle", "verify_bundle",
     ],
+    "crosshead.data": ["DataSection", "file_sha256"],
     "crosshead.inspection": [
         "AttentionWeights", "attention_weights", "draw_attention", "draw_mask", "record_attention",
         "without_heads",
@@ -34,11 +35,15 @@ PUBLIC = {
     "crosshead.models": [
         "AttentionParts", "Convolutional", "ConvolutionalConfig", "EncoderConfig", "LanguageConfig",
         "Model", "ModelConfig", "PositionKind", "Recurrent", "RecurrentConfig", "SequenceModel",
-        "TokenModel", "Transformer", "TransformerConfig", "TransformerEncoder",
-        "TransformerLanguageModel", "TransformerXL", "TransformerXLConfig", "build_model",
-        "register_positions", "register_score",
+        "TokenModel", "TokenModelConfig", "Transformer", "TransformerConfig",
+        "TransformerEncoder", "TransformerLanguageModel", "TransformerXL", "TransformerXLConfig",
+        "build_model", "register_positions", "register_score",
     ],
-    "crosshead.pipelines": ["MaskFiller", "TextGenerator", "Translator"],
+    "crosshead.pipelines": ["MaskFiller", "Pipeline", "TextGenerator", "Translator"],
+    "crosshead.tasks": [
+        "Corpus", "Epoch", "Findings", "LOSS", "Loss", "Metric", "Sample", "Stopped", "Task",
+        "TaskBatch", "Validation", "Validator", "register_architecture", "register_task",
+    ],
 }  # fmt: skip
 
 

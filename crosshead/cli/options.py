@@ -67,8 +67,8 @@ PrecisionOption = Annotated[
     str,
     typer.Option(
         metavar="P",
-        help="Number format: float32 or bfloat16. bfloat16 is faster on processors with units for "
-        "it and may change a translation.",
+        help="Number format: float32 or bfloat16. bfloat16 is faster on processors that support "
+        "it, and may change some answers.",
     ),
 ]
 JsonlOption = Annotated[

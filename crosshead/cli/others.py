@@ -27,11 +27,18 @@ def info(
     """Show a bundle's model, tokenizer, scores and files.
 
     For a training run the command also lists which files may be shared and which may be
-    deleted.
+    deleted. While the run is under way, the command says how far it is.
     """
+    from crosshead.bundle.places import CONFIG
     from crosshead.cli import reports
+    from crosshead.errors import BundleError
     from crosshead.tasks.registry import outline_bundle
 
+    under_way = reports.run_under_way(bundle)
+    if under_way and not (bundle / CONFIG).exists():
+        raise BundleError(
+            f"{bundle}: a training run {under_way}; it has no bundle yet: wait for its end"
+        )
     if verify:
         reports.verify(bundle)
     else:
@@ -66,7 +73,9 @@ def pack(
 
     packed = packing.pack(bundle, out)
     if card_was_changed(bundle):
-        note(f"{bundle / CARD} was changed since the bundle was written; it is packed as it is")
+        note(
+            f"{bundle / CARD} was changed since the bundle was written; the changed card is packed"
+        )
     put(f"{packed}\n")
 
 

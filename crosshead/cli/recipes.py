@@ -28,7 +28,7 @@ def recipe(
     ] = False,
     preset: Annotated[
         str | None,
-        typer.Option(metavar="P", help="Print a whole recipe with comments: that of this preset."),
+        typer.Option(metavar="P", help="Print the whole recipe of this preset, with comments."),
     ] = None,
     model: Annotated[
         str,
@@ -45,7 +45,7 @@ def recipe(
 
     if preset is not None:
         if explain or key is not None:
-            raise ConfigError("--preset prints a whole recipe: leave out --explain and KEY")
+            raise ConfigError("--preset prints a whole recipe; leave out --explain and KEY")
         put(reference.commented_recipe(preset, model))
         return
     if not explain and key is None:
@@ -57,4 +57,4 @@ def recipe(
         known = {f"{each.section}.{each.name}": each for each in reference.all_keys()}
         names = {each.name for each in known.values() if section in ("", each.section)}
         hint = nearest_key(name, sorted(names), list(known), section if names else "")
-        raise ConfigError(f"no key {key!r}; {hint}") from None
+        raise ConfigError(f"unknown key {key!r}; {hint}") from None

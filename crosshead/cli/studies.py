@@ -26,17 +26,17 @@ def study(
         bool,
         typer.Option(
             "--quick",
-            help="Run the same code at a size that takes seconds, to try it. Its verdict says "
-            "nothing about the claim.",
+            help="Run the studies at a small size, within seconds each, to try the code. The "
+            "verdict then says nothing about the claim.",
         ),
     ] = False,
     minutes: Annotated[
         float | None,
         typer.Option(
             metavar="M",
-            help="Shorten all studies together to about this many minutes: fewer updates, training "
-            "minutes or timing rounds (default: the full form). A machine slower than the one of "
-            "`study list` takes longer.",
+            help="Shorten the studies, so that all together take about this many minutes: fewer "
+            "updates, training minutes or timing rounds (default: the full form). A machine slower "
+            "than that of `study list` takes longer.",
         ),
     ] = None,
     out: Annotated[

@@ -117,7 +117,7 @@ def generate(
 def fill(
     bundle: BundleArgument,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="Text with [MASK] for each hidden token.")
+        str, typer.Argument(metavar="TEXT", help="Text with [MASK] for each masked token.")
     ],
     top: Annotated[
         int | None,
@@ -133,7 +133,7 @@ def fill(
     threads: ThreadsOption = None,
     precision: PrecisionOption = "float32",
 ) -> None:
-    """Fill in the hidden tokens of a text.
+    """Fill in the masked tokens of a text.
 
     This needs a model trained with --text and --model encoder. Each [MASK] stands for one token: a
     word or a part of a word, depending on the tokenizer. The model fills the [MASK] it is most

@@ -59,7 +59,7 @@ def translate(
             min=1,
             max=1000,
             help="Number of translations per line, as `number ||| text ||| score` (default: only "
-            "the best one, as text). The beam must hold as many.",
+            "the best one, as text). The beam must be at least as large.",
         ),
     ] = None,
     sample: Annotated[
@@ -112,8 +112,9 @@ def translate(
         int | None,
         typer.Option(
             metavar="N",
+            min=64,
             help="Number of source tokens decoded at once, padding counted (default: the bundle's, "
-            "usually 4096). Lower it if memory runs out.",
+            "usually 4096). Lower it if memory runs out. A longer sentence is decoded alone.",
         ),
     ] = None,
     device: DeviceOption = "auto",
@@ -131,7 +132,7 @@ def translate(
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
-    answers.check_not_input(output, file)
+    answers.check_output(output, file, bundle)
     translator = load_as(Translator, bundle, device, threads, precision)
     flags = {
         "beam": beam,
@@ -193,8 +194,7 @@ def evaluate(
         typer.Option(
             metavar="N",
             max=10**6,
-            help="Number of positions that a model with a memory remembers (default: as in "
-            "training).",
+            help="Memory of a transformer-xl, in positions (default: as in training).",
         ),
     ] = None,
     metrics: Annotated[
@@ -218,7 +218,7 @@ def evaluate(
     normalisation. The bundle holds the default search settings.
 
     Give --text for a model of monolingual text. The command prints perplexity and bits per
-    character, or for a model of hidden tokens masked perplexity and accuracy. The model reads the
+    character, or for a masked language model masked perplexity and accuracy. The model reads the
     text in windows of the training length, which move by --stride. A model with a memory
     reads the text in one pass instead, unless --stride is given.
     """
@@ -237,11 +237,14 @@ def evaluate(
             "--beam": beam,
             "--length-penalty": length_penalty,
         }
-        _refuse(of_translation, "is for translations: leave it out, or leave out --text")
+        _refuse(of_translation, "applies to translations only; leave out it or --text")
         scores = reports.text_evaluation(bundle, text, stride, memory, device, threads)
         put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
         return
-    _refuse({"--stride": stride, "--memory": memory}, "is for texts: leave it out, or give --text")
+    _refuse(
+        {"--stride": stride, "--memory": memory},
+        "applies to --text only; leave it out, or give --text",
+    )
     if source is None or reference is None:
         raise UserError("give --source and --reference, or --text for a model of monolingual text")
     names = reports.metric_names(
@@ -258,7 +261,7 @@ def evaluate(
     put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
 
 
-_SCORE_TEXT = "`crosshead evaluate BUNDLE --text FILE` scores a text by it"
+_SCORE_TEXT = "to score a text: `crosshead evaluate BUNDLE --text FILE`"
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:

@@ -23,10 +23,10 @@ def without_heads(
 ) -> Iterator[None]:
     """Ablate attention heads inside the block: they contribute nothing to the output.
 
-    This is the mask xi_h = 0 of Michel et al. 2019, section 2.3. It equals setting the rows of W^O
-    that belong to the heads to zero (Vaswani et al. 2017, section 3.2.2), but changes no weight.
-    The only head of a recurrent or convolutional model then gives a context of zeros. After the
-    block the model is as before, even if the block raises an exception.
+    This is the mask xi_h = 0 of Michel et al. It equals setting the rows of W^O that belong to the
+    heads to zero, but changes no weight. The only head of a recurrent or convolutional model then
+    gives a context of zeros. After the block the model is as before, even if the block raises an
+    exception.
 
     Args:
         model: The pipeline that `crosshead.load` returns, or its model.
@@ -34,9 +34,15 @@ def without_heads(
         kind: "cross", "encoder" or "decoder", as in `attention_weights`. By default cross-attention
             if the model has it, or else its only kind.
 
+    Yields:
+        Nothing; the heads are ablated until the block ends.
+
     Raises:
         ConfigError: If the model has no attention of this kind, or no such layer or head, or an
             argument is of the wrong type.
+
+    Reference:
+        Michel et al. 2019, section 2.3; Vaswani et al. 2017, section 3.2.2 (W^O).
     """
     chosen, modules = modules_of(module_of(model, Model), kind)
     away: dict[int, set[int]] = {}

@@ -81,6 +81,10 @@ def module_of(model: Any, wanted: type[M]) -> M:
 def choose_kind(model: Model, kind: str | None) -> AttentionKind:
     """Return the requested kind of attention, by default the first of `NAMES` that the model has.
 
+    Args:
+        model: The model.
+        kind: "cross", "encoder" or "decoder"; None for the default.
+
     Raises:
         ConfigError: If the model has no attention, or no attention of this kind.
     """
@@ -97,13 +101,31 @@ def choose_kind(model: Model, kind: str | None) -> AttentionKind:
 
 
 def modules_of(model: Model, kind: str | None) -> tuple[AttentionKind, Sequence[Attention]]:
-    """Return a kind of attention and its modules, one per layer; see `choose_kind`."""
+    """Return a kind of attention and its modules, one per layer.
+
+    Args:
+        model: The model.
+        kind: The kind, as for `choose_kind`.
+
+    Raises:
+        ConfigError: As `choose_kind` does.
+    """
     chosen = choose_kind(model, kind)
     return chosen, model.attentions()[chosen]
 
 
 def check_numbered(noun: str, number: int, count: int, kind: AttentionKind) -> None:
-    """Raise `ConfigError` if there is no layer or head with this number."""
+    """Check the number of a layer or a head.
+
+    Args:
+        noun: "layer" or "head", for the message.
+        number: The number, counted from 1.
+        count: The number of layers or heads.
+        kind: The kind of attention, for the message.
+
+    Raises:
+        ConfigError: If there is no layer or head with this number.
+    """
     if not 1 <= number <= count:
         numbered = f"{noun}s 1 to {count}" if count > 1 else f"only {noun} 1"
         raise ConfigError(f"no {noun} {number} in the {NAMES[kind]}: it has {numbered}")

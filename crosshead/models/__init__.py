@@ -6,7 +6,7 @@ from crosshead.models.attention_kinds import (
     register_positions,
     register_score,
 )
-from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel
+from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel, TokenModelConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
@@ -28,6 +28,7 @@ __all__ = [
     "RecurrentConfig",
     "SequenceModel",
     "TokenModel",
+    "TokenModelConfig",
     "Transformer",
     "TransformerConfig",
     "TransformerEncoder",

@@ -28,7 +28,11 @@ Activation = Literal["relu", "gelu", "gelu-tanh", "swish"]
 
 
 class StackConfig(ModelConfig):
-    """The shape of attention layers; the defaults are `base` of Vaswani et al. 2017, Table 3."""
+    """The shape of attention layers; the defaults are the paper's `base` model.
+
+    Reference:
+        Vaswani et al. 2017, Table 3.
+    """
 
     d_ff: int = Field(2048, ge=1, le=MOST_INNER)
     """Inner width of the feed-forward network (section 3.3)."""
@@ -168,15 +172,18 @@ class StackConfig(ModelConfig):
 def residual_init_scale(layers: int) -> float:
     """Return the initial scale of the last matrix of every residual branch.
 
-    The scale is 1/sqrt(2 L), as in Radford et al. 2019, section 2.3. With a scale of 1 the branches
-    outweigh the residual stream of a small post-norm encoder. All positions of a sentence then get
-    nearly the same hidden state, and cross-attention may never learn to tell them apart.
+    The scale is 1/sqrt(2 L), as in GPT-2. With a scale of 1 the branches outweigh the residual
+    stream of a small post-norm encoder. All positions of a sentence then get nearly the same hidden
+    state, and cross-attention may never learn to tell them apart.
 
     Args:
         layers: Number of layers, L.
 
     Returns:
         The scale.
+
+    Reference:
+        Radford et al. 2019, section 2.3.
     """
     return float((2 * layers) ** -0.5)
 

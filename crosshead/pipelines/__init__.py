@@ -1,7 +1,8 @@
 """Pipelines: a bundle as a callable on raw text."""
 
+from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
 
-__all__ = ["MaskFiller", "TextGenerator", "Translator"]
+__all__ = ["MaskFiller", "Pipeline", "TextGenerator", "Translator"]

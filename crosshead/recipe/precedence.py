@@ -34,7 +34,16 @@ def stated(
 ) -> Sections:
     """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
-    `compose` has the same arguments, and adds the defaults.
+    Args:
+        known: The keys that recipes may have.
+        recipe: The tables of a recipe file.
+        flags: Values of command-line flags, by section and key.
+        assignments: Texts `section.key=value`, or `key=value` if only one section has the key.
+        where: The name of the recipe's file, which begins messages about it.
+
+    Raises:
+        ConfigError: If a section is unknown or is not a table, or an assignment cannot be
+            understood.
     """
     sections: Sections = {name: {} for name in known.sections}
     _overlay(sections, recipe or {}, where, known)
@@ -88,12 +97,12 @@ def _preset(architecture: Any, name: str, typed: Mapping[str, str]) -> Sections:
     if not isinstance(architecture, str) or architecture not in PRESETS:
         known = nearest(str(architecture), list(PRESETS))
         key = typed.get("model.architecture", "model.architecture")
-        raise ConfigError(f"{key}: there is no {architecture!r}; {known}")
+        raise ConfigError(f"{key}: unknown architecture {architecture!r}; {known}")
     presets = PRESETS[architecture]
     if name not in presets:
         every = {each for sizes in PRESETS.values() for each in sizes}
         suffix = f" of {architecture}" if name in every else ""
-        raise ConfigError(f"there is no preset {name!r}{suffix}; {nearest(name, list(presets))}")
+        raise ConfigError(f"unknown preset {name!r}{suffix}; {nearest(name, list(presets))}")
     sections = presets[name]
     return {**sections, "model": {"architecture": architecture, **sections["model"]}}
 

@@ -24,7 +24,7 @@ class TrainConfig(Config):
 
     sharded: bool = False
     """True gives each of several processes a share of weights, gradients and moments: less memory,
-    and half as much again to send. A single process always holds all of them."""
+    and 1.5 times the communication. A single process always holds all of them."""
 
     max_updates: int | None = Field(None, ge=1, le=MOST)
     """Budget: training ends after this many updates at the latest."""

@@ -32,13 +32,16 @@ def load(
         precision: One of `PRECISIONS`. On a processor with hardware support, `bfloat16` is about
             one and a half times as fast. It sometimes finds another translation.
 
+    Returns:
+        The pipeline.
+
     Raises:
         BundleError: If there is no valid bundle at `path`.
         ConfigError: If the device, the number of threads or the precision is not available.
     """
     place = choose_device(device)
     if precision not in PRECISIONS:
-        raise ConfigError(f"there is no precision {precision!r}; {nearest(precision, PRECISIONS)}")
+        raise ConfigError(f"unknown precision {precision!r}; {nearest(precision, PRECISIONS)}")
     if threads is not None:
         choose_threads(threads)
     hold_kernels()
@@ -66,6 +69,9 @@ def load_as(
         precision: The number format, as in `load`.
         instead: The hint shown if the bundle is of another kind; by default its own command.
 
+    Returns:
+        The pipeline.
+
     Raises:
         BundleError: If there is no valid bundle at `path`, or it is of another kind.
         ConfigError: If the device, the number of threads or the precision is not available.
@@ -73,5 +79,5 @@ def load_as(
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):
         instead = instead or f"see `crosshead {found.verb}`"
-        raise BundleError(f"{path}: a model that {found.does}; {instead}")
+        raise BundleError(f"{path} is a model that {found.does}; {instead}")
     return found

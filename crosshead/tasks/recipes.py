@@ -40,6 +40,9 @@ def compose(
         typed: The flags that the user typed, by key (`--seed` for `train.seed`), for messages about
             mistakes outside the file.
 
+    Returns:
+        The recipe, an instance of the task's own class.
+
     Raises:
         ConfigError: If a setting is wrong or the settings do not fit together.
     """
@@ -62,6 +65,16 @@ def stated(
     """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
     `compose` has the same arguments, and adds the defaults.
+
+    Args:
+        recipe: The tables of a recipe file.
+        flags: Values of command-line flags, by section and key.
+        assignments: Texts `section.key=value`, or `key=value` if only one section has the key.
+        where: The name of the recipe's file, which begins messages about it.
+
+    Raises:
+        ConfigError: If a section is unknown or is not a table, or an assignment cannot be
+            understood.
     """
     return precedence.stated(known_keys(), recipe, flags, assignments, where=where)
 

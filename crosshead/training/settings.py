@@ -88,7 +88,7 @@ def new_recipe(
     start = Path(start)
     below = sections_of(start)
     _check_architecture(
-        below, recipe, flags, assignments, f"that of the bundle {start}",
+        below, recipe, flags, assignments, f"but the bundle {start} has",
         "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
         "without --from", typed,
     )  # fmt: skip
@@ -167,21 +167,19 @@ def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
     if newest is None:  # loading the checkpoints later reports the damage
         return stored, []
     state, progress = newest
-    if not progress.recipe:
-        return stored, [
-            f"{state}: an earlier crosshead wrote it, without the recipe, so {path} is taken as it "
-            "stands"
-        ]
     tables = _named_from_here(tomllib.loads(progress.recipe), out, str(state))
     saved = absolute(compose(recipe=tables, where=str(state)))
     lines = []
     for key, left, right, may_change in _differences(saved, stored):
         if not may_change:
             raise ConfigError(
-                f"{path}: {key} is {right!r}, but the run was saved with {left!r}; write that "
+                f"{path}: {key} is {_shown(right)}, but the run was saved with {_shown(left)}; "
+                "write that "
                 "again, or begin another run with a new --out"
             )
-        lines.append(f"{path}: {key} is {right!r}, where the run was saved with {left!r}")
+        lines.append(
+            f"{path}: {key} is {_shown(right)}, where the run was saved with {_shown(left)}"
+        )
     return saved, lines
 
 
@@ -205,11 +203,12 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
             advice = BEGIN_ANOTHER
             if key.partition(".")[2] in now.data.file_keys:  # the number of files differs
                 advice = (
-                    "a run goes on with the text it began with; to train its bundle on other text, "
-                    f"begin a run with --from {shlex.quote(str(out))} and a new --out"
+                    "a run continues with the data it began with; to train its bundle on other "
+                    f"data, begin a run with --from {shlex.quote(str(out))} and a new --out"
                 )
             raise ConfigError(
-                f"is {right!r}, but the run in {out} began with {left!r}; {advice}", key=key
+                f"is {_shown(right)}, but the run in {out} began with {_shown(left)}; {advice}",
+                key=key,
             )
     return now
 
@@ -223,6 +222,14 @@ def _differences(before: Recipe, after: Recipe) -> Iterator[tuple[str, Any, Any,
             if left != right:
                 allowed = type(after).may_change(section, key)
                 yield f"{section}.{key}", left, right, allowed and _as_many(left, right)
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message; absolute names of files lose the working directory."""
+    if not isinstance(value, list):
+        return repr(value)
+    here = os.path.join(os.getcwd(), "")
+    return ", ".join(str(each).removeprefix(here) for each in value) or "[]"
 
 
 def _relative(name: str, out: Path) -> str:
@@ -278,7 +285,7 @@ def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
             if found != value and key not in recipe.of_training:
                 kept = " and ".join(reversed(recipe.fixed_by_bundle))
                 raise ConfigError(
-                    f"{section}.{key} is {found!r}, that of the bundle {start} {value!r}; "
+                    f"{section}.{key} is {found!r}, but the bundle {start} has {value!r}; "
                     f"fine-tuning keeps {kept}: leave {section}.{key} out"
                 )
 

@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,13 @@ def train(out: Path, **data: Any) -> Any:
     return crosshead.train(out=out, display=Silent(), **{**SECTIONS, **data})
 
 
+def in_memory(directory: Path) -> Path:
+    """The only file of data in memory of the run `run`."""
+    [found] = (directory / "run.data").iterdir()
+    assert found.name.startswith("train-")
+    return found
+
+
 def stored(name: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in name.read_text().splitlines()]
 
@@ -34,7 +42,7 @@ def test_lists_train_a_bundle_that_translates(tmp_path: Path) -> None:
     summary = train(tmp_path / "run", source=SOURCES, target=TARGETS)
     assert summary.progress.update == 3 and not summary.interrupted
     assert isinstance(crosshead.load(tmp_path / "run")("a b"), str)
-    assert stored(tmp_path / "run.data/train.jsonl") == [
+    assert stored(in_memory(tmp_path)) == [
         {"source": a, "target": b} for a, b in zip(SOURCES, TARGETS, strict=True)
     ]
 
@@ -65,6 +73,10 @@ FORMS: dict[str, tuple[Any, list[str] | None]] = {
     "tuples": (list(zip(SOURCES, TARGETS, strict=True)), None),
     "a generator": (((a, b) for a, b in zip(SOURCES, TARGETS, strict=True)), None),
     "a data set": (Rows(), ["en", "de"]),
+    "rows of one field": (
+        [{"translation": {"en": a, "de": b}} for a, b in zip(SOURCES, TARGETS, strict=True)],
+        ["translation.en", "translation.de"],
+    ),
     "columns": ({"en": SOURCES, "de": TARGETS, "other": [1]}, ["en", "de"]),
     "a table": (pandas.DataFrame({"en": SOURCES, "de": TARGETS}), ["en", "de"]),
 }
@@ -84,7 +96,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
 
     def noted(recipe: Any, out: Path, **more: Any) -> SimpleNamespace:
         folder = out.with_name(f"{out.name}.data")
-        files = {path.name: path.read_text() for path in folder.glob("*")}
+        files = {re.sub("-.*[.]", ".", path.name): path.read_text() for path in folder.glob("*")}
         found.append(Given(recipe, files))
         return SimpleNamespace(verdict="")
 
@@ -231,19 +243,58 @@ def test_a_stopped_run_is_resumed_with_or_without_its_data(tmp_path: Path) -> No
     assert (tmp_path / "run" / weights).read_bytes() == (tmp_path / "whole" / weights).read_bytes()
 
 
-def test_the_data_of_a_run_is_not_replaced_without_force(tmp_path: Path) -> None:
+def test_the_data_of_a_run_stay_until_another_has_taken_its_place(tmp_path: Path) -> None:
     train(tmp_path / "run", source=SOURCES, target=TARGETS)
-    kept = (tmp_path / "run.data/train.jsonl").read_bytes()
-    for more in ({}, {"resume": True}):
-        with pytest.raises(UserError, match="was trained on other data"):
-            train(tmp_path / "run", source=TARGETS, target=SOURCES, **more)
-    assert (tmp_path / "run.data/train.jsonl").read_bytes() == kept
-    ways = "holds a run already; resume=True goes on with it, force=True replaces it$"
-    with pytest.raises(UserError, match=ways):
-        train(tmp_path / "run", source=SOURCES, target=TARGETS)
-    train(tmp_path / "run", source=TARGETS, target=SOURCES, force=True)
-    assert (tmp_path / "run.data/train.jsonl").read_bytes() != kept
-    assert sorted(each.name for each in (tmp_path / "run.data").iterdir()) == ["train.jsonl"]
+    first = in_memory(tmp_path)
+    kept = first.read_bytes()
+    other = {"source": TARGETS, "target": SOURCES}
+    refusals: list[dict[str, Any]] = [
+        {},
+        {"resume": True},
+        {"force": True, "model": {"heads": 7, "d_model": 16}},
+        {"force": True, "start": tmp_path / "nowhere"},
+    ]
+    for more in refusals:
+        with pytest.raises(UserError):
+            train(tmp_path / "run", **other, **more)
+        assert in_memory(tmp_path) == first and first.read_bytes() == kept
+    with pytest.raises(UserError, match=r"run already; resume=True .*, force=True replaces it$"):
+        train(tmp_path / "run", **other)
+    stopped = train(tmp_path / "run", **other, force=True, should_stop=lambda: True)
+    assert stopped.interrupted
+    assert in_memory(tmp_path) == first and first.read_bytes() == kept
+    longer = SECTIONS["train"] | {"max_updates": 5}
+    again = train(tmp_path / "run", source=SOURCES, target=TARGETS, resume=True, train=longer)
+    assert again.progress.update == 5
+    train(tmp_path / "run", **other, force=True)
+    assert in_memory(tmp_path) != first
+    assert stored(in_memory(tmp_path))[0] == {"source": TARGETS[0], "target": SOURCES[0]}
+
+
+@pytest.mark.parametrize("kind", ["on_update", "on_validation", "should_stop"])
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt()])
+def test_an_exception_of_a_callback_keeps_the_run(
+    kind: str, error: BaseException, tmp_path: Path
+) -> None:
+    calls: list[object] = []
+
+    def raising(*row: object) -> bool:
+        if len(calls) > 2:
+            raise error
+        if kind != "should_stop":
+            calls.append(row)
+        return False
+
+    settings = {"max_updates": 8, "valid_every": 2}
+    longer = {"source": SOURCES, "target": TARGETS, "train": SECTIONS["train"] | settings}
+    with pytest.raises(type(error)) as found:
+        train(tmp_path / "run", **longer, **{"on_update": calls.append, kind: raising})
+    assert found.value is error
+    assert "saved" in error.__notes__[-1]
+    train(tmp_path / "run", **longer, resume=True)
+    train(tmp_path / "whole", **longer)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("run", "whole")]
+    assert weights[0] == weights[1]
 
 
 def generator() -> Iterator[str]:
@@ -256,10 +307,15 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "data and a file": ({"source": ["a"], "target": "b.de"}, ConfigError, "one form"),
     "a shorter side": ({"source": ["a", "b"], "target": ["c"]}, DataError, "no target 2"),
     "names as data": ({"source": [__file__], "target": [__file__]}, ConfigError, "list of Path"),
+    "half a character": ({"source": ["\ud800"], "target": ["a"]}, DataError, "text 1 has half"),
+    "no pairs": ({"pairs": 5}, DataError, "expected pairs or the name of a file, found 5"),
+    "no section": ({"data": None}, ConfigError, "data: expected settings by name"),
+    "a dict as recipe": ({"recipe": {"train": {}}}, ConfigError, "recipe: expected a name"),
     "a number": ({"source": generator(), "target": ["a", "b"]}, DataError, "found int at 2"),
     "a triple": ({"pairs": [("a", "b", "c")]}, DataError, "row 1 is no pair"),
     "a string for a pair": ({"pairs": ["ab"]}, DataError, "row 1 is no pair"),
     "other keys": ({"pairs": [{"en": "a", "de": "b"}]}, DataError, "name both with fields"),
+    "inner keys": ({"pairs": [{"t": {"en": "a", "de": "b"}}]}, DataError, "t.en, t.de, expected"),
     "other columns": ({"pairs": {"en": ["a"]}}, DataError, "no column 'source'"),
     "both forms": (
         {"pairs": [("a", "b")], "source": ["a"], "target": ["b"]}, ConfigError, "leave it out",

@@ -73,7 +73,7 @@ def test_all_comes_back_to_the_bit(tmp_path: Path, dtype: torch.dtype) -> None:
     optimizer = new_optimizer(dtype=dtype)
     take_steps(optimizer, 3)
     progress = Progress(
-        update=3, epoch=1, batch=2, batches=7, seconds=1.25, target_tokens=300, skipped=1,
+        update=3, epoch=1, batch=2, batches=7, seconds=1.25, predictions=300, skipped=1,
         best_update=2, best_score=[-0.1, 3.5], since_best=1, validated=3, log_bytes=999,
         commands=["crosshead train --out höhe"], names=["a", "b"],
     )  # fmt: skip

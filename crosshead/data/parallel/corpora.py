@@ -36,6 +36,7 @@ from crosshead.data.parallel.tables import (
 from crosshead.data.section import DataSection
 from crosshead.errors import DataError
 from crosshead.system.lines import check_regular, iter_lines
+from crosshead.system.progress import counted
 
 
 def _listed(value: Any) -> Any:
@@ -52,7 +53,9 @@ def _check_names(names: list[str]) -> list[str]:
             # The recipe and the model card contain the name, and both are UTF-8.
             raise ValueError(f"the name {name!a} is not UTF-8: rename the file")
         if "\0" in name:
-            raise ValueError(f"{name!a} is no file name: it contains a NUL; remove the NUL")
+            raise ValueError(
+                f"{name!a} is not a file name, because it contains a NUL; remove the NUL"
+            )
     return names
 
 
@@ -79,7 +82,8 @@ class DataConfig(DataSection):
 
     fields: _Names = Field(default_factory=list)
     """The source field and the target field of `pairs`: names (in TSV and CSV, names in the first
-    line) or, in TSV and CSV, column numbers from 1. A file of two columns needs none."""
+    line; in JSON Lines, `translation.en` is `en` inside `translation`) or, in TSV and CSV, column
+    numbers from 1. A file of two columns needs none."""
 
     valid_source: _Names = Field(default_factory=list)
     """Files of source sentences for validation, in the form of `source`."""
@@ -139,39 +143,60 @@ class DataConfig(DataSection):
 
     @model_validator(mode="after")
     def _sides_match(self, info: ValidationInfo) -> Self:
-        for source, target in (("source", "target"), ("valid_source", "valid_target")):
-            counts = len(getattr(self, source)), len(getattr(self, target))
-            if counts[0] != counts[1]:
-                raise ValueError(
-                    f"{called(f'data.{source}', info)} names {counts[0]} files but "
-                    f"{called(f'data.{target}', info)} {counts[1]}; each source file needs a "
-                    f"target file (--{target.replace('_', '-')})"
-                )
+        for sides in (("source", "target"), ("valid_source", "valid_target")):
+            self._check_sides(sides, info)
         if len(self.fields) not in (0, 2):
             raise ValueError(
-                f"{called('data.fields', info)} names two fields, of source and target; found "
+                f"{called('data.fields', info)} needs two fields, the source and the target; found "
                 f"{self.fields}"
             )
         if self.fields and self.fields[0] == self.fields[1]:
             raise ValueError(
                 f"{called('data.fields', info)} names {self.fields[0]!r} twice; expected the field "
-                "of the source and that of the target"
+                "of the source and the field of the target"
             )
         corpora = len(self.source) + len(self.pairs)
         if self.weights and len(self.weights) != corpora:
             raise ValueError(
                 f"data.weights has {len(self.weights)} numbers for {corpora} corpora; give one "
-                "for each file of source, then one for each of pairs"
+                "for each source file, then one for each file of pairs"
             )
         for key in ("pairs", "valid_pairs"):
             for name in getattr(self, key):
                 if is_jsonl(Path(name)) and not self.fields:
                     raise ValueError(
-                        f"{called(f'data.{key}', info)}: {name} is JSON Lines: say which two "
-                        "fields are source and target (--fields, or fields in [data]), such as "
-                        "en,de"
+                        f"{called(f'data.{key}', info)}: {name} is JSON Lines; name the fields "
+                        "of source and target (--fields, or fields in [data]), such as en,de or "
+                        "translation.en,translation.de"
                     )
         return self
+
+    def _check_sides(self, sides: tuple[str, str], info: ValidationInfo) -> None:
+        """Raise `ValueError` if the keys `sides` name different numbers of files."""
+        files = [getattr(self, key) for key in sides]
+        source, target = (called(f"data.{key}", info) for key in sides)
+        if all(files) and len(files[0]) != len(files[1]):
+            raise ValueError(
+                f"{source} names {counted(len(files[0]), 'file')} but {target} {len(files[1])}; "
+                "each source file needs a target file"
+            )
+        for given, other, name, missing, wanted in (
+            (*files, source, sides[1], "translations"),
+            (*files[::-1], target, sides[0], "sources"),
+        ):
+            if given and not other:
+                # Name both sides in one form: as flags, or as keys.
+                flag = f"--{missing.replace('_', '-')}"
+                lacking = flag if name.startswith("-") else f"data.{missing}"
+                one = len(given) == 1
+                raise ValueError(
+                    f"{name} {', '.join(given)} {'has' if one else 'have'} no {lacking}; "
+                    + (
+                        f"give the file of its {wanted}"
+                        if one
+                        else f"give a file of {wanted} for each"
+                    )
+                )
 
 
 @dataclass(frozen=True)
@@ -337,6 +362,10 @@ def read_valid_pairs(
 
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
     """Return the lines of two aligned files.
+
+    Args:
+        source: The file of the sources.
+        target: The file of the targets.
 
     Raises:
         DataError: If the files have different numbers of lines, or both are empty.
