@@ -47,7 +47,8 @@ def info(
 
 @app.command(
     epilog="\b\nExamples:\n  crosshead pack runs/en-de\n"
-    "  crosshead translate en-de.crosshead.zip input.txt"
+    "  crosshead translate en-de.crosshead.zip input.txt\n"
+    "  unzip en-de.crosshead.zip -d en-de"
 )
 def pack(
     bundle: Annotated[
@@ -65,7 +66,8 @@ def pack(
     """Write a bundle as one file to share.
 
     The file is an uncompressed zip archive with the model, the tokenizer and the model card. It
-    holds nothing else of a run. Every command accepts it instead of the directory.
+    holds nothing else of a run. Every command accepts it instead of the directory. To get the
+    directory back, unzip the file.
     """
     from crosshead.bundle import packing
     from crosshead.bundle.io import card_was_changed

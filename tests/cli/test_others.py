@@ -177,6 +177,7 @@ def test_a_bundle_is_packed_and_used(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "input").write_text("One two three.\n")
+    assert "  unzip en-de.crosshead.zip -d en-de\n" in output_of(["pack", "--help"], capfd)
     [name] = output_of(["pack", BUNDLE], capfd).splitlines()
     assert name == f"{BUNDLE.name}.crosshead.zip"
     for arguments in (["translate", "input"], ["info"], ["info", "--verify"]):
