@@ -320,7 +320,9 @@ def shown(value: Any) -> str:
 
 
 def shown_number(bound: Any) -> Any:
-    """Return a bound in readable form: 1 instead of 1.0, 1,000 instead of 1000."""
+    """Return a bound in readable form: 1 instead of 1.0, 1,000 instead of 1000, 1e30."""
+    if isinstance(bound, float) and abs(bound) >= 1e15:
+        return f"{bound:g}".replace("e+", "e")
     if isinstance(bound, float) and bound.is_integer():
         bound = int(bound)
     return f"{bound:,}" if isinstance(bound, int | float) else bound

@@ -70,9 +70,9 @@ class StackConfig(ModelConfig):
     """Score function of all attention layers; the paper has `scaled-dot` (Eq. 1)."""
 
     positions: PositionsName = "sinusoidal"
-    """The kind of positions. Sinusoids (section 3.5) and learned vectors are added to embeddings.
-    Sinusoids are ordered as in the paper, in Hugging Face's Marian (`halves`) or in Marian itself.
-    The other kinds act in self-attention, with separate parameters in each layer."""
+    """The kind of positions. Sinusoids and `learned` vectors are added to embeddings. `sinusoidal`
+    follows the paper (section 3.5), `sinusoidal-halves` Hugging Face's Marian, `sinusoidal-marian`
+    Marian itself. The other kinds act in self-attention, with separate parameters in each layer."""
 
     max_length: int | None = Field(None, ge=1, le=MOST_POSITIONS)
     """Number of learned positions, by default 1024. Other kinds of positions have no limit and do

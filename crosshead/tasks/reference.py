@@ -84,12 +84,10 @@ def explained(key: Key, every: bool) -> str:
     head = f"{key.section}.{key.name} = {key.default}"
     lines = [head, f"    {key.kind}"]
     if not every:
-        lines += textwrap.wrap(
-            f"for {', '.join(key.users)}", _WIDTH, initial_indent="    ", subsequent_indent="    "
-        )
+        lines += _wrapped(f"for {', '.join(key.users)}", "    ")
     for line in _of_presets(key):
-        lines += textwrap.wrap(line, _WIDTH, initial_indent="    ", subsequent_indent="    ")
-    lines += textwrap.wrap(key.meaning, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+        lines += _wrapped(line, "    ")
+    lines += _wrapped(key.meaning, "    ")
     return "\n".join(lines) + "\n"
 
 
@@ -108,6 +106,13 @@ def _of_presets(key: Key) -> list[str]:
 def _set_by(preset: Sections, key: Key) -> str:
     table = preset.get(key.section, {})
     return toml_value(table[key.name]) if key.name in table else key.default
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    """Return a text as indented lines. Names such as `sinusoidal-halves` stay whole."""
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
 
 
 def reference(wanted: str | None = None) -> str:
@@ -147,9 +152,7 @@ def commented_recipe(preset: str, architecture: str) -> str:
         meanings = descriptions(type(getattr(recipe, section)))
         lines.append(f"[{section}]")
         for name, value in values.items():
-            lines += textwrap.wrap(
-                meanings.get(name, ""), _WIDTH, initial_indent="# ", subsequent_indent="# "
-            )
+            lines += _wrapped(meanings.get(name, ""), "# ")
             lines += [f"# {name} =" if value is None else f"{name} = {toml_value(value)}", ""]
     return "\n".join(lines).rstrip() + "\n"
 

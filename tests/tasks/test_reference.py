@@ -28,7 +28,14 @@ def test_defaults_are_those_of_recipes() -> None:
     assert ("data", "source", "[]") in shown
     [heads] = [key for key in all_keys() if key.name == "heads"]
     assert heads.kind == "whole number, >= 1, <= 1,024"
+    [rate] = [key for key in all_keys() if key.name == "learning_rate"]
+    assert rate.kind == "number, > 0, <= 1e30"
     assert "recurrent" not in heads.users and "language" in heads.users
+
+
+def test_names_of_values_are_explained_and_stay_whole() -> None:
+    for name in ("sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "learned"):
+        assert f"`{name}`" in reference("model.positions")
 
 
 @pytest.mark.parametrize(

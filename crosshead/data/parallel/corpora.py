@@ -115,8 +115,8 @@ class DataConfig(DataSection):
     """A pair with more tokens than this on either side is left out of training."""
 
     max_ratio: float = Field(default=9.0, ge=1, le=1e6)
-    """A pair is left out of training when one side has more than this many times the tokens of the
-    other side, plus five."""
+    """A pair is left out of training when its longer side has more than `max_ratio` times the
+    tokens of its shorter side, plus 5 tokens."""
 
     drop_duplicates: bool = False
     """True leaves out pairs of training that repeat an earlier pair, ignoring surrounding white
@@ -124,8 +124,8 @@ class DataConfig(DataSection):
 
     weights: list[_Weight] = Field(default_factory=list)
     """The number of passes through each corpus in an epoch (each file of `source`, then each of
-    `pairs`): 2 uses each pair twice, 0.5 half of the pairs, drawn anew in each epoch. Unset: one
-    pass."""
+    `pairs`): 2 uses each pair twice, 0.5 half of the pairs, drawn anew in each epoch. An empty
+    list means one pass through each."""
 
     source_language: str | None = None
     """The language code of the sources, such as `en`, for the bundle and its card. Unset: the
