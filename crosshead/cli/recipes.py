@@ -32,7 +32,11 @@ def recipe(
     ] = None,
     model: Annotated[
         str,
-        typer.Option(metavar="A", help="Architecture of the preset: see `crosshead presets`."),
+        typer.Option(
+            metavar="A",
+            show_default=False,
+            help="Architecture of the preset (default: transformer): see `crosshead presets`.",
+        ),
     ] = "transformer",
 ) -> None:
     """Explain the keys of a recipe, or print a whole recipe to start from.

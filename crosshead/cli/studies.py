@@ -20,7 +20,11 @@ from crosshead.cli.terminal import note, put, table
 def study(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="Name of a study, all, or list."),
+        typer.Argument(
+            metavar="NAME",
+            show_default=False,
+            help="Name of a study, all, or list (default: list).",
+        ),
     ] = "list",
     quick: Annotated[
         bool,
@@ -53,7 +57,8 @@ def study(
             metavar="S",
             min=0,
             max=2**31 - 1,
-            help="Random seed. The same seed gives the same numbers, except for times.",
+            show_default=False,
+            help="Random seed (default: 1). The same seed gives the same numbers, but other times.",
         ),
     ] = 1,
     threads: ThreadsOption = None,

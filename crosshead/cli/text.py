@@ -34,13 +34,21 @@ def generate(
     length: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, max=10**6, help="Largest number of tokens to write per text."
+            metavar="N",
+            min=1,
+            max=10**6,
+            show_default=False,
+            help="Largest number of tokens to write per text (default: 500).",
         ),
     ] = 500,
     samples: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, max=10**6, help="Number of texts to write; needs sampling."
+            metavar="N",
+            min=1,
+            max=10**6,
+            show_default=False,
+            help="Number of texts to write (default: 1; needs sampling).",
         ),
     ] = 1,
     temperature: Annotated[

@@ -38,8 +38,9 @@ def translate(
         str,
         typer.Argument(
             metavar="FILE",
-            help="File to translate, one sentence per line; a .gz file is unpacked, - is standard "
-            "input.",
+            show_default=False,
+            help="File to translate, one sentence per line; a .gz file is unpacked (default: -, "
+            "standard input).",
         ),
     ] = "-",
     output: Annotated[
