@@ -78,6 +78,7 @@ def test_from_train_and_translate_to_the_kernel(
         assert max(map(len, ours)) == MOST + 1
 
 
+@pytest.mark.usefixtures("all_cores")
 def test_threads_add_two_functions(
     corpus: list[str], chains: set[tuple[str, ...]], tmp_path: Path
 ) -> None:

@@ -137,7 +137,14 @@ class TokenModelConfig(ModelConfig):
         return False
 
     def check_context(self, context: int) -> None:
-        """Raise `ValueError` if training windows of `context` tokens do not fit the model."""
+        """Check that the model can be trained on windows of monolingual text.
+
+        Args:
+            context: Length of the windows, in tokens.
+
+        Raises:
+            ValueError: If the windows do not fit the model.
+        """
         if self.most_positions is not None and context > self.most_positions:
             raise ValueError(
                 f"data.context {context} is more than the {self.most_positions} learned positions "

@@ -66,9 +66,9 @@ class TransformerXLConfig(TextStackConfig):
         super().check_context(context)
         if self.memory and context <= self.segment:
             raise ValueError(
-                f"data.context {context} is no more than one model.segment of {self.segment}, so "
-                "training would never use model.memory; raise data.context above model.segment, "
-                "lower model.segment, or set model.memory = 0"
+                f"data.context {context} must be more than model.segment {self.segment}: otherwise "
+                "training never uses model.memory; raise data.context, lower model.segment, or set "
+                "model.memory = 0"
             )
 
 

@@ -236,12 +236,6 @@ def read_parallel(
         for note in part.notes():
             say(note)
     checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
-    for part in parts:
-        if len(part.files) == 2 and checksums[part.files[0]] == checksums[part.files[1]]:
-            say(
-                f"warning: {' and '.join(part.files)} hold the same text, so the model learns to "
-                "copy; check --source and --target"
-            )
     reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
     config = recipe.tokenizer
     if resumed is not None:
@@ -256,6 +250,12 @@ def read_parallel(
             check()  # SentencePiece turns a `Stopped` that its text raises into its own error
             raise
     text, kept, held = _tokenized(reading, (source, target), checksums, say, check)
+    for part in parts:
+        if len(part.files) == 2 and checksums[part.files[0]] == checksums[part.files[1]]:
+            say(
+                f"warning: {' and '.join(part.files)} hold the same text, so the model learns to "
+                "copy; check --source and --target"
+            )
     held_out = valid is None
     valid = held.valid if valid is None else valid
     valid_examples: list[Example] = list(

@@ -64,7 +64,7 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         UserError: If `out` holds no run to resume, or files that a new run may not replace.
     """
     if resume:
-        if not _is_resumable(out):
+        if not is_resumable(out):
             raise UserError(nothing_to_resume(out))
         return
     if is_unused(out):
@@ -73,7 +73,7 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         raise UserError(_no_run(out))
     if not force:
         ways = "--force replaces it"
-        if _is_resumable(out):
+        if is_resumable(out):
             ways = f"--resume continues it, {ways}"
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
@@ -117,8 +117,14 @@ def nothing_to_resume(out: Path) -> str:
     )
 
 
-def _is_resumable(out: Path) -> bool:
-    return (out / RECIPE).is_file() and bool(list_checkpoints(out / CHECKPOINTS))
+def is_resumable(out: Path) -> bool:
+    """Return whether `out` holds a run with a checkpoint.
+
+    The checkpoints hold the recipe, too. But if an earlier run is kept beside `out`, a lost recipe
+    shows that this run was being moved.
+    """
+    whole = (out / RECIPE).is_file() or not kept_beside(out).is_dir()
+    return whole and bool(list_checkpoints(out / CHECKPOINTS))
 
 
 def is_unused(out: Path) -> bool:

@@ -18,8 +18,8 @@ from crosshead.recipe.toml import to_toml
 from crosshead.system.files import StrPath
 from crosshead.tasks.recipes import compose, file_keys, stated
 from crosshead.tasks.registry import sections_of
-from crosshead.training.checkpoint import newest_state
-from crosshead.training.directory import nothing_to_resume
+from crosshead.training.checkpoint import Progress, newest_state
+from crosshead.training.directory import is_resumable, nothing_to_resume
 
 RELATIVE_TO, HERE = "relative_to", "this file"
 """The first line of a stored recipe: its file names are relative to its own directory."""
@@ -125,12 +125,25 @@ def resumed_recipe(
 
 
 def stored_recipe(out: StrPath) -> Recipe:
-    """Return the recipe of the run in `out`; raise `UserError` if there is none."""
+    """Return the recipe of the run in `out`; raise `UserError` if there is none.
+
+    If the file of the recipe is lost, the recipe of the newest checkpoint replaces it.
+    """
     out = Path(out)
     path = out / RECIPE
-    if not path.is_file():
+    if path.is_file():
+        return absolute(compose(recipe=read_recipe(str(path)), where=str(path)))
+    newest = newest_state(out / CHECKPOINTS) if is_resumable(out) else None
+    if newest is None:
         raise UserError(nothing_to_resume(out))
-    return absolute(compose(recipe=read_recipe(str(path)), where=str(path)))
+    return _recipe_of(newest, out)
+
+
+def _recipe_of(saved: tuple[Path, Progress], out: Path) -> Recipe:
+    """Return the recipe that a checkpoint of the run in `out` holds."""
+    state, progress = saved
+    tables = _named_from_here(tomllib.loads(progress.recipe), out, str(state))
+    return absolute(compose(recipe=tables, where=str(state)))
 
 
 def stored_form(recipe: Recipe, out: Path) -> str:
@@ -166,16 +179,15 @@ def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
     newest = newest_state(out / CHECKPOINTS)
     if newest is None:  # loading the checkpoints later reports the damage
         return stored, []
-    state, progress = newest
-    tables = _named_from_here(tomllib.loads(progress.recipe), out, str(state))
-    saved = absolute(compose(recipe=tables, where=str(state)))
+    if not path.is_file():
+        return stored, [f"{path}: is missing; it is written again from {newest[0]}"]
+    saved = _recipe_of(newest, out)
     lines = []
     for key, left, right, may_change in _differences(saved, stored):
         if not may_change:
             raise ConfigError(
                 f"{path}: {key} is {_shown(right)}, but the run was saved with {_shown(left)}; "
-                "write that "
-                "again, or begin another run with a new --out"
+                "write that again, or begin another run with a new --out"
             )
         lines.append(
             f"{path}: {key} is {_shown(right)}, where the run was saved with {_shown(left)}"

@@ -82,7 +82,7 @@ def test_a_resumed_run_names_flags_only_where_they_were_typed(
     output_of(["train", "--out", out, *files, *TINY, "--max-updates", 1, "--fields", "1,2"], capfd)
     began = f"but the run in {out} began with"
     for typed, words in (
-        (["--fields", "a,b"], f"--fields is ['a', 'b'], {began} ['1', '2']"),
+        (["--fields", "a,b"], f"--fields is a, b, {began} 1, 2"),
         (["--seed", 5, "--set", "train.seed=6"], f"train.seed is 6, {began} 1"),
         (["--model", "recurrent"], f"--model is 'recurrent', {began} 'transformer'"),
     ):
@@ -90,7 +90,7 @@ def test_a_resumed_run_names_flags_only_where_they_were_typed(
     recipe = out / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('fields = ["1", "2"]', 'fields = ["a", "b"]'))
     said = refused(*resume, "--max-updates", 2)
-    changed = "data.fields is ['a', 'b'], but the run was saved with ['1', '2']"
+    changed = "data.fields is a, b, but the run was saved with 1, 2"
     assert said.startswith(f"crosshead: error: {recipe}: {changed}")
 
 

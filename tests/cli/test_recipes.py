@@ -25,5 +25,5 @@ def test_the_command_explains_and_prints(capfd: pytest.CaptureFixture[str]) -> N
     assert 'architecture = "language"' in capfd.readouterr().out
     assert run(["recipe", "heads"]) == 0
     assert capfd.readouterr().out.startswith("model.heads = 8\n")
-    with pytest.raises(ConfigError, match="no preset 'base' of language"):
+    with pytest.raises(ConfigError, match="unknown preset 'base' of language"):
         commented_recipe("base", "language")

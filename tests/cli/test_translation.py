@@ -289,7 +289,7 @@ def test_the_input_is_not_written_over(tmp_path: Path, refused: Refused) -> None
     (tmp_path / "link").symlink_to(tmp_path / "in")
     for output in ("in", "link"):
         said = refused("translate", BUNDLE, tmp_path / "in", "--output", tmp_path / output)
-        assert "name another --output" in said
+        assert "is the input file; give another --output" in said
     assert (tmp_path / "in").read_text() == "one\n"
 
 

@@ -79,7 +79,7 @@ TABLE_3 = {
         ("tokenizer.joint=false", "tokenizer.joint", "two-way"),
         ("tokenizer.joint=1", "tokenizer.joint", "found 1"),
         ("decode.beam=0", "decode.beam", "found 0"),
-        ("data.source=['a', 'b']", "source names 2", "target 0"),
+        ("data.source=['a', 'b']", "data.source a, b have no", "data.target"),
         ("data.source=3", "data.source", "found 3"),
     ],
 )

@@ -132,7 +132,7 @@ def test_the_weights_that_training_began_with_are_named_as_such(tmp_path: Path) 
     main, progress = checkpoints(tmp_path, (1.0, 2.0))
     progress.best_update = 0
     found, _, _ = chosen_of(main, progress, 9.0, average=2)
-    assert found.clause.endswith("at update 0: those that training began with")
+    assert found.clause.endswith("at update 0 (the initial weights)")
 
 
 def test_the_update_is_in_the_name_of_a_checkpoint(tmp_path: Path) -> None:

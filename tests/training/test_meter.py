@@ -22,7 +22,7 @@ def test_means_are_over_predictions_not_over_updates(clock: list[float]) -> None
     window.add(outcome(30.0, 10, 2.0), 0.1)
     window.add(outcome(10.0, 30, 3.0), 0.2)
     clock[0] += 4
-    assert window.loss == 1.0 and window.speed == 10.0
+    assert window.loss == "nll 0.500" and window.speed == 10.0
     assert window.values() == {
         "loss": 1.0, "nll": 0.5, "target_tokens_per_second": 10.0, "learning_rate": 0.2,
         "gradient_norm": 3.0,
@@ -34,17 +34,18 @@ def test_a_skipped_update_counts_for_the_speed_only(clock: list[float]) -> None:
     window.add(outcome(30.0, 10, 2.0), 0.1)
     window.add(outcome(float("inf"), 10, None), 0.1)
     clock[0] += 2
-    assert window.loss == 3.0 and window.values()["gradient_norm"] == 2.0
+    assert window.loss == "nll 1.500" and window.values()["gradient_norm"] == 2.0
     assert window.values()["values_per_second"] == 10.0
 
 
 def test_nothing_finite_has_no_means(clock: list[float]) -> None:
     window = Window("values")
-    assert window.loss is None
+    assert window.loss == "no finite update"
     window.add(outcome(float("nan"), 10, None), 0.1)
     clock[0] += 1
     found = window.values()
-    assert window.loss is found["loss"] is found["nll"] is found["gradient_norm"] is None
+    assert window.loss == "no finite update"
+    assert found["loss"] is found["nll"] is found["gradient_norm"] is None
     assert found["learning_rate"] == 0.1 and found["values_per_second"] == 10.0
 
 
@@ -55,7 +56,7 @@ def test_a_cleared_window_begins_anew(clock: list[float]) -> None:
     window.clear()
     window.add(outcome(8.0, 4), 0.1)
     clock[0] += 2
-    assert (window.loss, window.speed) == (2.0, 2.0)
+    assert (window.loss, window.speed) == ("nll 1.000", 2.0)
 
 
 def test_time_spent_on_validation_is_left_out_of_both_speeds(clock: list[float]) -> None:
@@ -72,7 +73,7 @@ def test_the_windows_of_log_and_display_are_cleared_by_themselves(clock: list[fl
     meter.add(outcome(6.0, 2), 0.1)
     meter.shown.clear()
     meter.add(outcome(2.0, 2), 0.1)
-    assert (meter.logged.loss, meter.shown.loss) == (2.0, 1.0)
+    assert (meter.logged.loss, meter.shown.loss) == ("nll 1.000", "nll 0.500")
 
 
 def test_the_time_since_the_last_restart(clock: list[float]) -> None:
@@ -92,4 +93,4 @@ def test_only_skipped_updates_in_a_row_end_a_run() -> None:
     found = [meter.add(outcome(1.0, 3, None), 0.1) for _ in range(MAX_SKIPPED)]
     assert found == [True] * (MAX_SKIPPED - 1) + [False]
     assert progress.skipped == 2 * MAX_SKIPPED - 1
-    assert progress.target_tokens == 3 * 2 * MAX_SKIPPED
+    assert progress.predictions == 3 * 2 * MAX_SKIPPED

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from crosshead.bundle.io import load_config
+from crosshead.bundle.places import kept_beside
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import to_toml
 from crosshead.tasks.registry import kinds, sections_of
+from crosshead.training.directory import check_directory
 from crosshead.training.run import train
 from crosshead.training.settings import (
     absolute,
@@ -304,6 +306,23 @@ def test_an_edit_that_would_change_a_resumed_run_is_refused_by_name(
         train(resumed_recipe(out, None, {}, []), out, resume=True)
     assert "\n" not in str(caught.value)
     assert tree(out) == files
+
+
+def test_a_lost_recipe_is_written_again_from_the_checkpoint(finished: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(finished, tmp_path / "run"))
+    recipe = (out / "recipe.toml").read_text()
+    (out / "recipe.toml").unlink()
+    check_directory(out, resume=True, force=False, inputs=[])
+    found, [line] = saved_recipe(out)
+    assert "is missing; it is written again from" in line
+    assert to_toml(found) == to_toml(saved_recipe(finished)[0])
+    train(resumed_recipe(out, None, {"train": {"max_updates": 19}}, []), out, resume=True)
+    written = (out / "recipe.toml").read_text()
+    assert written == recipe.replace("max_updates = 18", "max_updates = 19")
+    (out / "recipe.toml").unlink()
+    kept_beside(out).mkdir()  # a killed --force was moving this run
+    with pytest.raises(UserError, match=r"holds no recipe\.toml"):
+        stored_recipe(out)
 
 
 def test_an_edit_that_a_resumed_run_may_follow_is_told(finished: Path, tmp_path: Path) -> None:
