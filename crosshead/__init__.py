@@ -13,9 +13,11 @@ cheap: PyTorch is imported with the first name that needs it.
 TYPE_CHECKING = False  # that of typing, which takes longer to import than a Ctrl-C waits
 if TYPE_CHECKING:
     from crosshead import bundle as bundle
+    from crosshead import data as data
     from crosshead import inspection as inspection
     from crosshead import models as models
     from crosshead import pipelines as pipelines
+    from crosshead import tasks as tasks
     from crosshead.attention import masks as masks
     from crosshead.attention import scores as scores
     from crosshead.attention.attend import attend
@@ -47,11 +49,13 @@ _HOMES = {
 
 _MODULES = {
     "bundle": "crosshead.bundle",
+    "data": "crosshead.data",
     "inspection": "crosshead.inspection",
     "masks": "crosshead.attention.masks",
     "models": "crosshead.models",
     "pipelines": "crosshead.pipelines",
     "scores": "crosshead.attention.scores",
+    "tasks": "crosshead.tasks",
 }
 """The public modules."""
 
@@ -64,6 +68,7 @@ __all__ = [
     "attend",
     "bundle",
     "compare",
+    "data",
     "evaluate",
     "inspection",
     "load",
@@ -74,6 +79,7 @@ __all__ = [
     "register_architecture",
     "register_task",
     "scores",
+    "tasks",
     "train",
 ]
 __version__ = "0.1.0"
@@ -92,4 +98,4 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """List the public names before they are imported, for completion."""
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -8,7 +8,7 @@ known key.
 import difflib
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -181,7 +181,8 @@ _ALSO_CALLED = {
     "log_every": "logging_steps log_interval",
     "keep_last": "save_total_limit keep_checkpoints",
     "patience": "early_stopping early_stopping_patience",
-    "d_model": "hidden_size hidden_dim hidden dim model_dim embed_dim embedding_dim emb_dim n_embd",
+    "d_model": "hidden_size hidden_dim hidden dim model_dim embed_dim embedding_dim emb_dim "
+    "emb_size n_embd",
     "d_ff": "ffn_dim ff_dim ffn_size intermediate_size feedforward_dim dim_feedforward",
     "heads": "n_heads num_heads nhead n_head num_attention_heads attention_heads",
     "encoder_layers": "num_layers n_layers n_layer num_hidden_layers depth num_encoder_layers",
@@ -193,27 +194,83 @@ _ALSO_CALLED = {
     "context": "block_size context_length ctx_len n_ctx",
     "beam": "beam_size num_beams beam_width",
     "seed": "random_seed",
+    "precision": "fp16 bf16 amp mixed_precision dtype float16 bfloat16",
+    "device": "gpu cuda use_cuda no_cuda n_gpu num_gpus",
+    "tokenizer.kind": "bpe spm sentencepiece unigram subword tokenizer_type",
     "source": "src train_src",
     "target": "tgt trg train_tgt",
 }
 """Names of a key in other toolkits, by crosshead's name."""
 
 
+_ABSENT = {
+    "optimizer optim optimiser weight_decay adamw": "crosshead always uses Adam, without weight "
+    "decay",
+}
+"""The reasons why settings of other toolkits have no key here."""
+
+_LISTED = 10
+"""The largest number of keys that a message lists."""
+
+
 def usual_names(word: str) -> list[str]:
     """Return the keys that `word` means in other toolkits."""
-    plain = word.lower().replace("-", "_")
+    plain = _plain(word)
     return [name for name, others in _ALSO_CALLED.items() if plain in others.split()]
 
 
 def nearest(word: str, known: list[str]) -> str:
     """Return a hint with the known word nearest to `word`, or with all known words."""
-    usual = [name for name in usual_names(word) if name in known]
-    if usual:
-        return f"did you mean {' or '.join(map(repr, usual))}?"
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(sorted(known))}"
+    return _did_you_mean(close) or f"known: {', '.join(sorted(known))}"
+
+
+def nearest_key(key: str, known: Sequence[str], elsewhere: Sequence[str], section: str = "") -> str:
+    """Return a hint for an unknown key: the reason why there is none, or keys that resemble it.
+
+    Args:
+        key: The unknown key, without its section.
+        known: The keys that it could be, without their section.
+        elsewhere: The keys of all sections, such as `model.heads`.
+        section: The section, if one was given.
+
+    Returns:
+        A clause for the end of a message.
+    """
+    for words, reason in _ABSENT.items():
+        if _plain(key) in words.split():
+            return reason
+    found = [each for each in elsewhere if each.endswith(f".{key}")]
+    for name in usual_names(key) if not found else ():
+        same = [each for each in elsewhere if each.endswith(f".{name}")]
+        found += [name] if name in known else [name] if name in elsewhere else same
+    if hint := _did_you_mean(found or _alike(key, known)):
+        return hint
+    if 0 < len(known) <= _LISTED:
+        return f"known: {', '.join(sorted(known))}"
+    return f"`{' '.join(['crosshead recipe --explain', section]).rstrip()}` lists the keys"
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("-", "_")
+
+
+def _alike(key: str, known: Sequence[str]) -> list[str]:
+    """Return the keys that are spelled like `key`, or that share whole words with it."""
+    if close := difflib.get_close_matches(key, known, n=1, cutoff=0.8):
+        return close
+    within = [
+        each
+        for each in known
+        if (len(key) > 2 and f"_{each}".find(f"_{key}") >= 0) or f"_{each}_" in f"_{key}_"
+    ]
+    if 0 < len(within) <= 3:
+        return within
+    return difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+
+
+def _did_you_mean(words: Sequence[str]) -> str:
+    return f"did you mean {' or '.join(map(repr, words))}?" if words else ""
 
 
 def _explain(
@@ -224,7 +281,13 @@ def _explain(
     location, fields = _located(config_class, first["loc"], values)
     key = ".".join(location)
     if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}; {nearest(location[-1], fields)}"
+        hint = nearest_key(
+            location[-1],
+            fields,
+            [] if len(location) == 1 else _keys_of_sections(config_class, values),
+            location[0] if len(location) == 2 else "",
+        )
+        return f"unknown key {key!r}; {hint}"
     name, complaint = typed.get(key, key), _complaint(first)
     says_where = not name or complaint.startswith((f"{name}.", *typed.values()))
     return complaint if says_where else f"{name}: {complaint}"
@@ -257,7 +320,9 @@ def shown(value: Any) -> str:
 
 
 def shown_number(bound: Any) -> Any:
-    """Return a bound in readable form: 1 instead of 1.0, 1,000 instead of 1000."""
+    """Return a bound in readable form: 1 instead of 1.0, 1,000 instead of 1000, 1e30."""
+    if isinstance(bound, float) and abs(bound) >= 1e15:
+        return f"{bound:g}".replace("e+", "e")
     if isinstance(bound, float) and bound.is_integer():
         bound = int(bound)
     return f"{bound:,}" if isinstance(bound, int | float) else bound
@@ -276,3 +341,14 @@ def _located(
             current = field.annotation
             current = current.variant(values) if hasattr(current, "variant") else current
     return keys, sorted(getattr(current, "model_fields", {}))
+
+
+def _keys_of_sections(config_class: type[Config], values: Any) -> list[str]:
+    """Return the keys of all sections, such as `model.heads`."""
+    found = []
+    for name, field in config_class.model_fields.items():
+        section: Any = field.annotation
+        if hasattr(section, "variant"):
+            section = section.variant(values.get(name))
+        found += [f"{name}.{key}" for key in getattr(section, "model_fields", {})]
+    return found

@@ -1,6 +1,7 @@
 """Evaluation: BLEU, chrF and TER as sacreBLEU computes them, perplexity, forecast errors."""
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
 from crosshead import __version__
-from crosshead.config import nearest
+from crosshead.config import nearest, shown
 from crosshead.data.series import SeriesWindows
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
@@ -76,6 +77,9 @@ def corpus_scores(
         tokenize: The tokenisation of BLEU in sacreBLEU, by default 13a; `none` for tokenised text,
             `zh`, `ja-mecab`, ...
 
+    Returns:
+        The scores, in the order of `metrics`.
+
     Raises:
         ConfigError: If a metric or the tokenisation is unknown.
         DataError: If the sets are empty or differ in length.
@@ -116,10 +120,16 @@ def evaluate(
         A score for each metric, in order.
 
     Raises:
-        ConfigError: If a metric or the tokenisation is unknown.
-        DataError: If the sets are empty or differ in length, or if a pair is too long for
-            perplexity.
+        ConfigError: If a metric or the tokenisation is unknown, or `translator` is no Translator.
+        DataError: If the sets are no lists, are empty or differ in length, or if a pair is too long
+            for perplexity.
     """
+    if not isinstance(translator, Translator):
+        raise ConfigError(
+            "translator: expected a Translator, which crosshead.load returns, found "
+            f"{type(translator).__name__}"
+        )
+    _check_lists({"sources": sources, "references": references})
     texts = [name for name in metrics if name != "perplexity"]
     found: dict[str, CorpusScore] = {}
     if "perplexity" in metrics:  # first, because it refuses long pairs before the long work
@@ -132,7 +142,12 @@ def evaluate(
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Return BLEU with tokenisation 13a and without an interval, which is fast."""
+    """Return BLEU with tokenisation 13a and without an interval, which is fast.
+
+    Args:
+        hypotheses: The translations.
+        references: The reference of each translation.
+    """
     return float(BLEU().corpus_score(list(hypotheses), [list(references)]).score)
 
 
@@ -142,7 +157,7 @@ def compare(
     metrics: Sequence[str] = ("bleu", "chrf"),
     tokenize: str | None = None,
 ) -> list[ComparedScore]:
-    """Compare the translations of several systems by paired bootstrap (Koehn 2004).
+    """Compare the translations of several systems by paired bootstrap.
 
     Args:
         systems: The translations of each system by its name. The first system is the baseline.
@@ -157,6 +172,9 @@ def compare(
         ConfigError: If there are fewer than two systems, or a metric or the tokenisation is
             unknown.
         DataError: If the sets are empty or differ in length.
+
+    Reference:
+        Koehn 2004.
     """
     if len(systems) < 2:
         raise ConfigError(f"expected at least two systems to compare, found {len(systems)}")
@@ -244,7 +262,7 @@ def bits_per_character(nats: float, characters: int) -> float:
 
 
 def masked_scores(text: ScoredMasks) -> list[CorpusScore]:
-    """Return the perplexity of a hidden token, and the accuracy of their prediction in per cent.
+    """Return the perplexity of a masked token, and the accuracy of their prediction in per cent.
 
     The intervals are bootstraps over windows. Neither score is comparable with a score of an
     autoregressive model.
@@ -414,7 +432,12 @@ class _Errors:
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Return the share, from 0 to 1, of translations that equal their reference exactly."""
+    """Return the share, from 0 to 1, of translations that equal their reference exactly.
+
+    Args:
+        hypotheses: The translations.
+        references: The reference of each translation.
+    """
     _check_sizes({"hypotheses": hypotheses}, references)
     hits = sum(found == wanted for found, wanted in zip(hypotheses, references, strict=True))
     return hits / len(references)
@@ -469,7 +492,18 @@ def _metric(name: str, tokenize: str | None) -> Any:
         raise ConfigError(f"tokenisation {tokenize!r} cannot be used here: {reason}") from None
 
 
+def _check_lists(given: dict[str, Any]) -> None:
+    """Raise `DataError` for a text, which is a sequence of characters, or the name of a file."""
+    for name, texts in given.items():
+        if isinstance(texts, str | os.PathLike):
+            raise DataError(
+                f"{name}: expected a list of sentences, found {shown(texts)}; read the lines of a "
+                "file into a list first"
+            )
+
+
 def _check_sizes(systems: dict[str, Sequence[str]], references: Sequence[str]) -> None:
+    _check_lists({**systems, "references": references})
     if not references:
         raise DataError("no references: the test set is empty")
     for name, hypotheses in systems.items():

@@ -4,4 +4,4 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 """Padding, the beginning of a target, the end of a sentence, and a piece outside the vocabulary."""
 
 MASK = BOS
-"""The id of a hidden token in monolingual text, which needs no start token."""
+"""The id of a masked token in monolingual text, which needs no start token."""

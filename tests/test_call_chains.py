@@ -63,15 +63,29 @@ def test_from_train_and_translate_to_the_kernel(
 ) -> None:
     out = str(tmp_path / "run")
     sizes = ["--set", "tokenizer.kind=characters", "--max-updates", "2", "--threads", "1"]
-    assert run(["train", *corpus, "--out", out, *sizes]) == 0
-    expected = documented("train")
-    assert expected in from_verb(chains, expected[0])
-    assert len(expected) <= MOST
+    for verb, arguments in {
+        "train": [*corpus, "--out", out, *sizes],
+        "translate": [out, corpus[1], "--threads", "1"],
+    }.items():
+        chains.clear()
+        assert run([verb, *arguments]) == 0
+        expected = documented(verb)
+        assert len(expected) <= MOST
+        # Training also validates and scores, by other calls.
+        ours = [found for found in from_verb(chains, expected[0]) if expected[3] in found]
+        assert expected in ours
+        # The encoder's layers are one call further: `encode` serves training and decoding.
+        assert max(map(len, ours)) == MOST + 1
 
-    chains.clear()
-    assert run(["translate", out, corpus[1], "--threads", "1"]) == 0
-    expected = documented("translate")
-    assert expected in from_verb(chains, expected[0])
-    assert len(expected) <= MOST
-    # The encoder's layers are one call further: `encode` serves training and decoding.
-    assert max(map(len, from_verb(chains, expected[0]))) == MOST + 1
+
+@pytest.mark.usefixtures("all_cores")
+def test_threads_add_two_functions(
+    corpus: list[str], chains: set[tuple[str, ...]], tmp_path: Path
+) -> None:
+    sizes = ["--set", "tokenizer.kind=characters", "--max-updates", "2", "--threads", "2"]
+    assert run(["train", *corpus, "--out", str(tmp_path / "run"), *sizes]) == 0
+    # A thread begins with its own frame; `take` and the functions before it started the thread.
+    begin = "training.updater.Updater._side_by_side.<locals>.share"
+    expected = documented("train")
+    loss = expected.index("tasks.token_loss.token_loss")
+    assert [begin, *expected[loss:]] in [list(chain) for chain in chains]

@@ -1,6 +1,7 @@
 import math
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from crosshead.evaluation import (
     bits_per_character,
     compare,
     corpus_scores,
+    evaluate,
     exact_match,
     masked_scores,
     perplexity,
@@ -20,7 +22,9 @@ from crosshead.evaluation import (
 from crosshead.pipelines.mask_filler import ScoredMasks
 from crosshead.pipelines.text_generator import ScoredText
 from crosshead.pipelines.translator import ScoredTranslation
+from crosshead.tasks.loading import load
 
+STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"
 BYTES = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
 REFERENCES = [f"The dog number {n} runs over the green grass, quickly." for n in range(40)]
 GOOD = [line.replace("quickly", "fast") if n % 4 else line for n, line in enumerate(REFERENCES)]
@@ -215,6 +219,23 @@ def test_what_cannot_be_scored_is_one_line() -> None:
         corpus_scores(["a"], ["a"], ["blue"])
     with pytest.raises(ConfigError, match="unknown tokenisation '13b'; did you mean '13a'"):
         corpus_scores(["a"], ["a"], ["bleu"], tokenize="13b")
+
+
+def test_a_text_is_no_list_of_sentences() -> None:
+    translator = load(STORED, "cpu")
+    with pytest.raises(DataError, match=r"^sources: .* found 't.en'; read the lines of a file"):
+        evaluate(translator, "t.en", "t.de")
+    with pytest.raises(DataError, match=r"^references: expected a list of sentences, found 't.de'"):
+        evaluate(translator, ["a"], "t.de")
+    with pytest.raises(DataError, match=r"^references: .* found PosixPath\('t.de'\)"):
+        corpus_scores(["a"], Path("t.de"))  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"^two: expected a list of sentences, found 'a'"):
+        compare({"one": ["a"], "two": "a"}, ["a"])
+
+
+def test_what_is_no_translator_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"translator: expected a Translator, .* found str$"):
+        evaluate("runs/dates", ["a"], ["a"])  # type: ignore[arg-type]
 
 
 def test_a_tokenisation_without_its_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

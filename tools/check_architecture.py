@@ -20,9 +20,10 @@ UNLISTED = {"__init__.py", "__main__.py"}
 
 
 def read_tree(text: str) -> dict[str, str]:
-    """The paths that the tree names (folders end with /), each with its sentence.
+    """Return the sentence of each path in the tree of ARCHITECTURE.md. Folders end with /.
 
-    Raises `ValueError` where there is no tree, or a line is indented by an odd number of spaces.
+    Raises:
+        ValueError: If there is no tree, or the indentation of a line is not a level of the tree.
     """
     _, found, rest = text.partition("```text\ncrosshead/")
     if not found:
@@ -43,7 +44,7 @@ def read_tree(text: str) -> dict[str, str]:
 
 
 def complaints(tree: dict[str, str], root: Path) -> list[str]:
-    """What the tree names and `root` lacks, what it leaves out, and names without a sentence."""
+    """Return the faults of a tree: missing files, unlisted files, names without a sentence."""
     lines = [f"{path} is in the tree and not on disk" for path in tree if not _exists(root, path)]
     lines += [f"{path} has no sentence" for path, sentence in tree.items() if not sentence]
     for module in sorted((root / "crosshead").rglob("*.py")):

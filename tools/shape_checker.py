@@ -32,7 +32,7 @@ def begin_test() -> None:
 
 
 def check(function: F) -> F:
-    """`function` with its arguments and its result checked, for the first calls of each test."""
+    """Return a function that checks arguments and result in the first calls of each test."""
     for hint in getattr(function, "__annotations__", {}).values():
         _make_checkable(hint)
     checked = beartype(conf=CONF)(function)

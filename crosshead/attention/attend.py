@@ -76,7 +76,22 @@ class Backend(Protocol):
         dropout: float,
         observe: Observe | None,
     ) -> Float[Tensor, "B H Q Ev"]:
-        """Return the outputs, "B H Q Ev".
+        """Compute the outputs of attention.
+
+        Args:
+            query: Queries, "B H Q E".
+            key: Keys, "B H K Ek"; B and H may be 1 to broadcast.
+            value: Values, "B H K Ev"; B and H may be 1 to broadcast.
+            score: Function that scores every query against every key.
+            mask: True means may attend, broadcastable to "B H Q K"; every query has an allowed key.
+                None allows all pairs.
+            combine: Function that turns weights and values into outputs.
+            relative: The distances between queries and keys.
+            dropout: Share of the weights to drop.
+            observe: Function that receives the weights, "B H Q K", before dropout.
+
+        Returns:
+            Outputs, "B H Q Ev".
 
         Raises:
             ValueError: If this kernel cannot compute this attention.
@@ -99,12 +114,12 @@ def attend(
 ) -> Float[Tensor, "B H Q Ev"]:
     """Compute attention: a weighted sum of the values of all allowed keys, for every query.
 
-    Implements softmax(Q K^T / sqrt(d_k)) V (Vaswani et al. 2017, section 3.2.1, Eq. 1).
+    Implements softmax(Q K^T / sqrt(d_k)) V.
 
     Args:
         query: Queries, "B H Q E".
-        key: Keys, "B H K E"; B and H may be 1 to broadcast.
-        value: Values, "B H K E"; B and H may be 1 to broadcast.
+        key: Keys, "B H K Ek"; B and H may be 1 to broadcast.
+        value: Values, "B H K Ev"; B and H may be 1 to broadcast.
         mask: Boolean, broadcastable to "B H Q K"; True means may attend. A `Mask` object is
             evaluated here; evaluate the mask once if you reuse it. The mask of a sequence over
             itself may be block-sparse (`masks.Mask.blocked`). Then only the pairs in its blocks
@@ -119,12 +134,15 @@ def attend(
             otherwise `explicit`, which on CPUs is no slower at the lengths of most sentences.
 
     Returns:
-        Outputs, "B H Q E". A query without any allowed key gets zeros and passes no gradient; a
+        Outputs, "B H Q Ev". A query without any allowed key gets zeros and passes no gradient; a
         softmax over no keys would be NaN.
 
     Raises:
         ValueError: If a block-sparse mask was built for another length or is given to `sdpa`, or if
             a score needs positions that a block does not have (`RelativeOffset`).
+
+    Reference:
+        Vaswani et al. 2017, section 3.2.1, Eq. 1.
     """
     if isinstance(mask, Mask):
         evaluate = mask.dense if backend is sdpa else mask.evaluate  # `sdpa` computes no blocks
@@ -168,17 +186,17 @@ def explicit(
 
     Args:
         query: Queries, "B H Q E".
-        key: Keys, "B H K E"; B and H may be 1 to broadcast.
-        value: Values, "B H K E"; B and H may be 1 to broadcast.
+        key: Keys, "B H K Ek"; B and H may be 1 to broadcast.
+        value: Values, "B H K Ev"; B and H may be 1 to broadcast.
         score: Function that scores every query against every key.
-        mask: True means may attend; every query has an allowed key.
+        mask: True means may attend, broadcastable to "B H Q K"; every query has an allowed key.
         combine: Function that turns weights and values into outputs.
         relative: The distances between queries and keys.
         dropout: Share of the weights to drop.
         observe: Function that receives the weights, before dropout.
 
     Returns:
-        Outputs, "B H Q E".
+        Outputs, "B H Q Ev".
     """
     if isinstance(mask, BlockSparseMask):
         return block_sparse(query, key, value, score, mask, combine, dropout, observe)
@@ -259,17 +277,17 @@ def sdpa(
 
     Args:
         query: Queries, "B H Q E".
-        key: Keys, "B H K E"; B and H may be 1 to broadcast.
-        value: Values, "B H K E"; B and H may be 1 to broadcast.
+        key: Keys, "B H K Ek"; B and H may be 1 to broadcast.
+        value: Values, "B H K Ev"; B and H may be 1 to broadcast.
         score: A `ScaledDot`.
-        mask: True means may attend; every query has an allowed key.
+        mask: True means may attend, broadcastable to "B H Q K"; every query has an allowed key.
         combine: `weighted_sum`.
         relative: Not used; scaled dot products do not depend on distances.
         dropout: Share of the weights to drop.
         observe: None.
 
     Returns:
-        Outputs, "B H Q E".
+        Outputs, "B H Q Ev".
 
     Raises:
         ValueError: If the mask is block-sparse, or the attention has another score, another
@@ -307,8 +325,8 @@ def block_sparse(
 
     Args:
         query: Queries, "B H T E".
-        key: Keys, "B H T E"; B and H may be 1 to broadcast.
-        value: Values, "B H T E"; B and H may be 1 to broadcast.
+        key: Keys, "B H T Ek"; B and H may be 1 to broadcast.
+        value: Values, "B H T Ev"; B and H may be 1 to broadcast.
         score: Function that scores every query against every key.
         mask: The mask, made for `T` positions.
         combine: Function that turns weights and values into outputs.
@@ -316,7 +334,7 @@ def block_sparse(
         observe: Function that receives the weights as a matrix "B H T T", before dropout.
 
     Returns:
-        Outputs, "B H T E".
+        Outputs, "B H T Ev".
 
     Raises:
         ValueError: If the score or the combination needs positions that a block does not have.

@@ -46,11 +46,20 @@ class BlockLayout(ABC):
         """Return the positions of the queries, "N b 1", and of the keys, "N 1 k".
 
         Some of these positions lie outside of the sequence.
+
+        Args:
+            length: Number of positions of the sequence.
+            device: The device of the result; None for PyTorch's default.
         """
 
     @abstractmethod
     def contains(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return whether a block holds the pair, for positions that broadcast together."""
+        """Return whether a block holds each pair of a query and a key.
+
+        Args:
+            query: Positions of the queries.
+            key: Positions of the keys; both tensors broadcast together.
+        """
 
     @abstractmethod
     def split_queries(self, x: Shaped[Tensor, "B H T E"]) -> Shaped[Tensor, "BN H b E"]:
@@ -62,7 +71,15 @@ class BlockLayout(ABC):
 
     @abstractmethod
     def join(self, x: Shaped[Tensor, "BN H b X"], length: int) -> Shaped[Tensor, "B H T X"]:
-        """Return the queries' results in the order of the sequence."""
+        """Join the queries' results in the order of the sequence.
+
+        Args:
+            x: Results of the queries, block by block, "BN H b X".
+            length: Number of positions of the sequence, T.
+
+        Returns:
+            Results in the order of the sequence, "B H T X".
+        """
 
     def trim(self, allowed: Bool[Tensor, "#B N #H b k"]) -> tuple["BlockLayout", Tensor]:
         """Return the layout and `allowed` without outer keys that no query may see."""

@@ -73,7 +73,7 @@ def check_share(p: float) -> None:
     """
     if p != 0.0 and not 1 / 256 <= p <= 255 / 256:
         raise ValueError(
-            f"a dropout of {p:g} cannot be drawn: one random byte decides; give 0, or a share from "
+            f"dropout {p:g} cannot be drawn from one random byte; give 0, or a share from "
             "1/256 (0.0039) to 255/256 (0.996)"
         )
 

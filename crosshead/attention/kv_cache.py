@@ -53,8 +53,8 @@ class KVCache(Protocol):
             project: Function from the sublayer's input to keys and values.
 
         Returns:
-            The new positions, normalised, and the keys and values of all positions that can be
-            attended to, the new ones last.
+            The new positions, normalised, "N T D", and the keys and values of all positions that
+            can be attended to, the new ones last.
         """
         ...
 
@@ -76,14 +76,17 @@ class SegmentMemory:
     """The memory of Transformer-XL: hidden states of earlier positions in one layer, as constants.
 
     No gradient reaches the stored states. They are normalised and projected again in every segment,
-    so that the norm of a pre-norm layer and the projections also learn from them (Dai et al. 2019,
-    section 3.2, and the authors' code).
+    so that the norm of a pre-norm layer and the projections also learn from them, as in the
+    authors' code.
 
     `extend` does not change the memory; `last` returns a new one. So a layer may be computed twice,
     to recompute its activations.
 
     Args:
         states: Hidden states of the remembered positions, "N T D".
+
+    Reference:
+        Dai et al. 2019, section 3.2.
     """
 
     def __init__(self, states: Float[Tensor, "N T D"] | None = None) -> None:
@@ -113,7 +116,7 @@ class SegmentMemory:
         return y, project(torch.cat((normalise(self._states), y), dim=1), 0)
 
     def last(self, positions: int) -> "SegmentMemory":
-        """Return the memory of the last positions, including those of the last `extend`."""
+        """Return the memory of the last positions, the positions of the last `extend` included."""
         parts: list[Tensor] = []
         for part in (self._new, self._states):
             if part is not None and positions > 0:

@@ -72,7 +72,14 @@ class Mask:
         self.batch, self.heads = batch, heads
 
     def __call__(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Return whether queries may attend to keys, for index tensors that broadcast together."""
+        """Return whether queries may attend to keys. The index tensors broadcast together.
+
+        Args:
+            batch: Indices of the sentences.
+            head: Indices of the heads.
+            query: Positions of the queries.
+            key: Positions of the keys.
+        """
         return self.predicate(batch, head, query, key)
 
     def __and__(self, other: "Mask") -> "Mask":
@@ -220,8 +227,7 @@ def _size(noun: str, known: int | None, given: int | None) -> int | None:
         return given if known is None else known
     if known != given:
         raise ValueError(
-            f"a mask is made for {known} {noun}, found {given}; make it for as many {noun} as it "
-            "is used with"
+            f"this mask is made for {known} {noun} and used with {given}; make it for {given}"
         )
     return known
 
@@ -283,7 +289,7 @@ def allowed(table: Bool[Tensor, "Q K"]) -> Mask:
 def prefix(length: int | Int[Tensor, " B"]) -> Mask:
     """Return a mask under which every position sees the first positions.
 
-    `causal | prefix(n)` is the mask of a prefix language model (Raffel et al. 2020, section 3.2.1).
+    `causal | prefix(n)` is the mask of a prefix language model.
 
     Args:
         length: Number of positions in the prefix, of all sentences or of each one, "B".
@@ -293,6 +299,9 @@ def prefix(length: int | Int[Tensor, " B"]) -> Mask:
 
     Raises:
         ValueError: If `length` is a negative number, or a tensor that does not have one axis.
+
+    Reference:
+        Raffel et al. 2020, section 3.2.1.
     """
     if isinstance(length, int):
         _check("length", length, 0)
@@ -320,7 +329,7 @@ def documents(ids: Int[Tensor, "B T"]) -> Mask:
 def global_tokens(positions: Sequence[int]) -> Mask:
     """Return a mask of tokens that see every position and that every position sees.
 
-    Global attention of Beltagy et al. 2020, section 3.1.
+    This is the paper's global attention.
 
     Args:
         positions: Positions of the global tokens.
@@ -330,6 +339,9 @@ def global_tokens(positions: Sequence[int]) -> Mask:
 
     Raises:
         ValueError: If a position is negative.
+
+    Reference:
+        Beltagy et al. 2020, section 3.1.
     """
     _check("positions", min(positions, default=0), 0)
 
@@ -343,7 +355,7 @@ def global_tokens(positions: Sequence[int]) -> Mask:
 def window(radius: int) -> Mask:
     """Return the mask of a sliding window.
 
-    "Restricted" self-attention of Vaswani et al. 2017, section 4.
+    The paper calls this "restricted" self-attention.
 
     Args:
         radius: Number of neighbours that a position sees on each side.
@@ -353,12 +365,15 @@ def window(radius: int) -> Mask:
 
     Raises:
         ValueError: If `radius` is negative.
+
+    Reference:
+        Vaswani et al. 2017, section 4.
     """
     return dilated(radius, 1)
 
 
 def dilated(radius: int, dilation: int) -> Mask:
-    """Return the mask of a dilated sliding window (Beltagy et al. 2020, section 3.1).
+    """Return the mask of a dilated sliding window.
 
     Args:
         radius: Number of positions that a position sees on each side.
@@ -369,6 +384,9 @@ def dilated(radius: int, dilation: int) -> Mask:
 
     Raises:
         ValueError: If `radius` is negative or `dilation` is below 1.
+
+    Reference:
+        Beltagy et al. 2020, section 3.1.
     """
     _check("radius", radius, 0)
     _check("dilation", dilation, 1)
@@ -381,7 +399,7 @@ def dilated(radius: int, dilation: int) -> Mask:
 
 
 def same_column(stride: int) -> Mask:
-    """Return the second mask of strided attention, A^(2) (Child et al. 2019, section 4.3).
+    """Return the second mask of strided attention, A^(2).
 
     Args:
         stride: Positions a multiple of `stride` apart see each other.
@@ -391,13 +409,16 @@ def same_column(stride: int) -> Mask:
 
     Raises:
         ValueError: If `stride` is below 1.
+
+    Reference:
+        Child et al. 2019, section 4.3.
     """
     _check("stride", stride, 1)
     return Mask(lambda b, h, q, k: (q - k) % stride == 0, [(LocalBlocks(stride),)])
 
 
 def strided(stride: int) -> Mask:
-    """Return the mask of strided attention (Child et al. 2019, section 4.3), both parts merged.
+    """Return the mask of strided attention, both parts merged.
 
     In every head, a position sees the neighbours up to `stride` positions away, A^(1) (`window`),
     and every `stride`-th position, A^(2) (`same_column`).
@@ -410,13 +431,16 @@ def strided(stride: int) -> Mask:
 
     Raises:
         ValueError: If `stride` is below 1.
+
+    Reference:
+        Child et al. 2019, section 4.3.
     """
     _check("stride", stride, 1)
     return window(stride) | same_column(stride)
 
 
 def same_block(length: int) -> Mask:
-    """Return the first mask of fixed attention, A^(1) (Child et al. 2019, section 4.3).
+    """Return the first mask of fixed attention, A^(1).
 
     Args:
         length: Positions of the same block of this length see each other.
@@ -426,13 +450,16 @@ def same_block(length: int) -> Mask:
 
     Raises:
         ValueError: If `length` is below 1.
+
+    Reference:
+        Child et al. 2019, section 4.3.
     """
     _check("length", length, 1)
     return Mask(lambda b, h, q, k: q // length == k // length, [(LocalBlocks(1, length),)])
 
 
 def summaries(length: int, columns: int) -> Mask:
-    """Return the second mask of fixed attention, A^(2) (Child et al. 2019, section 4.3).
+    """Return the second mask of fixed attention, A^(2).
 
     Args:
         length: Length of a block.
@@ -443,6 +470,9 @@ def summaries(length: int, columns: int) -> Mask:
 
     Raises:
         ValueError: If `length` or `columns` is below 1, or `columns` is above `length`.
+
+    Reference:
+        Child et al. 2019, section 4.3.
     """
     _check("length", length, 1)
     _check("columns", columns, 1, most=length)
@@ -452,7 +482,7 @@ def summaries(length: int, columns: int) -> Mask:
 
 
 def fixed(length: int, columns: int) -> Mask:
-    """Return the mask of fixed attention (Child et al. 2019, section 4.3), both parts merged.
+    """Return the mask of fixed attention, both parts merged.
 
     In every head, a position sees its own block, A^(1) (`same_block`), and the last positions of
     every block, A^(2) (`summaries`).
@@ -466,5 +496,8 @@ def fixed(length: int, columns: int) -> Mask:
 
     Raises:
         ValueError: If `length` or `columns` is below 1, or `columns` is above `length`.
+
+    Reference:
+        Child et al. 2019, section 4.3.
     """
     return same_block(length) | summaries(length, columns)

@@ -15,7 +15,7 @@ Rotate = Callable[[Tensor, int], Tensor]
 
 
 class MultiHeadAttention(Attention):
-    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (Vaswani et al. 2017, section 3.2.2).
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O.
 
     head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). One projection packs the queries of all heads,
     and another one packs keys and values. Each can be computed on its own, so decoding projects the
@@ -28,8 +28,8 @@ class MultiHeadAttention(Attention):
         d_value: Width of a head's values.
         d_memory: Width of the vectors that keys and values come from; by default `d_model`.
         kv_heads: Number of heads of keys and values; by default `heads`. With fewer, neighbouring
-            heads share keys and values: 1 is multi-query attention (Shazeer 2019), other numbers
-            are grouped-query attention (Ainslie et al. 2023).
+            heads share keys and values: 1 is multi-query attention, other numbers are grouped-query
+            attention.
         score: Score function. A module is trained with the layer.
         combine: Function that turns weights and values into outputs. A module is trained with the
             layer.
@@ -39,6 +39,10 @@ class MultiHeadAttention(Attention):
 
     Raises:
         ValueError: If `kv_heads` does not divide `heads`.
+
+    Reference:
+        Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (multi-query attention); Ainslie et al.
+        2023 (grouped-query attention).
     """
 
     def __init__(

@@ -17,10 +17,10 @@ Rate = Literal["paper", "tensor2tensor"]
 def angles(length: int, d_model: int, rate: Rate = "paper") -> Float[Tensor, "T P"]:
     """Return the angle of each pair of numbers at positions 0 to `length - 1`.
 
-    With the rate "paper", pair i turns by 10000^(-2i/d_model) per position (Vaswani et al. 2017,
-    section 3.5). With "tensor2tensor" it turns by 10000^(-i/(d_model/2 - 1)), so that the last pair
-    turns by exactly 1/10000. Tensor2Tensor, the code of that paper, computes the latter, and so
-    does Marian. Hugging Face's Marian has the paper's rate.
+    With the rate "paper", pair i turns by 10000^(-2i/d_model) per position. With "tensor2tensor" it
+    turns by 10000^(-i/(d_model/2 - 1)), so that the last pair turns by exactly 1/10000.
+    Tensor2Tensor, the code of that paper, computes the latter, and so does Marian. Hugging Face's
+    Marian has the paper's rate.
 
     Args:
         length: Number of positions.
@@ -29,6 +29,9 @@ def angles(length: int, d_model: int, rate: Rate = "paper") -> Float[Tensor, "T 
 
     Returns:
         Angles in radians, "T P", in float64.
+
+    Reference:
+        Vaswani et al. 2017, section 3.5.
     """
     position = torch.arange(length, dtype=torch.float64)
     pair = torch.arange(math.ceil(d_model / 2), dtype=torch.float64)
@@ -46,8 +49,8 @@ def sinusoidal(
 ) -> Float[Tensor, "T D"]:
     """Return the sinusoidal position encodings of positions 0 to `length - 1`.
 
-    PE(pos, 2i) = sin(angle_i), PE(pos, 2i+1) = cos(angle_i), where angle_i is
-    pos / 10000^(2i/d_model) (Vaswani et al. 2017, section 3.5).
+    PE(pos, 2i) = sin(angle_i), PE(pos, 2i+1) = cos(angle_i), where angle_i is pos /
+    10000^(2i/d_model).
 
     Args:
         length: Number of positions.
@@ -59,6 +62,9 @@ def sinusoidal(
 
     Returns:
         Encodings, "T D".
+
+    Reference:
+        Vaswani et al. 2017, section 3.5.
     """
     angle = angles(length, d_model, rate)
     sine, cosine = angle.sin(), angle.cos()[:, : d_model // 2]
@@ -75,7 +81,7 @@ def shift(
     """Return the matrix M_k with PE(pos + k) = M_k PE(pos) at every position.
 
     The matrix turns each pair by k times its angle, because sin(a + b) and cos(a + b) are linear in
-    sin(a) and cos(a). This is why the paper chose sinusoids (Vaswani et al. 2017, section 3.5).
+    sin(a) and cos(a). This is why the paper chose sinusoids.
 
     Args:
         k: Number of positions; may be negative.
@@ -88,6 +94,9 @@ def shift(
 
     Raises:
         ValueError: If `d_model` is odd. The last sine then has no cosine.
+
+    Reference:
+        Vaswani et al. 2017, section 3.5.
     """
     if d_model % 2:
         raise ValueError(
@@ -102,12 +111,15 @@ def shift(
 
 
 class SinusoidalPositions(nn.Module):
-    """The fixed sinusoids of Vaswani et al. 2017, section 3.5, for any length.
+    """Fixed sinusoidal position encodings, for any length.
 
     Args:
         d_model: Width of the vectors.
         pairing: The order of sines and cosines.
         rate: The rule for the angles: see `angles`.
+
+    Reference:
+        Vaswani et al. 2017, section 3.5.
     """
 
     def __init__(self, d_model: int, pairing: Pairing, rate: Rate = "paper") -> None:
@@ -121,7 +133,15 @@ class SinusoidalPositions(nn.Module):
         self._table = torch.empty(0, d_model, device="cpu")
 
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
-        """Return the vectors of positions `start` to `start + length - 1`, in the model's type."""
+        """Return the vectors of positions `start` to `start + length - 1`, in the model's type.
+
+        Args:
+            start: The first position, counted from 0.
+            length: Number of positions, T.
+
+        Returns:
+            Encodings, "T D".
+        """
         dtype = torch.promote_types(self.like.dtype, torch.float32)
         table = self._table
         known = table.shape[0] if (table.device, table.dtype) == (self.like.device, dtype) else 0
@@ -144,16 +164,18 @@ class SinusoidalPositions(nn.Module):
 class Rotary(nn.Module):
     """Rotary positions: queries and keys are rotated, pair by pair, by angles of their positions.
 
-    Su et al. 2021, "RoFormer", section 3.2.2, Eq. 15, computed as in section 3.4.2, Eq. 34. The
-    product of a query and a key then depends on their distance alone. The numbers i and i + d/2 of
-    a vector are a pair, as in GPT-NeoX and in Hugging Face's Llama. The paper pairs 2i and 2i + 1:
-    the two differ only in the order of the columns of W^Q and W^K.
+    The product of a rotated query and a rotated key depends on their distance alone. The numbers i
+    and i + d/2 of a vector are a pair, as in GPT-NeoX and in Hugging Face's Llama. The paper pairs
+    2i and 2i + 1: the two differ only in the order of the columns of W^Q and W^K.
 
     Args:
         d_key: Width of a query or key; even.
 
     Raises:
         ValueError: If `d_key` is odd.
+
+    Reference:
+        Su et al. 2021, "RoFormer", section 3.2.2, Eq. 15, section 3.4.2, Eq. 34 (the computation).
     """
 
     def __init__(self, d_key: int) -> None:
@@ -165,7 +187,15 @@ class Rotary(nn.Module):
         self.sinusoids = SinusoidalPositions(d_key, "halves")
 
     def forward(self, x: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
-        """Return rotated queries or keys; the first of them is at position `start`."""
+        """Rotate queries or keys.
+
+        Args:
+            x: Queries or keys, "B H T E".
+            start: The position of the first of them, counted from 0.
+
+        Returns:
+            Rotated queries or keys, "B H T E".
+        """
         sine, cosine = self.sinusoids(start, x.shape[2]).chunk(2, dim=-1)
         first, second = _pairs(x, "halves")
         return torch.cat((first * cosine - second * sine, first * sine + second * cosine), dim=-1)

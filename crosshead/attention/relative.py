@@ -33,7 +33,7 @@ def distances(
     Args:
         queries: Number of queries.
         keys: Number of keys.
-        relative: Where the queries stand relative to the keys.
+        relative: Offset between query and key positions.
         device: Device of the result.
 
     Returns:
@@ -57,7 +57,7 @@ def along_diagonals(by_distance: Float[Tensor, "B H Q N"]) -> Float[Tensor, "B H
         Scores of every query with every key, "B H Q K".
 
     Reference:
-        The relative shift of Dai et al. 2019, appendix B.
+        Dai et al. 2019, appendix B (relative shift).
     """
     queries, number = by_distance.shape[-2:]
     # Rows of one number less begin one number further to the left, relative to the row before.
@@ -99,7 +99,13 @@ class Biased(nn.Module):
         key: Float[Tensor, "#B #H K Ek"],
         relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, "B H Q K"."""
+        """Return the scores, "B H Q K".
+
+        Args:
+            query: Queries, "B H Q Eq".
+            key: Keys, "B H K Ek"; B and H may be 1 to broadcast.
+            relative: The distances between queries and keys.
+        """
         scores = self.score(query, key, relative)
         queries, keys = scores.shape[-2:]
         bias = self.bias(distances(queries, keys, relative, query.device)).to(scores.dtype)
@@ -108,7 +114,7 @@ class Biased(nn.Module):
 
 
 class T5Buckets(nn.Module):
-    """A learned bias for each head and each bucket of distances (Raffel et al. 2020, section 2.1).
+    """A learned bias for each head and each bucket of distances.
 
     The biases start at zero. Each layer has its own biases. In T5 all layers share the biases of
     the first.
@@ -118,6 +124,9 @@ class T5Buckets(nn.Module):
         causal: Whether later keys share the bucket of distance 0: see `t5_bucket`.
         buckets: Number of buckets.
         furthest: The distance from which on all distances share the last bucket.
+
+    Reference:
+        Raffel et al. 2020, section 2.1.
     """
 
     def __init__(self, heads: int, *, causal: bool, buckets: int = 32, furthest: int = 128) -> None:
@@ -134,7 +143,7 @@ class T5Buckets(nn.Module):
 def t5_bucket(
     distance: Int[Tensor, "*shape"], causal: bool, buckets: int = 32, furthest: int = 128
 ) -> Int[Tensor, "*shape"]:
-    """Return the number of the bucket that holds each distance (Raffel et al. 2020, section 2.1).
+    """Return the number of the bucket that holds each distance.
 
     Half of the buckets hold one distance each. The other half hold ranges that grow logarithmically
     up to `furthest`, and the last bucket holds all larger distances.
@@ -148,6 +157,9 @@ def t5_bucket(
 
     Returns:
         Bucket numbers from 0 to `buckets - 1`, in the shape of `distance`.
+
+    Reference:
+        Raffel et al. 2020, section 2.1.
     """
     if causal:
         later, distance = torch.zeros_like(distance), distance.clamp(min=0)
@@ -165,11 +177,14 @@ def t5_bucket(
 class ALiBi:
     """Attention with linear biases: minus each head's slope times the distance.
 
-    Press et al. 2022, section 3. Earlier and later keys get the same bias. Under a causal mask this
-    is the paper's form, and without one the symmetric form for encoders.
+    Earlier and later keys get the same bias. Under a causal mask this is the paper's form, and
+    without one the symmetric form for encoders.
 
     Attributes:
         heads: Number of heads.
+
+    Reference:
+        Press et al. 2022, section 3.
     """
 
     heads: int
@@ -183,14 +198,17 @@ class ALiBi:
 def alibi_slopes(heads: int) -> list[float]:
     """Return the ALiBi slope of each head: 2^(-8/n), 2^(-16/n), ..., 2^-8 for n heads.
 
-    Press et al. 2022, section 3. If n is no power of two, the slopes of the next lower power come
-    first, and then every other slope of the next higher power, as in the authors' code.
+    If n is no power of two, the slopes of the next lower power come first, and then every other
+    slope of the next higher power, as in the authors' code.
 
     Args:
         heads: Number of heads, n.
 
     Returns:
         The slopes.
+
+    Reference:
+        Press et al. 2022, section 3.
     """
     below = 2 ** (heads.bit_length() - 1)
     slopes = [2 ** (-8 * (i + 1) / below) for i in range(below)]
@@ -244,7 +262,7 @@ class _Clipped(nn.Module):
 
 
 class ShawKeys(nn.Module):
-    """The score q . (k + a_ij) times a scale (Shaw et al. 2018, section 3.1, Eq. 4).
+    """The score q . (k + a_ij) times a scale.
 
     a_ij is a learned vector for each distance, the same for all heads of a layer.
 
@@ -252,6 +270,9 @@ class ShawKeys(nn.Module):
         d_key: Width of a key.
         furthest: Larger distances share the vector of this one, the paper's k.
         scale: Factor of the scores; by default 1/sqrt(d_k).
+
+    Reference:
+        Shaw et al. 2018, section 3.1, Eq. 4.
     """
 
     def __init__(self, d_key: int, furthest: int = 16, scale: float | None = None) -> None:
@@ -265,20 +286,29 @@ class ShawKeys(nn.Module):
         key: Float[Tensor, "#B #H K E"],
         relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, "B H Q K"."""
+        """Return the scores, "B H Q K".
+
+        Args:
+            query: Queries, "B H Q E".
+            key: Keys, "B H K E"; B and H may be 1 to broadcast.
+            relative: The distances between queries and keys.
+        """
         query = query * self.scale
         by_distance = self.vectors.spread(query @ self.vectors.table.T, key.shape[-2], relative)
         return products(query, key) + along_diagonals(by_distance)
 
 
 class ShawValues(nn.Module):
-    """The sum of the weights times (v + a_ij), a `Combine` (Shaw et al. 2018, section 3.1, Eq. 3).
+    """The sum of the weights times (v + a_ij), a `Combine`.
 
     a_ij is a learned vector for each distance, the same for all heads of a layer.
 
     Args:
         d_value: Width of a value.
         furthest: Larger distances share the vector of this one, the paper's k.
+
+    Reference:
+        Shaw et al. 2018, section 3.1, Eq. 3.
     """
 
     def __init__(self, d_value: int, furthest: int = 16) -> None:
@@ -291,7 +321,13 @@ class ShawValues(nn.Module):
         value: Float[Tensor, "#B #H K E"],
         relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q E"]:
-        """Return the outputs, "B H Q E"."""
+        """Return the outputs, "B H Q E".
+
+        Args:
+            weights: Attention weights, "B H Q K".
+            value: Values, "B H K E"; B and H may be 1 to broadcast.
+            relative: The distances between queries and keys.
+        """
         vectors = self.vectors(
             distances(weights.shape[-2], weights.shape[-1], relative, weights.device)
         )
@@ -299,7 +335,7 @@ class ShawValues(nn.Module):
 
 
 class TransformerXLScore(nn.Module):
-    """The score ((q + u) . k + (q + v) . W_R R_d) / sqrt(d_k) (Dai et al. 2019, section 3.3).
+    """The score ((q + u) . k + (q + v) . W_R R_d) / sqrt(d_k).
 
     R_d is the sinusoid of the distance d, all sines first as in the authors' code. u, v ("H E",
     zero at the start) and W_R ("H D E") are learned for each head.
@@ -308,6 +344,9 @@ class TransformerXLScore(nn.Module):
         heads: Number of heads.
         d_key: Width of a key.
         d_model: Width of the sinusoids.
+
+    Reference:
+        Dai et al. 2019, section 3.3.
     """
 
     def __init__(self, heads: int, d_key: int, d_model: int) -> None:
@@ -324,7 +363,13 @@ class TransformerXLScore(nn.Module):
         key: Float[Tensor, "#B #H K E"],
         relative: RelativeOffset = RelativeOffset(),  # noqa: B008 - immutable
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, "B H Q K"."""
+        """Return the scores, "B H Q K".
+
+        Args:
+            query: Queries, "B H Q E".
+            key: Keys, "B H K E"; B and H may be 1 to broadcast.
+            relative: The distances between queries and keys.
+        """
         scale = query.shape[-1] ** -0.5
         by_content = products((query + self.u[:, None]) * scale, key)
         query = (query + self.v[:, None]) * scale

@@ -118,13 +118,16 @@ def products_of_one_query(
 
 @dataclass(frozen=True)
 class ScaledDot:
-    """The dot product times a scale (Vaswani et al. 2017, section 3.2.1, Eq. 1).
+    """The dot product times a scale.
 
     Without the scale the products of random vectors grow with sqrt(d_k) and push the softmax into
-    regions of vanishing gradient (section 3.2.1, footnote 4).
+    regions of vanishing gradient.
 
     Attributes:
         scale: Factor of the products; by default 1/sqrt(d_k).
+
+    Reference:
+        Vaswani et al. 2017, section 3.2.1, Eq. 1, footnote 4.
     """
 
     scale: float | None = None
@@ -135,7 +138,13 @@ class ScaledDot:
         key: Float[Tensor, "#B #H K E"],
         relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, "B H Q K"."""
+        """Return the scores, "B H Q K".
+
+        Args:
+            query: Queries, "B H Q E".
+            key: Keys, "B H K E"; B and H may be 1 to broadcast.
+            relative: Not used; the score does not depend on distances.
+        """
         scale = 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
         # The queries are scaled instead of the scores: there are fewer of them.
         return products(query * scale, key)
@@ -143,7 +152,11 @@ class ScaledDot:
 
 @dataclass(frozen=True)
 class Dot(ScaledDot):
-    """The plain dot product q . k (Luong et al. 2015, section 3.1, "dot")."""
+    """The plain dot product q . k.
+
+    Reference:
+        Luong et al. 2015, section 3.1 ("dot").
+    """
 
     scale: float | None = 1.0
 
@@ -151,11 +164,13 @@ class Dot(ScaledDot):
 class Cosine(nn.Module):
     """The scaled cosine: scale * q . k / (|q| |k|).
 
-    Graves et al. 2014, "Neural Turing Machines", Eq. 5 and 6. With a scale of 1 no weight could be
-    much larger than another.
+    With a scale of 1 no weight could be much larger than another.
 
     Args:
         scale: Factor of the cosines. A parameter is learned: one number, or one per head, "H 1 1".
+
+    Reference:
+        Graves et al. 2014, "Neural Turing Machines", Eq. 5 and 6.
     """
 
     def __init__(self, scale: float | nn.Parameter) -> None:
@@ -168,17 +183,26 @@ class Cosine(nn.Module):
         key: Float[Tensor, "#B #H K E"],
         relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, "B H Q K"."""
+        """Return the scores, "B H Q K".
+
+        Args:
+            query: Queries, "B H Q E".
+            key: Keys, "B H K E"; B and H may be 1 to broadcast.
+            relative: Not used; the score does not depend on distances.
+        """
         return products(F.normalize(query, dim=-1) * self.scale, F.normalize(key, dim=-1))
 
 
 class General(nn.Module):
-    """The bilinear score q^T W k, a W for each head (Luong et al. 2015, section 3.1, "general").
+    """The bilinear score q^T W k, a W for each head.
 
     Args:
         heads: Number of heads.
         d_query: Width of a query.
         d_key: Width of a key.
+
+    Reference:
+        Luong et al. 2015, section 3.1 ("general").
     """
 
     def __init__(self, heads: int, d_query: int, d_key: int) -> None:
@@ -191,12 +215,18 @@ class General(nn.Module):
         key: Float[Tensor, "#B #H K Ek"],
         relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, "B H Q K"."""
+        """Return the scores, "B H Q K".
+
+        Args:
+            query: Queries, "B H Q Eq".
+            key: Keys, "B H K Ek"; B and H may be 1 to broadcast.
+            relative: Not used; the score does not depend on distances.
+        """
         return products(_per_head(query, self.weight), key)
 
 
 class Additive(nn.Module):
-    """The additive score v^T tanh(W_q q + W_k k) of Bahdanau et al. 2015, appendix A.1.2.
+    """The additive score v^T tanh(W_q q + W_k k).
 
     The paper's names are v_a, W_a and U_a.
 
@@ -205,6 +235,9 @@ class Additive(nn.Module):
         d_query: Width of a query.
         d_key: Width of a key.
         width: Number of hidden units, `A`; the paper's n'.
+
+    Reference:
+        Bahdanau et al. 2015, appendix A.1.2.
     """
 
     def __init__(self, heads: int, d_query: int, d_key: int, width: int) -> None:
@@ -220,7 +253,13 @@ class Additive(nn.Module):
         key: Float[Tensor, "#B #H K Ek"],
         relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, "B H Q K"."""
+        """Return the scores, "B H Q K".
+
+        Args:
+            query: Queries, "B H Q Eq".
+            key: Keys, "B H K Ek"; B and H may be 1 to broadcast.
+            relative: Not used; the score does not depend on distances.
+        """
         return _hidden_sums(
             _per_head(query, self.query_weight), _per_head(key, self.key_weight), self.v
         )
@@ -247,12 +286,18 @@ class ProjectedAdditive(nn.Module):
         key: Float[Tensor, "#B #H K A"],
         relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, "B H Q K"."""
+        """Return the scores, "B H Q K".
+
+        Args:
+            query: Projected queries, "B H Q A".
+            key: Projected keys, "B H K A"; B and H may be 1 to broadcast.
+            relative: Not used; the score does not depend on distances.
+        """
         return _hidden_sums(query, key, self.v)
 
 
 class Concat(nn.Module):
-    """The score v^T tanh(W [q; k]) (Luong et al. 2015, section 3.1, "concat").
+    """The score v^T tanh(W [q; k]).
 
     W [q; k] is the sum of two products, one with q and one with k. So this is `Additive` with both
     matrices in one, and no vector `[q; k]` is built for every pair.
@@ -262,6 +307,9 @@ class Concat(nn.Module):
         d_query: Width of a query.
         d_key: Width of a key.
         width: Number of hidden units, `A`.
+
+    Reference:
+        Luong et al. 2015, section 3.1 ("concat").
     """
 
     def __init__(self, heads: int, d_query: int, d_key: int, width: int) -> None:
@@ -276,13 +324,19 @@ class Concat(nn.Module):
         key: Float[Tensor, "#B #H K Ek"],
         relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the scores, "B H Q K"."""
+        """Return the scores, "B H Q K".
+
+        Args:
+            query: Queries, "B H Q Eq".
+            key: Keys, "B H K Ek"; B and H may be 1 to broadcast.
+            relative: Not used; the score does not depend on distances.
+        """
         of_query, of_key = self.weight[:, : self.d_query], self.weight[:, self.d_query :]
         return _hidden_sums(_per_head(query, of_query), _per_head(key, of_key), self.v)
 
 
 class Location(nn.Module):
-    """The location-based score W q (Luong et al. 2015, section 3.1, "location").
+    """The location-based score W q.
 
     The query alone gives a score to each source position.
 
@@ -290,6 +344,9 @@ class Location(nn.Module):
         heads: Number of heads.
         d_query: Width of a query.
         longest: Number of source positions that W has a row for.
+
+    Reference:
+        Luong et al. 2015, section 3.1 ("location").
     """
 
     def __init__(self, heads: int, d_query: int, longest: int) -> None:
@@ -303,6 +360,12 @@ class Location(nn.Module):
         relative: RelativeOffset = RelativeOffset(),
     ) -> Float[Tensor, "B H Q K"]:
         """Return the scores, "B H Q K".
+
+        Args:
+            query: Queries, "B H Q Eq".
+            key: Keys, "B H K Ek", for their number only.
+            relative: The distances between queries and keys; the keys must be all keys of the
+                sequence.
 
         Raises:
             ValueError: If there are more keys than learned positions, or the keys belong to a

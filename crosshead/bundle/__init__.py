@@ -1,5 +1,6 @@
 """Bundles: a trained model as one directory, the only stored form of a model."""
 
+from crosshead.bundle.card import CardFile, Words
 from crosshead.bundle.config import BundleConfig, BundleScore
 from crosshead.bundle.io import Bundle, save_bundle, verify_bundle
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
@@ -8,8 +9,10 @@ __all__ = [
     "Bundle",
     "BundleConfig",
     "BundleScore",
+    "CardFile",
     "TextBundle",
     "TextBundleConfig",
+    "Words",
     "save_bundle",
     "verify_bundle",
 ]

@@ -163,7 +163,12 @@ def _summary(facts: CardFacts) -> str:
 
 
 def fenced(language: str, text: str) -> str:
-    """Return a code block whose fence is longer than any run of back-ticks in the text."""
+    """Return a code block whose fence is longer than any run of back-ticks in the text.
+
+    Args:
+        language: The language of the code, for highlighting.
+        text: The code.
+    """
     fence = "```"
     while fence in text:
         fence += "`"

@@ -72,6 +72,10 @@ class Seal:
     def compare(self, name: str, sha256: str) -> None:
         """Compare the checksum of a file with the stated one.
 
+        Args:
+            name: The name of the file in the bundle.
+            sha256: The SHA-256 of the file as it was read, in hexadecimal.
+
         Raises:
             DamagedBundle: If it differs.
         """
@@ -80,8 +84,16 @@ class Seal:
             raise self.differs(name)
 
     def differs(self, name: str, attribute: str = "SHA-256") -> DamagedBundle:
-        """Return the error for a file that differs from the entry in `config.json`."""
-        found = f"its {attribute} is not the one in {CONFIG}: damaged, or of another bundle"
+        """Return the error for a file that differs from the entry in `config.json`.
+
+        Args:
+            name: The name of the file in the bundle.
+            attribute: The attribute that differs, for the message.
+        """
+        found = (
+            f"its {attribute} is not the one in {CONFIG}: it is damaged, or belongs to "
+            "another bundle"
+        )
         remedy = self.remedy if name == WEIGHTS else None
         remedy = remedy or "take a fresh copy of the bundle, or train it again"
         return DamagedBundle(self.directory / name, found, remedy)
@@ -98,7 +110,12 @@ def file_sum(data: bytes) -> FileSum:
 
 
 def sealed(settings: Mapping[str, Any], files: Mapping[str, FileSum]) -> bytes:
-    """Return the bytes of `config.json`: the settings and the checksums of all files."""
+    """Return the bytes of `config.json`: the settings and the checksums of all files.
+
+    Args:
+        settings: The settings, without checksums.
+        files: The entry of each other file of the bundle, by name.
+    """
     sums = {name: each.model_dump() for name, each in files.items()}
     return _with_own({**settings, FILES: sums})
 

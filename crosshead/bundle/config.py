@@ -63,7 +63,12 @@ class BundleScore(Config):
 
     @classmethod
     def of(cls, score: MeasuredScore, test_set: str) -> Self:
-        """Return a measured score with the name of its test set."""
+        """Return a measured score with the name of its test set.
+
+        Args:
+            score: The measured score.
+            test_set: The name of the test set, or `validation`.
+        """
         return cls(
             metric=score.metric, value=score.value, signature=score.signature, test_set=test_set
         )

@@ -24,7 +24,9 @@ from crosshead.bundle.checksums import Seal, file_sum, sealed, unsealed
 from crosshead.bundle.config import FORMAT, BundleConfig
 from crosshead.bundle.places import (
     CARD,
+    CHECKPOINTS,
     CONFIG,
+    RECIPE,
     WEIGHTS,
     check_place,
     how_to_resume,
@@ -50,6 +52,7 @@ from crosshead.models.registry import CONFIGS
 from crosshead.system.files import StrPath, atomic_write_all, make_directory
 from crosshead.system.stored import (
     LARGEST_CONFIG,
+    not_packed,
     open_stored,
     packed_names,
     parse_metadata,
@@ -63,8 +66,8 @@ logger = logging.getLogger(__name__)
 
 
 UNREGISTERED = (
-    "a program that has registered this name has to do so before it loads the bundle; otherwise "
-    "the bundle is damaged: take a fresh copy of it, or train it again"
+    "if a program registers this name, it must do so before it loads the bundle; otherwise the "
+    "bundle is damaged: take a fresh copy of it, or train it again"
 )
 
 
@@ -90,11 +93,25 @@ class Bundle(ABC):
     @classmethod
     @abstractmethod
     def build(cls, config: BundleConfig) -> Model:
-        """Build a freshly initialised model of the given configuration."""
+        """Build a freshly initialised model.
+
+        Args:
+            config: The configuration of the bundle.
+
+        Returns:
+            The model.
+        """
 
     @classmethod
     def read(cls, directory: Path, config: BundleConfig) -> dict[str, Any]:
         """Read the fields of this kind, by name, from its own files.
+
+        Args:
+            directory: The bundle.
+            config: Its configuration.
+
+        Returns:
+            The fields; none if this kind has no files of its own.
 
         Raises:
             DamagedBundle: If a file is missing or invalid.
@@ -106,13 +123,20 @@ class Bundle(ABC):
         return {}
 
     def merged(self, others: list[Self]) -> BundleConfig:
-        """Return the configuration of the average of this bundle and others."""
+        """Return the configuration of the average of this bundle and others.
+
+        Args:
+            others: The other bundles of the average.
+        """
         return self.config
 
     def why_not_averaged(self, other: "Bundle") -> str:
         """Return why another bundle of the same model cannot be averaged with this one, or "".
 
         `{first}` in the text stands for the path of this bundle.
+
+        Args:
+            other: The other bundle.
         """
         return ""
 
@@ -183,6 +207,13 @@ def outline_bundle(path: Path | str, kinds: Kinds) -> Bundle:
     All files except the card are compared with their checksums. For this the weights are read once,
     in pieces.
 
+    Args:
+        path: The directory of the bundle, or a packed bundle.
+        kinds: The allowed classes of bundles, by task.
+
+    Returns:
+        The bundle, whose model has shapes but no numbers.
+
     Raises:
         BundleError: As `load_bundle` does.
     """
@@ -200,6 +231,10 @@ def outline_bundle(path: Path | str, kinds: Kinds) -> Bundle:
 def load_config(directory: Path, kinds: Kinds) -> tuple[type[Bundle], BundleConfig]:
     """Read the `config.json` of a bundle, without its weights.
 
+    Args:
+        directory: The directory of the bundle, or a packed bundle.
+        kinds: The allowed classes of bundles, by task.
+
     Returns:
         The class of the bundle, and its configuration.
 
@@ -212,6 +247,9 @@ def load_config(directory: Path, kinds: Kinds) -> tuple[type[Bundle], BundleConf
 
 def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
     """Compare all files of a bundle, including the card, with the checksums in `config.json`.
+
+    Args:
+        path: The directory of the bundle, or a packed bundle.
 
     Returns:
         The name of each file, and its fault or None. An old bundle without checksums gives an empty
@@ -256,8 +294,17 @@ def bundle_files(path: Path) -> list[str]:
     _, seal = _values(path)
     if path.is_file():
         return packed_names(path)
-    names = [each for each in (*TOKENIZER_FILES, WEIGHTS, CARD) if (path / each).is_file()]
-    return [*(seal.files or names), CONFIG]
+    names = [*(seal.files or (*TOKENIZER_FILES, WEIGHTS, CARD))]
+    required = seal.files.keys() - {CARD}
+    return [*(each for each in names if each in required or (path / each).is_file()), CONFIG]
+
+
+def files_in_use(path: Path) -> list[Path]:
+    """Return the files that a bundle is read from, and the files that its run is resumed from."""
+    if path.is_file():
+        return [path]
+    names = bundle_files(path) if (path / CONFIG).exists() else [*TOKENIZER_FILES]
+    return [*(path / name for name in [*names, RECIPE]), *(path / CHECKPOINTS).rglob("*")]
 
 
 def _values(directory: Path) -> tuple[dict[str, Any], Seal]:
@@ -307,7 +354,7 @@ def _configured(
     allowed = {CONFIG, WEIGHTS, CARD, *kind.own_files}
     for name in seal.files:
         if name not in allowed:
-            raise DamagedBundle(path, f"files: {name[:60]!a} is no file of a bundle")
+            raise DamagedBundle(path, f"files: {name[:60]!a} is not a file of a bundle")
     if seal.directory.is_file():
         for name in packed_names(seal.directory):
             if name not in allowed:
@@ -333,11 +380,7 @@ def _has_unknown_name(model: Any) -> bool:
 
 def _no_bundle(archive: Path, name: str) -> BundleError:
     """Return the error for an archive with a file that belongs to no bundle."""
-    return BundleError(
-        f"{archive}: a file; expected the directory of a bundle, or a file that `crosshead pack` "
-        f"wrote ({name[:60]!a} in it is no file of a bundle); if it is an archive, unpack it and "
-        "give the directory"
-    )
+    return not_packed(archive, f"{name[:60]!a} in it is no file of a bundle")
 
 
 class _Opened(NamedTuple):
@@ -366,9 +409,11 @@ def _open(directory: Path, kinds: Kinds) -> _Opened:
 def _say_if_unchecked(seal: Seal) -> None:
     """Log a note if a bundle has no checksums. The command line shows such notes."""
     if not seal.files:
-        logger.info("%s: an old bundle without checksums; damage goes unnoticed", seal.directory)
+        logger.info("%s: an old bundle without checksums; damage is not detected", seal.directory)
     elif not seal.of_config:
-        logger.info("%s: has no checksum of its own; changes go unnoticed", seal.directory / CONFIG)
+        logger.info(
+            "%s: has no checksum of its own; changes are not detected", seal.directory / CONFIG
+        )
 
 
 def _unfinished_bundle(
@@ -411,6 +456,6 @@ def _matched(
         model = build_without_memory(partial(opened.kind.build, opened.config))
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
-        raise DamagedBundle(config_path, f"such a model cannot be built: {reason}") from None
+        raise DamagedBundle(config_path, f"the model cannot be built: {reason}") from None
     check_described(described(model.named_parameters()), tensors, path)
     return model

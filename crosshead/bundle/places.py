@@ -62,6 +62,9 @@ def how_to_resume(directory: Path, program: str = "crosshead") -> str:
 
 def _what_else(directory: Path) -> str:
     """Return a clause that describes a directory without a configuration."""
+    if is_run(directory) and (directory / WEIGHTS).is_file():
+        again = how_to_resume(directory)
+        return f"{CONFIG} is missing; to write the bundle of this run again: {again}"
     if is_run(directory):
         return (
             "a training run that has no bundle yet: it is still running or was interrupted; to "

@@ -22,13 +22,14 @@ from crosshead.decoding.candidates import NOTHING
 from crosshead.decoding.search import DecodeConfig, Specials
 from crosshead.errors import DamagedBundle
 from crosshead.models.base import Model, TokenModel
-from crosshead.models.registry import build_model
+from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
 
 class TextBundleConfig(BundleConfig):
     """The settings in the `config.json` of a text bundle."""
 
+    model: AnyTokenConfig
     # One tokenizer for both sides (files `tokenizer.*`), or `source.*` and `target.*`.
     joint_tokenizer: bool
     # The number of pieces of each side, and of rows of its embedding.
@@ -91,7 +92,8 @@ class TextBundle(Bundle):
         ):
             if found != expected:
                 raise DamagedBundle(
-                    directory, f"the {side} tokenizer has {found} pieces, {CONFIG} says {expected}"
+                    directory,
+                    f"the {side} tokenizer has {found} pieces, but {CONFIG} says {expected}",
                 )
         return {"source_tokenizer": source, "target_tokenizer": target}
 

@@ -1,12 +1,13 @@
 """The best weights so far of a run, in one file that can be used before there is a bundle."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from crosshead.bundle.places import CHECKPOINTS, CONFIG, is_run
+from crosshead.bundle.places import CHECKPOINTS, CONFIG, WEIGHTS, is_run
 from crosshead.bundle.weights import TensorFile, serialized, tensors_sha256
 from crosshead.errors import DamagedBundle
 from crosshead.system.stored import open_stored, parse_metadata
@@ -69,7 +70,8 @@ def best_so_far(directory: Path) -> BestSoFar | None:
         BundleError: If the file of the weights cannot be read or is damaged.
     """
     path = directory / CHECKPOINTS / BEST
-    if (directory / CONFIG).exists() or not is_run(directory) or not path.is_file():
+    began = any(os.path.lexists(directory / name) for name in (CONFIG, WEIGHTS))
+    if began or not is_run(directory) or not path.is_file():
         return None
     best = read_best(path)
     return best if best.settings else None

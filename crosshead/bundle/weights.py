@@ -143,7 +143,16 @@ def set_weights(
 
 
 class TensorFile:
-    """An open safetensors file: its header, and then its tensors."""
+    """An open safetensors file: its header, and then its tensors.
+
+    Args:
+        file: The file, at its beginning. Its bytes are read only once.
+        size: The size of the file in bytes.
+        path: The name of the file, for messages.
+
+    Raises:
+        DamagedBundle: If the header does not fit a file of this size.
+    """
 
     def __init__(self, file: io.BufferedIOBase, size: int, path: Path) -> None:
         """Read the header.
@@ -198,7 +207,7 @@ class TensorFile:
         for name, (first, last) in sorted(self._offsets.items(), key=lambda item: item[1]):
             shape, dtype = self.tensors[name]
             if first != at or last - first != math.prod(shape) * dtype.itemsize:
-                raise self._damaged("its tensors do not follow each other")
+                raise self._damaged("its tensors overlap or leave gaps")
             at = last
         if len(self._head) + at != self._size:
             raise self._damaged("not a complete safetensors file")
@@ -237,6 +246,10 @@ def fill(model: Model, weights: Mapping[str, Tensor]) -> None:
     """Set the parameters of a model to exactly the given weights.
 
     The model may have been built without memory.
+
+    Args:
+        model: The model, which is changed in place.
+        weights: The weights, by the names of the parameters.
     """
     # A shared parameter stays shared. Parameters are set as attributes, because PyTorch's recurrent
     # layers keep references to them.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosshead.bundle.io import files_in_use
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
@@ -19,6 +20,7 @@ from crosshead.pipelines.translator import (
     Translation,
     Translator,
 )
+from crosshead.system.files import real_path
 from crosshead.system.progress import Bar, Messages
 
 SCORED_AT_ONCE = 1024
@@ -40,13 +42,14 @@ def search_settings(
         values |= {"sample": True, "beam": 1}
     for key in ("temperature", "top_k", "top_p", "seed"):
         if flags.get(key) is not None and not values["sample"]:
-            raise ConfigError(f"{_flag(key)} acts on samples only: give --sample")
+            raise ConfigError(f"{_flag(key)} applies to sampling only: add --sample")
     values |= {key: value for key, value in flags.items() if value is not None}
     typed = {key: _flag(key) for key, value in flags.items() if value is not None}
     decode = validate(DecodeConfig, values, typed=typed)
     if n_best is not None and n_best > decode.beam and not decode.sample:
         raise ConfigError(
-            f"--n-best {n_best} needs a beam of as many, found {decode.beam}: give --beam {n_best}"
+            f"--n-best {n_best} needs a beam of at least {n_best}; the beam is {decode.beam}: give "
+            f"--beam {n_best}"
         )
     return decode
 
@@ -65,9 +68,9 @@ def writing_settings(
     given = [_flag(key) for key, value in flags.items() if value is not None]
     searched = "--greedy" if greedy else "--beam" if beam is not None else None
     if greedy and beam is not None:
-        raise ConfigError(f"--beam {beam} is not --greedy: leave out one of them")
+        raise ConfigError(f"--beam {beam} and --greedy exclude each other; leave out one of them")
     if searched and given:
-        raise ConfigError(f"{given[0]} acts on samples only: leave out {searched}")
+        raise ConfigError(f"{given[0]} applies to sampling only; leave out it or {searched}")
     if searched:
         drawn = {"sample": False, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
         bundle_says = bundle_says.model_copy(update=drawn)
@@ -93,8 +96,9 @@ def written(
     """
     if samples > 1 and not decode.sample:
         raise ConfigError(
-            f"--samples {samples} would print one text {samples} times, as this search draws "
-            "nothing: leave it out, or draw samples (no --greedy or --beam, and --seed 1, say)"
+            f"--samples {samples} needs sampling: this search is deterministic and would print one "
+            f"text {samples} times; remove --samples, or turn sampling on (leave out --greedy and "
+            "--beam, and give --seed 1)"
         )
     prompt, stop = (text.replace("\\n", "\n") for text in (prompt, stop))
     for number in range(samples):
@@ -125,12 +129,14 @@ def _flag(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
-def check_not_input(output: Path | None, file: str) -> None:
-    """Raise `UserError` if the output file is the input file."""
-    if output is None or file == "-":
+def check_output(output: Path | None, file: str, bundle: Path) -> None:
+    """Raise `UserError` if the output would replace the input, or a file of the model."""
+    if output is None or not output.is_file():
         return
-    if output.is_file() and Path(file).is_file() and output.samefile(file):
-        raise UserError(f"{output}: is the input, which stays as it is; name another --output")
+    if file != "-" and Path(file).is_file() and output.samefile(file):
+        raise UserError(f"{output} is the input file; give another --output")
+    if real_path(output) in map(real_path, files_in_use(bundle)):
+        raise UserError(f"{output} is a file of the model {bundle}; give another --output")
 
 
 def answers(
@@ -157,14 +163,14 @@ def line_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[st
     for number, (best, *_) in enumerate(found, first):
         if best.was_passed_through:
             warnings.append(
-                f"warning: line {number} has more than {LONGEST_STRETCH:,} characters without a "
-                "space or a mark of punctuation: it was passed through, not translated"
+                f"warning: line {number} was kept unchanged, not translated: it has more than "
+                f"{LONGEST_STRETCH:,} characters without a space or punctuation"
             )
         elif best.was_split:
-            where = "inside a sentence" if best.sentence_was_cut else "at ends of sentences"
+            where = "inside a sentence" if best.sentence_was_cut else "between sentences"
             warnings.append(
-                f"warning: line {number} is longer than the model's reach: it was split {where} "
-                "and translated in parts"
+                f"warning: line {number} is too long for the model: it was split {where} and "
+                "translated in parts"
             )
     return warnings
 

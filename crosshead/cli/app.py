@@ -19,8 +19,8 @@ def _version(asked: bool) -> None:
 
 
 @app.callback(
-    epilog="\b\nExit codes: 0 success; 2 a mistake in the input (one line says which);\n"
-    "129 SIGHUP; 130 Ctrl-C; 141 the reader of a pipe closed it; 143 SIGTERM."
+    epilog="\b\nExit codes: 0 success; 2 wrong input or settings (one line says what is wrong);\n"
+    "129 SIGHUP; 130 Ctrl-C; 141 the reader of the output closed the pipe; 143 SIGTERM."
 )
 def crosshead(
     version: Annotated[

@@ -29,7 +29,7 @@ def attention(
     target: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="Translation to look at (default: the model's own translation)."
+            metavar="TEXT", help="Translation whose attention is drawn (default: the model's own)."
         ),
     ] = None,
     kind: Annotated[
@@ -55,7 +55,7 @@ def attention(
     The picture is a grid of all heads of all layers. With --layer and --head it shows one large
     head with its values. Rows are queries (the positions that attend), columns are keys (the
     positions they attend to). For a model of monolingual text, \\n in TEXT is a line break and
-    [MASK] a hidden token.
+    [MASK] a masked token.
     """
     from crosshead.inspection import attention_weights, draw_attention
     from crosshead.inspection.drawing import check_picture

@@ -21,7 +21,12 @@ ReferenceOption = Annotated[
     Path, typer.Option(metavar="F", help="File of reference translations, one per source line.")
 ]
 MetricsOption = Annotated[
-    str, typer.Option(metavar="LIST", help="Metrics, separated by commas: bleu, chrf, ter.")
+    str,
+    typer.Option(
+        metavar="LIST",
+        show_default=False,
+        help="Metrics, separated by commas: bleu, chrf, ter (default: bleu,chrf).",
+    ),
 ]
 TokenizeOption = Annotated[
     str | None,
@@ -51,8 +56,9 @@ DeviceOption = Annotated[
     str,
     typer.Option(
         metavar="D",
-        help="Device to compute on, such as cpu, cuda:1, mps or xpu. auto takes the first CUDA "
-        "GPU, or the CPU if there is none.",
+        show_default=False,
+        help="Device to compute on, such as cpu, cuda:1, mps or xpu (default: auto, the first "
+        "CUDA GPU, or the CPU if there is none).",
     ),
 ]
 ThreadsOption = Annotated[
@@ -67,8 +73,9 @@ PrecisionOption = Annotated[
     str,
     typer.Option(
         metavar="P",
-        help="Number format: float32 or bfloat16. bfloat16 is faster on processors with units for "
-        "it and may change a translation.",
+        show_default=False,
+        help="Number format: float32 or bfloat16 (default: float32). bfloat16 is faster on "
+        "processors that support it, and may change some answers.",
     ),
 ]
 JsonlOption = Annotated[

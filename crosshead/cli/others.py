@@ -27,11 +27,18 @@ def info(
     """Show a bundle's model, tokenizer, scores and files.
 
     For a training run the command also lists which files may be shared and which may be
-    deleted.
+    deleted. While the run is under way, the command says how far it is.
     """
+    from crosshead.bundle.places import CONFIG
     from crosshead.cli import reports
+    from crosshead.errors import BundleError
     from crosshead.tasks.registry import outline_bundle
 
+    under_way = reports.run_under_way(bundle)
+    if under_way and not (bundle / CONFIG).exists():
+        raise BundleError(
+            f"{bundle}: a training run {under_way}; it has no bundle yet: wait for its end"
+        )
     if verify:
         reports.verify(bundle)
     else:
@@ -40,7 +47,8 @@ def info(
 
 @app.command(
     epilog="\b\nExamples:\n  crosshead pack runs/en-de\n"
-    "  crosshead translate en-de.crosshead.zip input.txt"
+    "  crosshead translate en-de.crosshead.zip input.txt\n"
+    "  unzip en-de.crosshead.zip -d en-de"
 )
 def pack(
     bundle: Annotated[
@@ -58,7 +66,8 @@ def pack(
     """Write a bundle as one file to share.
 
     The file is an uncompressed zip archive with the model, the tokenizer and the model card. It
-    holds nothing else of a run. Every command accepts it instead of the directory.
+    holds nothing else of a run. Every command accepts it instead of the directory. To get the
+    directory back, unzip the file.
     """
     from crosshead.bundle import packing
     from crosshead.bundle.io import card_was_changed
@@ -66,7 +75,9 @@ def pack(
 
     packed = packing.pack(bundle, out)
     if card_was_changed(bundle):
-        note(f"{bundle / CARD} was changed since the bundle was written; it is packed as it is")
+        note(
+            f"{bundle / CARD} was changed since the bundle was written; the changed card is packed"
+        )
     put(f"{packed}\n")
 
 

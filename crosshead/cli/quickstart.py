@@ -74,7 +74,7 @@ def show(translator: Translator, directory: Path, test: list[Pair], unseen: list
     picture = directory / "attention.png"
     draw_attention(attention_weights(translator, SHOWN[0]), path=picture)
     model = shlex.quote(str(directory / "model"))
-    put(f"\nwhere the model looked in {SHOWN[0]!r}: {picture}\n")
+    put(f"\nattention weights for {SHOWN[0]!r}: {picture}\n")
     put(f"translate more:  echo '5 March 2021' | {program()} translate {model}\n")
 
 

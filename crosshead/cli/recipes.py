@@ -28,23 +28,28 @@ def recipe(
     ] = False,
     preset: Annotated[
         str | None,
-        typer.Option(metavar="P", help="Print a whole recipe with comments: that of this preset."),
+        typer.Option(metavar="P", help="Print the whole recipe of this preset, with comments."),
     ] = None,
     model: Annotated[
         str,
-        typer.Option(metavar="A", help="Architecture of the preset: see `crosshead presets`."),
+        typer.Option(
+            metavar="A",
+            show_default=False,
+            help="Architecture of the preset (default: transformer): see `crosshead presets`.",
+        ),
     ] = "transformer",
 ) -> None:
     """Explain the keys of a recipe, or print a whole recipe to start from.
 
-    Each key is shown with its default, its type and bounds, and its meaning.
+    Each key is shown with its default, its type and bounds, its values in the presets if they
+    differ, and its meaning. `crosshead train` uses the preset tiny unless you name another one.
     """
-    from crosshead.config import nearest
+    from crosshead.config import nearest_key
     from crosshead.tasks import reference
 
     if preset is not None:
         if explain or key is not None:
-            raise ConfigError("--preset prints a whole recipe: leave out --explain and KEY")
+            raise ConfigError("--preset prints a whole recipe; leave out --explain and KEY")
         put(reference.commented_recipe(preset, model))
         return
     if not explain and key is None:
@@ -52,5 +57,8 @@ def recipe(
     try:
         put(reference.reference(key))
     except KeyError:
-        names = [each.name for each in reference.all_keys()]
-        raise ConfigError(f"no key {key!r}; {nearest(str(key), names)}") from None
+        section, _, name = str(key).rpartition(".")
+        known = {f"{each.section}.{each.name}": each for each in reference.all_keys()}
+        names = {each.name for each in known.values() if section in ("", each.section)}
+        hint = nearest_key(name, sorted(names), list(known), section if names else "")
+        raise ConfigError(f"unknown key {key!r}; {hint}") from None

@@ -3,7 +3,6 @@
 import dataclasses
 import shlex
 import textwrap
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from crosshead.bundle.weights import build_without_memory
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, program, put, table
 from crosshead.config import nearest
-from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
+from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation import (
     METRICS,
@@ -36,10 +35,11 @@ from crosshead.system.progress import counted
 from crosshead.system.stored import stored_size
 from crosshead.tasks.loading import load, load_as
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.registry import TASKS, task_of
+from crosshead.tasks.registry import TASKS, run_files, task_of
 from crosshead.tasks.usability import Findings
 from crosshead.training.directory import PICTURE
-from crosshead.training.log import LOG
+from crosshead.training.directory_lock import is_locked
+from crosshead.training.log import LOG, read_log
 from crosshead.training.run import Summary
 
 
@@ -97,16 +97,16 @@ def text_evaluation(
     """
     lines = read_lines(text, LONGEST_TEXT)
     if not any(lines):
-        raise DataError(f"{text}: is empty")
+        raise DataError(f"{text}: empty; expected text")
     model = load(bundle, device, threads)
     joined = "".join(f"{line}\n" for line in lines)
     for kind, options in ((Translator, "--source and --reference"), (SeriesForecaster, "--series")):
         if isinstance(model, kind):
-            raise BundleError(f"{bundle}: a model that {model.does}; give {options}")
+            raise BundleError(f"{bundle} is a model that {model.does}; give {options}")
     if isinstance(model, MaskFiller) and (stride is not None or memory is not None):
         raise ConfigError(
-            "--stride and --memory are for models that go on with text; this one finds "
-            "what is hidden, in windows as long as those of training"
+            "--stride and --memory need a language model; this is a masked language model, which "
+            "reads windows of its training length: leave them out"
         )
     with answering(len(joined) if at_terminal() else None, "characters") as advance:
         progress = partial(advance, 0, len(joined))
@@ -171,9 +171,9 @@ def translated(
     passed = [number for number, best in enumerate(found, 1) if best[0].was_passed_through]
     if passed:
         note(
-            f"warning: {counted(len(passed), 'line')} with more than {LONGEST_STRETCH:,} "
-            "characters without a space or a mark of punctuation: passed through, not translated "
-            f"(the first is line {passed[0]:,})"
+            f"warning: {counted(len(passed), 'line')} kept unchanged, not translated: more than "
+            f"{LONGEST_STRETCH:,} characters without a space or punctuation (first: line "
+            f"{passed[0]:,})"
         )
     return [best[0].text for best in found]
 
@@ -209,6 +209,16 @@ def scores_jsonl(
     )
 
 
+def run_under_way(directory: Path) -> str:
+    """Return a clause about the run that is writing in a directory now, or an empty string."""
+    if not directory.is_dir() or not is_locked(directory):
+        return ""
+    log = directory / LOG
+    rows = read_log(log)[0] if log.exists() else []
+    update = f"at update {rows[-1]['update']:,} or later" if rows else "before its first log entry"
+    return f"under way, {update}"
+
+
 def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
     """Return the facts of a bundle, in rows of a name and a value."""
     config, model = bundle.config, bundle.config.model
@@ -227,7 +237,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         for each in config.scores
     ]
     if card_was_changed(directory):
-        rows.append(["card", f"{CARD} was changed since the bundle was written"])
+        rows.append(["card", f"{CARD} was changed or removed since the bundle was written"])
     return [*rows, *_run_facts(directory)]
 
 
@@ -240,25 +250,30 @@ def verify(bundle: Path) -> None:
     found = verify_bundle(bundle)
     if not found:
         raise BundleError(
-            f"{bundle}: an older bundle, which holds no checksums; whatever writes a bundle adds "
-            "them, such as `crosshead train --resume` and `crosshead average`"
+            f"{bundle} holds no checksums, because an older crosshead wrote it; every command that "
+            "writes a bundle adds them, such as `crosshead train --resume` and `crosshead average`"
         )
-    put(table([[name, differs or "as it was written"] for name, differs in found]))
+    put(table([[name, differs or "unchanged"] for name, differs in found]))
     wrong = [name for name, differs in found if differs]
     if wrong:
         raise BundleError(
-            f"{bundle}: not as the bundle was written: {', '.join(wrong)}; take a fresh copy, "
-            "unless you changed it yourself"
+            f"{bundle}: these files changed since the bundle was written: {', '.join(wrong)}; take "
+            "a fresh copy, unless you changed them yourself"
         )
 
 
 def _run_facts(directory: Path) -> list[list[str]]:
-    """Return which files of a run may be shared or deleted; no rows for a bundle outside a run."""
+    """Return which files of a run may be shared or deleted, or that the run is under way.
+
+    There are no rows for a bundle outside a run.
+    """
+    if under_way := run_under_way(directory):
+        return [["run", under_way]]
     if not is_run(directory):
         return []
     others = {
-        "only to resume": [RECIPE, CHECKPOINTS],
-        "may be deleted": [LOG, PICTURE, "tensorboard", LEFT_OUT, HELD_OUT],
+        "only for --resume": [RECIPE, CHECKPOINTS],
+        "may be deleted": [LOG, PICTURE, "tensorboard", *sorted(run_files())],
     }
     found = {
         what: ", ".join(name for name in names if (directory / name).exists())
@@ -266,8 +281,8 @@ def _run_facts(directory: Path) -> list[list[str]]:
     }
     command = f"{program()} pack {shlex.quote(str(directory))}"
     rows = [
-        ["to share", f"the files named under size; as one file: {command}"],
-        ["only to resume", f"{found['only to resume']}; may be deleted when that is not wanted"],
+        ["to share", f"the files listed under size; to pack them into one file: {command}"],
+        ["only for --resume", found["only for --resume"]],
     ]
     if found["may be deleted"]:
         rows.append(["may be deleted", found["may be deleted"]])
@@ -284,7 +299,7 @@ def end_of_run(summary: Summary) -> str:
 def run_report(summary: Summary) -> str:
     """Return the report of a finished run, and the commands to use its bundle."""
     progress = summary.progress
-    skipped = f" ({progress.skipped:,} left out: gradients not finite)" if progress.skipped else ""
+    skipped = f" ({progress.skipped:,} skipped: gradients not finite)" if progress.skipped else ""
     rows = [
         ["bundle", f"{summary.out}"],
         ["ended", summary.reason],
@@ -297,12 +312,12 @@ def run_report(summary: Summary) -> str:
         ],
         ["parameters", f"{summary.parameters:,}"],
     ]
-    left_out = _left_out(summary.out / LEFT_OUT)
     parts = [table(rows)]
-    if left_out:
-        counts = [[reason, f"{count:,}"] for reason, count in left_out.items()]
-        parts.append(table([["left out of training", "pairs"], *counts], numbers=1))
-        parts.append(f"The lines are in {summary.out / LEFT_OUT}\n")
+    counts = [[reason, f"{count:,}"] for reason, count in summary.left_out.items() if count]
+    if counts:
+        parts.append(table([["left out of training", f"{summary.unit}s"], *counts], numbers=1))
+        if (summary.out / LEFT_OUT).is_file():
+            parts.append(f"The lines are in {summary.out / LEFT_OUT}\n")
     out = shlex.quote(str(summary.out))
     if summary.findings:
         parts += _samples(summary.findings)
@@ -353,14 +368,18 @@ def interruption_report(summary: Summary) -> str:
     """Return a line that says how to continue an interrupted run, or that nothing is left."""
     if summary.progress.update == 0:
         holds_one = summary.out.exists() and any(summary.out.iterdir())
-        left = "the earlier run is back" if holds_one else "nothing is left"
+        left = "the earlier run is restored" if holds_one else "nothing is left"
         return f"stopped before the first update: {left} in {summary.out}"
     command = how_to_resume(summary.out, program())
-    return f"stopped at update {summary.progress.update}; go on with: {command}"
+    return f"stopped at update {summary.progress.update}; resume with: {command}"
 
 
 def preset_table() -> str:
-    """Return a table of all presets; it fits 100 columns."""
+    """Return a table of all presets; it fits 100 columns.
+
+    The columns of the sizes are empty if a model does not depend on a vocabulary: its data may
+    decide its size.
+    """
     rows = [["model", "preset", "shape", "vocabulary", "parameters", "MB"]]
     for architecture, presets in PRESETS.items():
         for name in presets:
@@ -376,7 +395,7 @@ def preset_table() -> str:
             rows.append([architecture, name, first, vocabulary, parameters, megabytes])
             rows += [["", "", line, "", "", ""] for line in rest]
     return table(rows, numbers=3) + (
-        "\nto N: the vocabulary follows the text, up to N pieces, and the parameters with it\n"
+        "\nto N: at most N; the size of the vocabulary, and so of the model, depends on the text\n"
         "forecasters: with the default context and horizon, for one column\n"
     )
 
@@ -389,12 +408,3 @@ def _parts(text: str, width: int) -> list[str]:
 
 _SHAPE_WIDTH = 38
 """Width of the shape column; the other columns and the gaps take 62."""
-
-
-def _left_out(path: Path) -> Counter[str]:
-    """Return the number of pairs left out for each reason."""
-    try:
-        rows = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")[1:]
-    except FileNotFoundError:
-        return Counter()
-    return Counter(row.rpartition("\t")[2] for row in rows)

@@ -20,23 +20,27 @@ from crosshead.cli.terminal import note, put, table
 def study(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="Name of a study, all, or list."),
+        typer.Argument(
+            metavar="NAME",
+            show_default=False,
+            help="Name of a study, all, or list (default: list).",
+        ),
     ] = "list",
     quick: Annotated[
         bool,
         typer.Option(
             "--quick",
-            help="Run the same code at a size that takes seconds, to try it. Its verdict says "
-            "nothing about the claim.",
+            help="Run the studies at a small size, within seconds each, to try the code. The "
+            "verdict then says nothing about the claim.",
         ),
     ] = False,
     minutes: Annotated[
         float | None,
         typer.Option(
             metavar="M",
-            help="Shorten all studies together to about this many minutes: fewer updates, training "
-            "minutes or timing rounds (default: the full form). A machine slower than the one of "
-            "`study list` takes longer.",
+            help="Shorten the studies, so that all together take about this many minutes: fewer "
+            "updates, training minutes or timing rounds (default: the full form). A machine slower "
+            "than that of `study list` takes longer.",
         ),
     ] = None,
     out: Annotated[
@@ -53,7 +57,8 @@ def study(
             metavar="S",
             min=0,
             max=2**31 - 1,
-            help="Random seed. The same seed gives the same numbers, except for times.",
+            show_default=False,
+            help="Random seed (default: 1). The same seed gives the same numbers, but other times.",
         ),
     ] = 1,
     threads: ThreadsOption = None,

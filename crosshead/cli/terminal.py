@@ -63,12 +63,10 @@ def guarded(work: Callable[[], None]) -> int:
         if not is_out_of_memory(error):
             raise
         return _fail(
-            "not enough memory for the model and what it computes at once; a smaller batch takes "
-            "less (translate --batch-tokens, train --set train.batch_tokens=...), and so does a "
-            "smaller model"
+            "out of memory; reduce the batch (translate --batch-tokens, train --set "
+            "train.batch_tokens=...), or use a smaller model"
             if isinstance(error, RuntimeError)
-            else "not enough memory for what is read and computed; give the program more, or less "
-            "to read at once"
+            else "out of memory; give the program more memory, or less data at once"
         )
     return 0
 
@@ -90,7 +88,7 @@ def put_bytes(data: bytes) -> None:
         raise
     except OSError as error:
         _close(sys.stdout)
-        advice = "free some space where it goes, or send it elsewhere"
+        advice = "free some disk space, or send the output elsewhere"
         reason = f"cannot be written: {error.strerror}; {advice}"
         raise UserError(f"standard output: {reason}") from None
 
@@ -217,9 +215,7 @@ def stop_on_signals() -> Iterator[StopRequest]:
         request.ask(number)
         # Write to the descriptor directly: the signal may have interrupted a print.
         with contextlib.suppress(OSError):  # the terminal may be gone
-            os.write(
-                2, b"\ncrosshead: stopping, and keeping what is done; once more, to stop at once\n"
-            )
+            os.write(2, b"\ncrosshead: stopping and saving; Ctrl-C again stops at once\n")
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:

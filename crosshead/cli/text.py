@@ -34,13 +34,21 @@ def generate(
     length: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, max=10**6, help="Largest number of tokens to write per text."
+            metavar="N",
+            min=1,
+            max=10**6,
+            show_default=False,
+            help="Largest number of tokens to write per text (default: 500).",
         ),
     ] = 500,
     samples: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, max=10**6, help="Number of texts to write; needs sampling."
+            metavar="N",
+            min=1,
+            max=10**6,
+            show_default=False,
+            help="Number of texts to write (default: 1; needs sampling).",
         ),
     ] = 1,
     temperature: Annotated[
@@ -117,7 +125,7 @@ def generate(
 def fill(
     bundle: BundleArgument,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="Text with [MASK] for each hidden token.")
+        str, typer.Argument(metavar="TEXT", help="Text with [MASK] for each masked token.")
     ],
     top: Annotated[
         int | None,
@@ -133,7 +141,7 @@ def fill(
     threads: ThreadsOption = None,
     precision: PrecisionOption = "float32",
 ) -> None:
-    """Fill in the hidden tokens of a text.
+    """Fill in the masked tokens of a text.
 
     This needs a model trained with --text and --model encoder. Each [MASK] stands for one token: a
     word or a part of a word, depending on the tokenizer. The model fills the [MASK] it is most

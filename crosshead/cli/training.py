@@ -28,8 +28,8 @@ def train(
         str | None,
         typer.Argument(
             metavar="RECIPE",
-            help="Recipe: a TOML file, or one that ships: multi30k, quickstart, tinyshakespeare, "
-            "tinyshakespeare-long. Without one, the preset gives all settings.",
+            help="Recipe: a TOML file, or a recipe of the package: multi30k, quickstart, "
+            "tinyshakespeare, tinyshakespeare-long. Without one, the preset gives all settings.",
         ),
     ] = None,
     source: Annotated[
@@ -58,8 +58,8 @@ def train(
         typer.Option(
             metavar="A,B",
             help="Source and target field of --pairs: names from the first line of a TSV or CSV, "
-            "keys of JSON Lines, or numbers of columns from 1 (default: 1,2 in a file of two "
-            "columns).",
+            "keys of JSON Lines (translation.en for a key inside another), or numbers of columns "
+            "from 1 (default: 1,2 in a file of two columns).",
         ),
     ] = None,
     source_language: Annotated[
@@ -247,7 +247,7 @@ def train(
 
     --resume reads the settings from DIR/recipe.toml instead of a preset. You may change how long to
     train, how to search, where to compute, the learning rate and the names of files. Other settings
-    must stay the same. --preset and --from are not read again.
+    must stay the same. --preset and --from are ignored.
     """
     from crosshead.cli import reports
     from crosshead.system.progress import choose_display
@@ -286,14 +286,19 @@ def train(
     typed = typed_flags(given, assignments or [])
     if resume:
         if force:
-            raise UserError(f"--resume goes on with the run in {out}: leave out --force")
+            raise UserError(
+                f"--resume continues the run in {out}, --force replaces it; leave out one of them"
+            )
         settings = resumed_recipe(out, recipe, given, assignments or [], typed)
         if preset or start:
-            note(f"the run in {out} has begun: --preset and --from are not read again")
+            note(f"the run in {out} has already begun: --preset and --from are ignored")
     else:
         settings = new_recipe(preset, recipe, given, assignments or [], start, typed)
         if preset and start:
-            note(f"--preset {preset} says how to train; model and tokenizer are those of {start}")
+            note(
+                f"the model and tokenizer come from {start}; --preset {preset} sets only the "
+                "training"
+            )
     try:
         with stop_on_signals() as request:
             summary = run_recipe(

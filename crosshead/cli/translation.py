@@ -38,8 +38,9 @@ def translate(
         str,
         typer.Argument(
             metavar="FILE",
-            help="File to translate, one sentence per line; a .gz file is unpacked, - is standard "
-            "input.",
+            show_default=False,
+            help="File to translate, one sentence per line; a .gz file is unpacked (default: -, "
+            "standard input).",
         ),
     ] = "-",
     output: Annotated[
@@ -59,7 +60,7 @@ def translate(
             min=1,
             max=1000,
             help="Number of translations per line, as `number ||| text ||| score` (default: only "
-            "the best one, as text). The beam must hold as many.",
+            "the best one, as text). The beam must be at least as large.",
         ),
     ] = None,
     sample: Annotated[
@@ -112,8 +113,9 @@ def translate(
         int | None,
         typer.Option(
             metavar="N",
+            min=64,
             help="Number of source tokens decoded at once, padding counted (default: the bundle's, "
-            "usually 4096). Lower it if memory runs out.",
+            "usually 4096). Lower it if memory runs out. A longer sentence is decoded alone.",
         ),
     ] = None,
     device: DeviceOption = "auto",
@@ -131,7 +133,7 @@ def translate(
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
-    answers.check_not_input(output, file)
+    answers.check_output(output, file, bundle)
     translator = load_as(Translator, bundle, device, threads, precision)
     flags = {
         "beam": beam,
@@ -214,8 +216,7 @@ def evaluate(
         typer.Option(
             metavar="N",
             max=10**6,
-            help="Number of positions that a model with a memory remembers (default: as in "
-            "training).",
+            help="Memory of a transformer-xl, in positions (default: as in training).",
         ),
     ] = None,
     metrics: Annotated[
@@ -239,8 +240,8 @@ def evaluate(
     normalisation. The bundle holds the default search settings.
 
     Give --text for a model of monolingual text. The command prints perplexity and bits per
-    character, or for a model of hidden tokens masked perplexity and accuracy. The model reads the
-    text in windows as long as those of training, which move by --stride. A model with a memory
+    character, or for a masked language model masked perplexity and accuracy. The model reads the
+    text in windows of the training length, which move by --stride. A model with a memory
     reads the text in one pass instead, unless --stride is given.
 
     Give --series for a forecaster. The command forecasts from every row that has a context before
@@ -270,11 +271,11 @@ def evaluate(
     of_series = {"--start": start, "--original": original or None}
     _refuse(of_series, "is for forecasts: leave it out, or give --series")
     if text is not None:
-        _refuse(of_translation, "is for translations: leave it out, or leave out --text")
+        _refuse(of_translation, "applies to translations only; leave out it or --text")
         scores = reports.text_evaluation(bundle, text, stride, memory, device, threads)
         put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
         return
-    _refuse(of_text, "is for texts: leave it out, or give --text")
+    _refuse(of_text, "applies to --text only; leave it out, or give --text")
     if source is None or reference is None:
         raise UserError(
             "give --source and --reference, --text for a model of monolingual text, or --series "
@@ -294,7 +295,7 @@ def evaluate(
     put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
 
 
-_SCORE_TEXT = "`crosshead evaluate BUNDLE --text FILE` scores a text by it"
+_SCORE_TEXT = "to score a text: `crosshead evaluate BUNDLE --text FILE`"
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:

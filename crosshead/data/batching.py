@@ -11,7 +11,6 @@ Axes: `B` sentences, `S` source positions, `T` target positions.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -24,7 +23,6 @@ from crosshead.vocabulary import BOS, EOS, PAD
 
 __all__ = [
     "Batch",
-    "Epoch",
     "Example",
     "Pairs",
     "Plan",
@@ -66,40 +64,12 @@ class Batch:
         return int((self.target_output != PAD).sum())
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch on a device."""
-        return Batch(tuple(each.to(device) for each in self.inputs), self.target_output.to(device))
-
-
-class Epoch(Protocol):
-    """The training rows of one epoch, in batches. Each batch is made when it is needed."""
-
-    row: str
-    """The noun for a row in messages."""
-    bound: str
-    """The setting that bounds the length of a row."""
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The tokens of every row: of source and target side by side, or of monolingual text."""
-        ...
-
-    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
-        """Return the rows of each batch, a function of (seed, epoch).
+        """Return the batch on a device.
 
         Args:
-            max_tokens: The largest number of tokens in a batch.
-            seed: The random seed of the run.
-            epoch: The number of the epoch.
+            device: The device.
         """
-        ...
-
-    def collate(self, rows: Sequence[int]) -> Any:
-        """Return the given rows as a batch."""
-        ...
-
-    def extent(self, row: int) -> str:
-        """Return the length of a row in words, for messages."""
-        ...
+        return Batch(tuple(each.to(device) for each in self.inputs), self.target_output.to(device))
 
 
 @dataclass(frozen=True)
@@ -138,6 +108,9 @@ def example_lengths(examples: Sequence[Example]) -> np.ndarray:
     """Return the (source, target) lengths of examples, an `n 2` array.
 
     The lengths count the tokens that `collate` adds.
+
+    Args:
+        examples: The examples, pairs of source and target ids.
     """
     if isinstance(examples, Measured):
         return examples.lengths + 1
@@ -206,7 +179,12 @@ def collate(examples: Sequence[Example], rows: Sequence[int], start: int = BOS) 
 
 
 def padding_share(lengths: np.ndarray, plan: Plan) -> float:
-    """Return the share of padding, from 0 to 1, in all batches of a plan, both sides together."""
+    """Return the share of padding, from 0 to 1, in all batches of a plan, both sides together.
+
+    Args:
+        lengths: Tokens of source and target, an `n 2` array from `example_lengths`.
+        plan: The rows of each batch.
+    """
     cells = sum(len(rows) * int(lengths[rows].max(axis=0).sum()) for rows in plan)
     tokens = sum(int(lengths[rows].sum()) for rows in plan)
     return 1 - tokens / cells if cells else 0.0

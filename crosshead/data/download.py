@@ -6,7 +6,7 @@ from pathlib import Path
 
 from crosshead.config import nearest
 from crosshead.data.remote import RemoteFile, fetch
-from crosshead.data.synthetic import date_pairs, write_date_files
+from crosshead.data.synthetic import date_files, date_pairs
 from crosshead.errors import DataError, why_unreadable
 from crosshead.system.files import atomic_write, make_directory
 
@@ -90,17 +90,16 @@ def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
         DataError: If the name is unknown, the source cannot be reached or sends something
             unexpected, or another file is in the way.
     """
-    if name == DATES:
-        for path in write_date_files(directory, date_pairs()):
-            say(f"{path}: generated")
-        return
-    if name not in DATA_SETS:
+    if name not in (*DATA_SETS, DATES):
         raise DataError(f"there is no data set {name!r}; {nearest(name, [*DATA_SETS, DATES])}")
+    if directory.exists() and not directory.is_dir():
+        raise DataError(f"{directory}: is a file; name a directory with --out")
+    if name == DATES:
+        _write_dates(directory, say)
+        return
     for file in DATA_SETS[name]:
         place = directory / file.name
-        if place.exists():
-            _check_existing(place, file)
-            say(f"{place} is there already")
+        if _is_there(place, file.size, file.sha256, say):
             continue
         content = fetch(file)
         make_directory(directory)
@@ -108,17 +107,32 @@ def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
         say(f"{place}: {len(content):,} bytes, SHA-256 as expected")
 
 
-def _check_existing(place: Path, file: RemoteFile) -> None:
-    """Raise `DataError` if `place` is another file. The size is compared before the content."""
+def _write_dates(directory: Path, say: Callable[[str], None]) -> None:
+    """Generate the data set `dates`. Files of the same names with other contents stay."""
+    missing = {
+        name: content
+        for name, content in date_files(date_pairs()).items()
+        if not _is_there(directory / name, len(content), hashlib.sha256(content).hexdigest(), say)
+    }
+    make_directory(directory)
+    for name, content in missing.items():
+        atomic_write(directory / name, content)
+        say(f"{directory / name}: generated")
+
+
+def _is_there(place: Path, size: int, sha256: str, say: Callable[[str], None]) -> bool:
+    """Return whether a file exists; raise `DataError` if its size or its content is another."""
+    if not place.exists():
+        return False
     try:
-        if not place.is_file() or place.stat().st_size != file.size:
-            raise DataError(
-                f"{place} is in the way: expected a file of {file.size:,} bytes; move it away"
-            )
+        if not place.is_file() or place.stat().st_size != size:
+            raise DataError(f"{place} exists and is not the file of {size:,} bytes; move it away")
         found = hashlib.sha256(place.read_bytes()).hexdigest()
     except OSError as error:
         raise DataError(f"{place}: {why_unreadable(error)}") from None
-    if found != file.sha256:
+    if found != sha256:
         raise DataError(
-            f"{place} is in the way: its SHA-256 is {found}, expected {file.sha256}; move it away"
+            f"{place} exists, but its SHA-256 is {found}, expected {sha256}; move it away"
         )
+    say(f"{place} already exists")
+    return True

@@ -71,8 +71,8 @@ def fetch(file: RemoteFile) -> bytes:
     download.join(LONGEST)
     if download.is_alive():
         raise DataError(
-            f"{file.url}: not complete after {LONGEST:,.0f} seconds; try again later, or copy the "
-            "file from elsewhere"
+            f"{file.url}: the download takes more than {LONGEST:,.0f} seconds; try again later, or "
+            "copy the file from elsewhere"
         )
     if download.error is not None:
         raise download.error
@@ -113,7 +113,7 @@ def _checked(file: RemoteFile) -> bytes:
 
 def _refused(url: str, why: str) -> DataError:
     return DataError(
-        f"{url}: {why}: it was damaged on the way or changed at its source; nothing was written"
+        f"{url}: {why}: it was damaged in transfer or changed at its source; nothing was written"
     )
 
 
@@ -131,8 +131,8 @@ def _sent(file: RemoteFile) -> Iterator[bytes]:
         host = urllib.parse.urlsplit(file.url).netloc
         reason = getattr(error, "reason", None) or error or type(error).__name__
         raise DataError(
-            f"cannot download {file.name} from {host} ({reason}); `data get` needs the network, "
-            "every other command takes local files"
+            f"cannot download {file.name} from {host} ({reason}); `data get` needs the network; "
+            "all other commands take local files"
         ) from None
 
 
@@ -179,7 +179,7 @@ def _unpacked(file: RemoteFile) -> Iterator[bytes]:
                 chunk = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
     except zlib.error as error:
         raise DataError(
-            f"{file.url}: sends no whole gzip file ({error}); try again later"
+            f"{file.url}: incomplete or damaged gzip file ({error}); try again later"
         ) from None
     if not unpacker.eof:
-        raise DataError(f"{file.url}: sends no whole gzip file (its end is missing); try again")
+        raise DataError(f"{file.url}: incomplete gzip file (its end is missing); try again later")

@@ -109,13 +109,16 @@ def date_pairs(seed: int = 1, size: int = 12_000) -> DatePairs:
         seed: The random seed.
         size: The number of training pairs. Each of the other sets has 500.
 
+    Returns:
+        The sets of pairs.
+
     Raises:
         UserError: If Babel is not installed, or `size` is above `MOST_PAIRS`.
     """
     if size > MOST_PAIRS:
         raise UserError(
-            f"{size:,} pairs of dates are too many, expected at most {MOST_PAIRS:,}: there are not "
-            "many more different pairs; ask for fewer"
+            f"{size:,} pairs of dates are too many; expected at most {MOST_PAIRS:,}, because "
+            "few more different pairs exist"
         )
     rng = random.Random(seed)
     days = [FIRST_DAY + timedelta(n) for n in range((LAST_DAY - FIRST_DAY).days + 1)]
@@ -130,8 +133,27 @@ def date_pairs(seed: int = 1, size: int = 12_000) -> DatePairs:
     return DatePairs(train, valid, test, unseen)
 
 
+def date_files(pairs: DatePairs) -> dict[str, bytes]:
+    """Return the contents of two line-aligned files for each set, by name: `train.en` and so on."""
+    sets = {
+        "train": pairs.train,
+        "valid": pairs.valid,
+        "test": pairs.test,
+        "unseen": pairs.unseen_patterns,
+    }
+    return {
+        f"{name}.{language}": "".join(f"{pair[side]}\n" for pair in part).encode()
+        for name, part in sets.items()
+        for side, language in enumerate(("en", "de"))
+    }
+
+
 def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
-    """Write each set as two line-aligned files, `train.en` and `train.de` and so on.
+    """Write the files of `date_files`.
+
+    Args:
+        directory: The folder of the files.
+        pairs: The sets of pairs.
 
     Returns:
         The paths of the files.
@@ -139,23 +161,20 @@ def write_date_files(directory: Path, pairs: DatePairs) -> list[Path]:
     Raises:
         UserError: If a file cannot be written.
     """
-    sets = {
-        "train": pairs.train,
-        "valid": pairs.valid,
-        "test": pairs.test,
-        "unseen": pairs.unseen_patterns,
-    }
     make_directory(directory)
-    paths = []
-    for name, part in sets.items():
-        for side, language in enumerate(("en", "de")):
-            paths.append(directory / f"{name}.{language}")
-            atomic_write(paths[-1], "".join(f"{pair[side]}\n" for pair in part).encode())
-    return paths
+    contents = date_files(pairs)
+    for name, content in contents.items():
+        atomic_write(directory / name, content)
+    return [directory / name for name in contents]
 
 
 def write_date(day: date, pattern: DatePattern) -> Pair:
-    """Return `day` in the English and the German form of `pattern`."""
+    """Return a day in the English and the German form of a pattern.
+
+    Args:
+        day: The day.
+        pattern: The pattern of both languages.
+    """
     return (
         _format(day, f"en_{pattern.country}", pattern.english),
         _format(day, "de_DE", pattern.german),
@@ -173,6 +192,9 @@ def copy_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tuple
         vocabulary: The number of ids.
         max_length: The largest length of a sequence.
         seed: The random seed.
+
+    Returns:
+        Pairs of source and target ids.
     """
     return [(ids, list(ids)) for ids in _sequences(n, vocabulary, max_length, seed)]
 
@@ -185,6 +207,9 @@ def reverse_task(n: int, vocabulary: int, max_length: int, seed: int) -> list[tu
         vocabulary: The number of ids.
         max_length: The largest length of a sequence.
         seed: The random seed.
+
+    Returns:
+        Pairs of source and target ids.
     """
     return [(ids, ids[::-1]) for ids in _sequences(n, vocabulary, max_length, seed)]
 

@@ -91,9 +91,8 @@ def beam_search(
     """Return the `n_best` hypotheses of each sentence, best first.
 
     At each step the `beam` best continuations without eos stay. Continuations with eos are finished
-    if they are among the `beam` best of all. The score is log-probability divided by length penalty
-    (Wu et al. 2016, Eq. 14; the search of Vaswani et al. 2017, section 6.1). A sentence is finished
-    in one of these cases:
+    if they are among the `beam` best of all. The score is log-probability divided by length
+    penalty. A sentence is finished in one of these cases:
 
     - `n_best` hypotheses have finished and no unfinished one can still beat the last of them. The
       bound is exact: log-probabilities only fall and the penalty only grows. So the best score that
@@ -113,7 +112,7 @@ def beam_search(
         beam: The number of unfinished hypotheses kept for each sentence.
         alpha: The exponent of the length penalty.
         n_best: The number of hypotheses to return for each sentence, at most `beam`.
-        prefix: Tokens fed before the first one that is searched for, as for `search`.
+        prefix: Tokens fed before the first one that is searched for, "B P", as for `search`.
         stop: The rule that ends a sentence, as above.
 
     Returns:
@@ -122,6 +121,9 @@ def beam_search(
     Raises:
         ValueError: If a maximum length is below 1, or `n_best` is larger than the beam.
         BundleError: If the model's probabilities are not finite.
+
+    Reference:
+        Wu et al. 2016, section 7, Eq. 14; Vaswani et al. 2017, section 6.1.
     """
     check_lengths(max_lengths)
     if not 1 <= n_best <= beam:

@@ -53,7 +53,7 @@ class Specials:
 
     def __post_init__(self) -> None:
         if self.eos in self.forbidden:
-            raise ValueError(f"eos (id {self.eos}) stands among the forbidden ids {self.forbidden}")
+            raise ValueError(f"eos (id {self.eos}) is one of the forbidden ids {self.forbidden}")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Hypothesis:
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """Return the length penalty ((5 + |Y|) / 6)^alpha (Wu et al. 2016, section 7, Eq. 14).
+    """Return the length penalty ((5 + |Y|) / 6)^alpha.
 
     Args:
         length: |Y|, the number of tokens, eos included and the start token not.
@@ -85,6 +85,9 @@ def length_penalty(length: int, alpha: float) -> float:
 
     Returns:
         The divisor of the log-probability.
+
+    Reference:
+        Wu et al. 2016, section 7, Eq. 14.
     """
     return float(((5 + length) / 6) ** alpha)
 
@@ -100,7 +103,7 @@ def first_tokens(
         prefix: Given first tokens, "B P".
 
     Returns:
-        The prefix, or else the start token of every sentence.
+        The prefix, or else the start token of every sentence, "B P".
     """
     if prefix is not None:
         return prefix
@@ -164,7 +167,7 @@ def check_lengths(max_lengths: Int[Tensor, " B"]) -> None:
         ValueError: If one is below 1.
     """
     if (max_lengths < 1).any():
-        raise ValueError(f"a maximum length below 1: {max_lengths.tolist()}")
+        raise ValueError(f"expected maximum lengths of 1 or more, found {max_lengths.tolist()}")
 
 
 class NextTokens:
@@ -235,7 +238,8 @@ def top_values(
         count: Number of values to return.
 
     Returns:
-        The `min(count, V)` largest values of each row, largest first, and their columns.
+        The `min(count, V)` largest values of each row, "N C", largest first, and their columns,
+        "N C".
     """
     rows, width = values.shape
     chunks = width // CHUNK

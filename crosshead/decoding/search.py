@@ -34,7 +34,10 @@ __all__ = ["DecodeConfig", "Hypothesis", "Specials", "greedy_search", "sample", 
 class DecodeConfig(Config):
     """Settings of the search with a trained model: section `[decode]` of a recipe.
 
-    The defaults are the settings of Vaswani et al. 2017, section 6.1.
+    The defaults are the paper's settings.
+
+    Reference:
+        Vaswani et al. 2017, section 6.1.
     """
 
     beam: int = Field(default=4, gt=0, le=1000)
@@ -113,7 +116,7 @@ def search(
         BundleError: If the model's probabilities are not finite.
     """
     if n_best < 1:
-        raise ConfigError(f"expected a number of hypotheses of 1 or more, found {n_best}")
+        raise ConfigError(f"n_best: expected 1 or more, found {n_best}")
     if not config.sample and n_best > config.beam:
         raise ConfigError(
             f"a beam of {config.beam} is too small for {n_best} hypotheses: "
@@ -152,7 +155,7 @@ def greedy_search(
         max_lengths: The maximum length of each output in tokens, eos counted, "B".
         specials: The special tokens.
         alpha: The exponent of the length penalty, for scores.
-        prefix: Tokens fed before the first one that is searched for, as for `search`.
+        prefix: Tokens fed before the first one that is searched for, "B P", as for `search`.
 
     Returns:
         A list with one hypothesis for each sentence.
@@ -184,7 +187,7 @@ def sample(
         config: The settings.
         count: Number of samples per sentence.
         numbers: A number for each sentence, as for `search`.
-        prefix: Tokens fed before the first one that is drawn, as for `search`.
+        prefix: Tokens fed before the first one that is drawn, "B P", as for `search`.
 
     Returns:
         A list of `count` hypotheses for each sentence.

@@ -1,6 +1,7 @@
 """Ablation of attention heads."""
 
 import contextlib
+import operator
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,33 +11,43 @@ from torch.utils.hooks import RemovableHandle
 
 from crosshead.attention.attend import Attention
 from crosshead.attention.multihead import MultiHeadAttention
-from crosshead.inspection.record import check_numbered, modules_of
+from crosshead.errors import ConfigError
+from crosshead.inspection.record import check_numbered, module_of, modules_of
 from crosshead.models.base import Model
+from crosshead.pipelines.base import Pipeline
 
 
 @contextlib.contextmanager
 def without_heads(
-    model: Model, heads: Iterable[tuple[int, int]], kind: str | None = None
+    model: Model | Pipeline, heads: Iterable[tuple[int, int]], kind: str | None = None
 ) -> Iterator[None]:
     """Ablate attention heads inside the block: they contribute nothing to the output.
 
-    This is the mask xi_h = 0 of Michel et al. 2019, section 2.3. It equals setting the rows of W^O
-    that belong to the heads to zero (Vaswani et al. 2017, section 3.2.2), but changes no weight.
-    The only head of a recurrent or convolutional model then gives a context of zeros. After the
-    block the model is as before, even if the block raises an exception.
+    This is the mask xi_h = 0 of Michel et al. It equals setting the rows of W^O that belong to the
+    heads to zero, but changes no weight. The only head of a recurrent or convolutional model then
+    gives a context of zeros. After the block the model is as before, even if the block raises an
+    exception.
 
     Args:
-        model: The model of a bundle, such as `crosshead.load(path).model`.
+        model: The pipeline that `crosshead.load` returns, or its model.
         heads: Pairs (layer, head), both counted from 1 as in the pictures.
         kind: "cross", "encoder" or "decoder", as in `attention_weights`. By default cross-attention
             if the model has it, or else its only kind.
 
+    Yields:
+        Nothing; the heads are ablated until the block ends.
+
     Raises:
-        ConfigError: If the model has no attention of this kind, or no such layer or head.
+        ConfigError: If the model has no attention of this kind, or no such layer or head, or an
+            argument is of the wrong type.
+
+    Reference:
+        Michel et al. 2019, section 2.3; Vaswani et al. 2017, section 3.2.2 (W^O).
     """
-    chosen, modules = modules_of(model, kind)
+    chosen, modules = modules_of(module_of(model, Model), kind)
     away: dict[int, set[int]] = {}
-    for layer, head in heads:
+    for pair in heads:
+        layer, head = _numbers(pair)
         check_numbered("layer", layer, len(modules), chosen)
         check_numbered("head", head, modules[layer - 1].heads, chosen)
         away.setdefault(layer, set()).add(head)
@@ -44,6 +55,17 @@ def without_heads(
         for layer, numbers in away.items():
             undo.callback(_silenced(modules[layer - 1], sorted(numbers)).remove)
         yield
+
+
+def _numbers(pair: Any) -> tuple[int, int]:
+    """Return the layer and the head of a pair."""
+    try:
+        layer, head = map(operator.index, pair)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"heads: expected pairs (layer, head) such as (1, 2), found {pair!r}"
+        ) from None
+    return layer, head
 
 
 def _silenced(attention: Attention, heads: list[int]) -> RemovableHandle:

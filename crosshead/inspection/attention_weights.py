@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from crosshead.errors import DataError
+from crosshead.errors import ConfigError, DataError
 from crosshead.inspection.record import choose_kind, record_attention
 from crosshead.models.base import AttentionKind
 from crosshead.pipelines.base import Pipeline
@@ -51,9 +51,12 @@ def attention_weights(
         The weights of all layers and heads, on the CPU in float32.
 
     Raises:
-        ConfigError: If the model has no attention of this kind, or takes no target.
+        ConfigError: If the model has no attention of this kind, or takes no target, or `pipeline`
+            is no pipeline.
         DataError: If the text is empty, or longer than the model reads at once.
     """
+    if not isinstance(pipeline, Pipeline):
+        raise ConfigError(f"expected what crosshead.load returns, found {type(pipeline).__name__}")
     model = pipeline.bundle.model
     chosen = choose_kind(model, kind)
     if not text.strip():

@@ -1,5 +1,6 @@
 """Draw attention weights: a grid of all heads, or one large head."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,9 @@ COUNTED = (
     "Too many pieces to name in a grid, so the axes count them. Draw one layer and one head to see "
     "the pieces."
 )
+
+_GAP = 0.1
+"""Inches above the title of a grid, and between the labels of its pieces and its axis title."""
 
 UNSEEN, LEGEND = "#e6e6e6", "weight (grey: 0)"
 """The colour of weights that are exactly zero, as behind a mask, and the label of the colour
@@ -85,7 +89,12 @@ def check_picture(path: Path) -> None:
 
 
 def save(path: Path, figure: Any) -> None:
-    """Write a figure to a file in the format of its suffix."""
+    """Write a figure to a file in the format of its suffix.
+
+    Args:
+        path: The file; its suffix names the format.
+        figure: A figure of matplotlib.
+    """
     atomic_write(path, rendered(figure, path.suffix.lower().removeprefix("."), dpi=150))
 
 
@@ -171,12 +180,25 @@ def _draw_grid(found: AttentionWeights, chosen: list[tuple[int, int]]) -> Any:
         axes.set_title(title, fontsize=8, pad=3)
     for axes in cells[len(chosen) :]:
         axes.remove()
-    figure.suptitle(NAMES[found.kind].capitalize())
+    title = figure.suptitle(NAMES[found.kind].capitalize())
     vertical, horizontal = _axis_names(found, labels.note if grid.named else COUNTED)
     figure.supylabel(vertical, fontsize=10)
-    figure.supxlabel(horizontal, fontsize=10)
+    below = figure.supxlabel(horizontal, fontsize=10)
+    maps = figure.axes
     _add_colour_bar(figure, image, height)
+    _close_gaps(figure, maps, title, below)
     return figure
+
+
+def _close_gaps(figure: Any, maps: Sequence[Any], title: Any, below: Any) -> None:
+    """Lower a figure by the empty bands above its title and below the labels of its heat maps."""
+    figure.draw_without_rendering()  # places everything
+    bands = (
+        figure.bbox.y1 - title.get_window_extent().y1,
+        min(axes.get_tightbbox().y0 for axes in maps) - below.get_window_extent().y1,
+    )
+    empty = sum(max(0.0, band / figure.dpi - _GAP) for band in bands)
+    figure.set_figheight(figure.get_figheight() - empty)
 
 
 def _figure(labels: Labels, size: float, width: float, height: float) -> Any:
@@ -227,7 +249,7 @@ def _name_pieces(axes: Any, labels: Labels, size: float, outer: tuple[bool, bool
 
 
 def _count_pieces(axes: Any, size: float, outer: tuple[bool, bool]) -> None:
-    """Number the pieces on the vertical and the horizontal axis, if these are outer axes."""
+    """Show the numbers of the pieces on the axes that are outer axes."""
     from matplotlib.ticker import MaxNLocator
 
     for axis in (axes.xaxis, axes.yaxis):

@@ -23,7 +23,7 @@ def draw_mask(
     Position 0 is the first line and the first sign. The last line explains the signs.
 
     Args:
-        mask: The mask, or a boolean matrix.
+        mask: The mask, or a boolean matrix, "Q K".
         queries: The number of queries.
         keys: The number of keys.
         path: A PNG, SVG or PDF file to draw the mask to; None writes none.

@@ -2,12 +2,16 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
 from crosshead.attention.attend import Attention, explicit
 from crosshead.errors import ConfigError
 from crosshead.models.base import AttentionKind, Model
+from crosshead.pipelines.base import Pipeline
+
+M = TypeVar("M", bound=nn.Module)
 
 NAMES: dict[AttentionKind, str] = {
     "cross": "cross-attention",
@@ -18,24 +22,28 @@ NAMES: dict[AttentionKind, str] = {
 
 
 @contextlib.contextmanager
-def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+def record_attention(model: nn.Module | Pipeline) -> Iterator[dict[str, list[Tensor]]]:
     """Record the attention weights of every call inside the block.
 
     Inside the block the explicit backend computes every attention, because other backends do not
     expose weights. After the block the modules are as before.
 
     Args:
-        model: Any model or module.
+        model: Any model or module, or the pipeline that `crosshead.load` returns.
 
     Yields:
         The weights by module name: one tensor "B H Q K" per call. The dictionary fills up as the
             model is called. In beam search the rows of a sentence query its memory together: "Q"
             then counts rows.
+
+    Raises:
+        ConfigError: If `model` is no module and no pipeline.
     """
+    whole = module_of(model, nn.Module)
     recorded: dict[str, list[Tensor]] = {}
     before = [
         (name, module, module.observe, module.backend)
-        for name, module in model.named_modules()
+        for name, module in whole.named_modules()
         if isinstance(module, Attention)
     ]
     try:
@@ -49,8 +57,33 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
             module.observe, module.backend = observe, backend
 
 
+def module_of(model: Any, wanted: type[M]) -> M:
+    """Return a model, or the model of a pipeline.
+
+    Args:
+        model: The model or the pipeline.
+        wanted: The class of the model.
+
+    Returns:
+        The model.
+
+    Raises:
+        ConfigError: If `model` is neither.
+    """
+    found = model.model if isinstance(model, Pipeline) else model
+    if not isinstance(found, wanted):
+        raise ConfigError(
+            f"expected a model or what crosshead.load returns, found {type(model).__name__}"
+        )
+    return found
+
+
 def choose_kind(model: Model, kind: str | None) -> AttentionKind:
     """Return the requested kind of attention, by default the first of `NAMES` that the model has.
+
+    Args:
+        model: The model.
+        kind: "cross", "encoder" or "decoder"; None for the default.
 
     Raises:
         ConfigError: If the model has no attention, or no attention of this kind.
@@ -68,13 +101,31 @@ def choose_kind(model: Model, kind: str | None) -> AttentionKind:
 
 
 def modules_of(model: Model, kind: str | None) -> tuple[AttentionKind, Sequence[Attention]]:
-    """Return a kind of attention and its modules, one per layer; see `choose_kind`."""
+    """Return a kind of attention and its modules, one per layer.
+
+    Args:
+        model: The model.
+        kind: The kind, as for `choose_kind`.
+
+    Raises:
+        ConfigError: As `choose_kind` does.
+    """
     chosen = choose_kind(model, kind)
     return chosen, model.attentions()[chosen]
 
 
 def check_numbered(noun: str, number: int, count: int, kind: AttentionKind) -> None:
-    """Raise `ConfigError` if there is no layer or head with this number."""
+    """Check the number of a layer or a head.
+
+    Args:
+        noun: "layer" or "head", for the message.
+        number: The number, counted from 1.
+        count: The number of layers or heads.
+        kind: The kind of attention, for the message.
+
+    Raises:
+        ConfigError: If there is no layer or head with this number.
+    """
     if not 1 <= number <= count:
         numbered = f"{noun}s 1 to {count}" if count > 1 else f"only {noun} 1"
         raise ConfigError(f"no {noun} {number} in the {NAMES[kind]}: it has {numbered}")

@@ -32,13 +32,16 @@ def windows(x: Float[Tensor, "B W D"], kernel: int, dilation: int = 1) -> Float[
 class WeightNormLinear(nn.Module):
     """A weight-normalised linear layer: W x + b with rows W_i = g_i v_i / |v_i|.
 
-    Salimans & Kingma 2016, Eq. 2. The directions v and the lengths g are learned separately. At the
-    start W equals v, and biases are zero.
+    The directions v and the lengths g are learned separately. At the start W equals v, and biases
+    are zero.
 
     Args:
         d_in: Width of the input.
         d_out: Width of the output.
         variance: Variance of the initial elements of v, which are normal with mean 0.
+
+    Reference:
+        Salimans and Kingma 2016, Eq. 2.
     """
 
     def __init__(self, d_in: int, d_out: int, variance: float) -> None:
@@ -61,14 +64,16 @@ class WeightNormLinear(nn.Module):
 class GatedConvolution(nn.Module):
     """A gated convolution: v(W [x_1; ...; x_k] + b) of every window, v([A; B]) = A * sigmoid(B).
 
-    Gehring et al. 2017, section 3.2. v is the gated linear unit of Dauphin et al. 2017. Elements of
-    W are drawn from N(0, 4 keep / n), with n = k D elements per row, so that outputs have the
-    variance of the inputs (section 3.5).
+    v is the gated linear unit. Elements of W are drawn from N(0, 4 keep / n), with n = k D elements
+    per row, so that outputs have the variance of the inputs.
 
     Args:
         d_model: Width of input and output.
         kernel: Number of positions in a window, k.
         keep: Share of the inputs that dropout keeps.
+
+    Reference:
+        Gehring et al. 2017, sections 3.2 and 3.5; Dauphin et al. 2017 (gated linear unit).
     """
 
     def __init__(self, d_model: int, kernel: int, keep: float) -> None:

@@ -11,13 +11,16 @@ from crosshead.layers.feedforward import FeedForward
 
 
 class DecoderLayer(nn.Module):
-    """One decoder layer (Vaswani et al. 2017, section 3.1; Figure 1, right half).
+    """One decoder layer, the right half of Figure 1 in the paper.
 
     Args:
         self_attention: Attention to the target positions before.
         cross_attention: Attention to the source.
         feedforward: The position-wise network.
         add_norm: The residual connections of the three sublayers.
+
+    Reference:
+        Vaswani et al. 2017, section 3.1, Figure 1.
     """
 
     def __init__(

@@ -14,12 +14,15 @@ from crosshead.vocabulary import PAD
 
 
 class LearnedPositions(nn.Module):
-    """Learned positions (Gehring et al. 2017; Vaswani et al. 2017, Table 3, row E).
+    """Learned positions: a table with a vector for each position.
 
     Args:
         d_model: Width of the vectors.
         max_length: Number of positions.
         std: Standard deviation of the initial vectors; by default the one of `embedding_weight`.
+
+    Reference:
+        Gehring et al. 2017; Vaswani et al. 2017, Table 3, row E.
     """
 
     def __init__(self, d_model: int, max_length: int, std: float | None = None) -> None:
@@ -29,6 +32,10 @@ class LearnedPositions(nn.Module):
 
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
         """Return the vectors of positions `start` to `start + length - 1`, "T D".
+
+        Args:
+            start: The first position, counted from 0.
+            length: Number of positions, T.
 
         Raises:
             UserError: If a position lies beyond the end of the table.
@@ -44,15 +51,18 @@ class LearnedPositions(nn.Module):
 class Embeddings(nn.Module):
     """Token embeddings with positions: Dropout(sqrt(d_model) E[token] + PE(position)).
 
-    Vaswani et al. 2017, sections 3.4 and 5.4. Padding is embedded as the zero vector until training
-    moves it through a shared output projection.
+    Padding is embedded as the zero vector until training moves it through a shared output
+    projection.
 
     Args:
         weight: The matrix E, "V D". Other embeddings and the output projection may share it.
         positions: Vectors that are added; None if attention itself knows positions.
         dropout: Share of the vectors that is dropped in training.
-        scale: Factor of E; by default sqrt(d_model). ConvS2S has 1 (Gehring et al. 2017, section
-            3.1).
+        scale: Factor of E; by default sqrt(d_model). ConvS2S has 1.
+
+    Reference:
+        Vaswani et al. 2017, sections 3.4 and 5.4; Gehring et al. 2017, section 3.1 (the scale of
+        ConvS2S).
     """
 
     def __init__(
@@ -69,7 +79,12 @@ class Embeddings(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Int[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T D"]:
-        """Return the vectors of `tokens`, "B T D"; the first token is at position `start`."""
+        """Return the vectors of tokens, "B T D".
+
+        Args:
+            tokens: Token ids, "B T".
+            start: The position of the first token, counted from 0.
+        """
         vectors = F.embedding(tokens, self.weight, padding_idx=PAD) * self.scale
         if self.positions is not None:
             vectors = vectors + self.positions(start, tokens.shape[1])

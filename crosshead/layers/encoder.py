@@ -13,12 +13,15 @@ NO_CACHE = NoCache()
 
 
 class EncoderLayer(nn.Module):
-    """One encoder layer (Vaswani et al. 2017, section 3.1; Figure 1, left half).
+    """One encoder layer, the left half of Figure 1 in the paper.
 
     Args:
         attention: Self-attention.
         feedforward: The position-wise network.
         add_norm: The residual connections of the two sublayers.
+
+    Reference:
+        Vaswani et al. 2017, section 3.1, Figure 1.
     """
 
     def __init__(

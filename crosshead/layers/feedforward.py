@@ -18,7 +18,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (Vaswani et al. 2017, section 3.3, Eq. 2).
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2.
 
     Matrices start Glorot-uniform, and biases zero.
 
@@ -28,6 +28,9 @@ class FeedForward(nn.Module):
         activation: A key of `ACTIVATIONS`; the paper has "relu".
         dropout: Share of the activations that is dropped in training; 0 in the paper.
         output_gain: Scale of the initial W_2.
+
+    Reference:
+        Vaswani et al. 2017, section 3.3, Eq. 2.
     """
 
     def __init__(

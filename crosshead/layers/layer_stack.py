@@ -9,7 +9,7 @@ Layer = TypeVar("Layer", bound=nn.Module)
 
 
 class LayerStack(nn.Module, Generic[Layer]):
-    """The layers of an encoder or a decoder (Vaswani et al. 2017, Figure 1: "N x").
+    """The layers of an encoder or a decoder.
 
     A model computes them in a loop of its own, as only the model knows their masks and caches.
 
@@ -17,6 +17,9 @@ class LayerStack(nn.Module, Generic[Layer]):
         layers: The layers.
         norm: Module for the last hidden states: a norm if the layers are pre-norm, otherwise the
             identity.
+
+    Reference:
+        Vaswani et al. 2017, Figure 1 ("N x").
     """
 
     def __init__(self, layers: Iterable[Layer], norm: nn.Module) -> None:

@@ -71,8 +71,11 @@ class Convolution(nn.Module):
         d_model: Width of the vectors.
         kernel: Number of positions in a window.
         dilation: Distance between the positions of a window; 1 is the table's contiguous
-            convolution, larger numbers the dilated one (Kalchbrenner et al. 2017).
+            convolution, larger numbers the dilated one.
         causal: Whether a window ends at its position. By default it is centred.
+
+    Reference:
+        Kalchbrenner et al. 2017 (dilated convolution).
     """
 
     def __init__(
@@ -91,14 +94,16 @@ class Convolution(nn.Module):
 class SeparableConvolution(nn.Module):
     """A separable convolution: one filter per channel, then a linear layer at every position.
 
-    It is depthwise and pointwise (Chollet 2017, "Xception"), with k T D + T D^2 products instead of
-    the k T D^2 of a full convolution (Vaswani et al. 2017, section 4). Filters start uniform within
-    1/sqrt(kernel), as in PyTorch's convolutions.
+    It is depthwise and pointwise, with k T D + T D^2 products instead of the k T D^2 of a full
+    convolution. Filters start uniform within 1/sqrt(kernel), as in PyTorch's convolutions.
 
     Args:
         d_model: Width of the vectors.
         kernel: Number of positions in a window, k.
         causal: Whether a window ends at its position. By default it is centred.
+
+    Reference:
+        Chollet 2017, "Xception"; Vaswani et al. 2017, section 4.
     """
 
     def __init__(self, d_model: int, kernel: int, *, causal: bool = False) -> None:

@@ -38,8 +38,7 @@ def label_smoothed_cross_entropy(
 ) -> LossSums:
     """Compute cross-entropy against smoothed labels, from all logits at once.
 
-    The target distribution is 1 - eps on the target token plus eps/V on every token (Szegedy et al.
-    2016, section 7; eps = 0.1 in Vaswani et al. 2017, section 5.4).
+    The target distribution is 1 - eps on the target token plus eps/V on every token.
 
     Args:
         logits: Logits, "N V".
@@ -48,6 +47,9 @@ def label_smoothed_cross_entropy(
 
     Returns:
         The sums over the tokens.
+
+    Reference:
+        Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4 (eps = 0.1).
     """
     log_probs = logits.log_softmax(dim=-1)
     nll = -log_probs.gather(1, target[:, None]).sum()
@@ -76,10 +78,13 @@ def fused_cross_entropy(
         weight: Matrix of the output projection, "V D".
         bias: Bias of the output projection, "V".
         target: Ids of the target tokens, "N".
-        smoothing: The paper's eps (Szegedy et al. 2016; 0.1 in Vaswani et al. 2017, section 5.4).
+        smoothing: The paper's eps.
 
     Returns:
         The sums over the tokens. The gradient of the loss has no derivatives of its own.
+
+    Reference:
+        Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4 (eps = 0.1).
     """
     with_gradients = torch.is_grad_enabled()  # always false inside the function's forward
     loss, nll = _FusedCrossEntropy.apply(hidden, weight, bias, target, smoothing, with_gradients)

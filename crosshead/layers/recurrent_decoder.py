@@ -76,22 +76,24 @@ class RecurrentDecoder(nn.Module, ABC):
             x: Embedded target tokens, "N T D".
             state: The state before the first of them.
             memories: Keys and values of the source, from `project_memory`.
-            mask: True where there is a source position.
+            mask: True where there is a source position, "B 1 1 S".
 
         Returns:
-            The last hidden states, one per position, and the state after the last position.
+            The last hidden states, "N T D", and the state after the last position.
         """
 
 
 class Maxout(nn.Module):
     """A maxout readout: the larger of each pair of units of a projection of all inputs.
 
-    Goodfellow et al. 2013. Cho et al. 2014 (section A.1.2) and Bahdanau et al. 2015 (section A.2.2)
-    use it to combine decoder state, token and context.
+    Recurrent decoders use it to combine decoder state, token and context.
 
     Args:
         parts: Number of inputs.
         d_model: Width of each input and of the output.
+
+    Reference:
+        Goodfellow et al. 2013; Cho et al. 2014, section A.1.2; Bahdanau et al. 2015, section A.2.2.
     """
 
     def __init__(self, parts: int, d_model: int) -> None:
@@ -104,13 +106,16 @@ class Maxout(nn.Module):
 
 
 class SutskeverDecoder(RecurrentDecoder):
-    """A decoder whose layers start from the encoder's final states (Sutskever et al. 2014).
+    """A decoder whose layers start from the encoder's final states.
 
-    The decoder sees nothing else of the source. Its outputs are projected to logits (section 2).
+    The decoder sees nothing else of the source. Its outputs are projected to logits.
 
     Args:
         stack: The decoder layers.
         dropout: Share of the outputs that is dropped in training.
+
+    Reference:
+        Sutskever et al. 2014, section 2.
     """
 
     def __init__(self, stack: RecurrentStack, dropout: float) -> None:
@@ -134,7 +139,7 @@ class SutskeverDecoder(RecurrentDecoder):
 
 
 class ChoDecoder(RecurrentDecoder):
-    """A decoder that reads one source vector c at every step (Cho et al. 2014, section A.1).
+    """A decoder that reads one source vector c at every step.
 
     c = tanh(V h), where h is the final state of the encoder's last layer. A bidirectional encoder
     gives both directions: forwards at the last position and backwards at the first. The paper's
@@ -145,6 +150,9 @@ class ChoDecoder(RecurrentDecoder):
         stack: The decoder layers.
         d_model: Width of c and of the states.
         dropout: Share of the readouts that is dropped in training.
+
+    Reference:
+        Cho et al. 2014, section A.1.
     """
 
     def __init__(self, stack: RecurrentStack, d_model: int, dropout: float) -> None:
@@ -174,7 +182,7 @@ class ChoDecoder(RecurrentDecoder):
 
 
 class BahdanauDecoder(RecurrentDecoder):
-    """A decoder with attention before the cell (Bahdanau et al. 2015, sections 3.1 and A.2.2).
+    """A decoder with attention before the cell.
 
         s_i = f(s_{i-1}, y_{i-1}, c_i)      c_i = sum_j softmax_j(a(s_{i-1}, h_j)) h_j
 
@@ -190,6 +198,9 @@ class BahdanauDecoder(RecurrentDecoder):
         d_model: Width of the states.
         d_final: Width of the encoder's final state in one direction.
         dropout: Share of the readouts that is dropped in training.
+
+    Reference:
+        Bahdanau et al. 2015, sections 3.1 and A.2.2.
     """
 
     def __init__(
@@ -237,7 +248,7 @@ class BahdanauDecoder(RecurrentDecoder):
 
 
 class LuongDecoder(RecurrentDecoder):
-    """A decoder with attention after the cell (Luong et al. 2015, section 3).
+    """A decoder with attention after the cell.
 
         h~ = tanh(W_c [c; h])      Eq. 5
 
@@ -249,6 +260,9 @@ class LuongDecoder(RecurrentDecoder):
         attention: Attention to the source.
         d_model: Width of the states.
         dropout: Share of h~ that is dropped in training.
+
+    Reference:
+        Luong et al. 2015, section 3, Eq. 5.
     """
 
     def __init__(
@@ -285,7 +299,7 @@ class LuongDecoder(RecurrentDecoder):
         Args:
             h: Hidden states of the last layer, "N T D".
             memory: Keys and values of the source.
-            mask: True where there is a source position.
+            mask: True where there is a source position, "B 1 1 S".
 
         Returns:
             h~, "N T D".
@@ -297,10 +311,11 @@ class LuongDecoder(RecurrentDecoder):
 class InputFeedingDecoder(RecurrentDecoder):
     """Luong's decoder with input feeding: each step also reads the h~ of the step before.
 
-    Luong et al. 2015, section 3.3.
-
     Args:
         inner: The decoder without input feeding; its first layer reads two vectors side by side.
+
+    Reference:
+        Luong et al. 2015, section 3.3.
     """
 
     def __init__(self, inner: LuongDecoder) -> None:

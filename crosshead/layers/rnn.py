@@ -48,7 +48,7 @@ class EncodedSource(NamedTuple):
 
 
 class RecurrentEncoder(nn.Module):
-    """A recurrent encoder of one direction or two (Schuster & Paliwal 1997).
+    """A recurrent encoder of one direction or two.
 
     In a bidirectional encoder every layer reads both directions of the layer below.
 
@@ -58,6 +58,9 @@ class RecurrentEncoder(nn.Module):
         d_model: Width of input and output. Each of two directions has half of it.
         bidirectional: Whether half of each layer's units read backwards.
         dropout: Share of the vectors between layers that is dropped in training.
+
+    Reference:
+        Schuster and Paliwal 1997.
     """
 
     def __init__(

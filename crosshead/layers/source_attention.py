@@ -14,7 +14,7 @@ from crosshead.attention.scores import RelativeOffset, Score
 
 
 class LocalWindow(nn.Module):
-    """Local attention with predictive alignment, local-p (Luong et al. 2015, section 3.2).
+    """Local attention with predictive alignment, local-p.
 
         p = S sigmoid(v^T tanh(W_p h))                                  Eq. 9
         a(s) = align(h, h_s) exp(-(s - p)^2 / (2 sigma^2))              Eq. 10
@@ -28,6 +28,9 @@ class LocalWindow(nn.Module):
     Args:
         d_query: Width of a query.
         radius: The paper's D, the number of positions on each side of p.
+
+    Reference:
+        Luong et al. 2015, section 3.2, Eq. 9 and 10.
     """
 
     def __init__(self, d_query: int, radius: int) -> None:

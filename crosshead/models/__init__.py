@@ -6,7 +6,7 @@ from crosshead.models.attention_kinds import (
     register_positions,
     register_score,
 )
-from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel
+from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel, TokenModelConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
@@ -48,6 +48,7 @@ __all__ = [
     "SeriesTransformer",
     "SeriesTransformerConfig",
     "TokenModel",
+    "TokenModelConfig",
     "Transformer",
     "TransformerConfig",
     "TransformerEncoder",

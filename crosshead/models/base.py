@@ -26,13 +26,7 @@ class ModelConfig(Config, ABC):
     task: ClassVar[str] = "translation"
     """The task that models of this architecture are trained for, by name: see `crosshead.tasks`."""
 
-    vocabularies: ClassVar[int] = 2
-    """The number of vocabularies: two for source and target, one for monolingual text."""
-
-    cannot: ClassVar[Mapping[str, str]] = {
-        "memory": "only the architecture transformer-xl, which reads from left to right, has a "
-        "memory of earlier text; choose it, or leave memory out"
-    }
+    cannot: ClassVar[Mapping[str, str]] = {}
     """Keys that an architecture does not support, or only with their default, and the reasons."""
 
     architecture: str
@@ -64,33 +58,21 @@ class ModelConfig(Config, ABC):
         return values
 
     @property
-    def start_token(self) -> int:
-        """The id of the first token of every target."""
-        return BOS
-
-    @property
     def most_positions(self) -> int | None:
         """The largest number of positions of an output, or None without a limit."""
         return None
 
-    @property
-    def most_source(self) -> int | None:
-        """The largest number of positions of a source, or None without a limit."""
-        return self.most_positions
-
-    @property
-    def bound(self) -> str:
-        """The resource that limits `most_source`, named for messages."""
-        return "learned positions of model.max_length"
-
     def refuse_idle(self, key: str, option: str, user: str, former: int | None = None) -> None:
-        """Raise `ValueError` if `key` is set but has no effect.
+        """Refuse a key that is set but has no effect.
 
         Args:
             key: The key, which has an effect only if `option` is `user`.
             option: The key that selects the variant.
             user: The only value of `option` that uses `key`.
             former: A value that is accepted because stored bundles contain it.
+
+        Raises:
+            ValueError: If the key is set and has no effect.
         """
         given, found = getattr(self, key), getattr(self, option)
         if found != user and given not in (None, former):
@@ -104,24 +86,70 @@ class ModelConfig(Config, ABC):
         """Return the number of layers and the widths, as a clause."""
 
     @property
-    def shares_vocabulary(self) -> bool:
-        """True if source and target share one embedding matrix, and therefore one vocabulary."""
-        return False
-
-    @property
     def depth(self) -> int:
         """The number of layers with their own weights."""
         return 0
 
     @classmethod
     def variant(cls, values: Any) -> type[Config]:
-        """Return the configuration class of the architecture in `values`, for messages."""
+        """Return the configuration class of an architecture, for messages.
+
+        Args:
+            values: The settings of a model, among them its `architecture`.
+        """
         wanted = values.get("architecture") if isinstance(values, dict) else None
         for each in cls.__subclasses__():
             found = each.variant(values)
             if found.model_fields["architecture"].default == wanted:
                 return found
         return cls
+
+
+class TokenModelConfig(ModelConfig):
+    """The shape of a model that predicts tokens."""
+
+    vocabularies: ClassVar[int] = 2
+    """The number of vocabularies: two for source and target, one for monolingual text."""
+
+    cannot: ClassVar[Mapping[str, str]] = {
+        "memory": "only the architecture transformer-xl, which reads from left to right, has a "
+        "memory of earlier text; choose it, or leave memory out"
+    }
+
+    @property
+    def start_token(self) -> int:
+        """The id of the first token of every target."""
+        return BOS
+
+    @property
+    def most_source(self) -> int | None:
+        """The largest number of positions of a source, or None without a limit."""
+        return self.most_positions
+
+    @property
+    def bound(self) -> str:
+        """The resource that limits `most_source`, named for messages."""
+        return "learned positions of model.max_length"
+
+    @property
+    def shares_vocabulary(self) -> bool:
+        """True if source and target share one embedding matrix, and therefore one vocabulary."""
+        return False
+
+    def check_context(self, context: int) -> None:
+        """Check that the model can be trained on windows of monolingual text.
+
+        Args:
+            context: Length of the windows, in tokens.
+
+        Raises:
+            ValueError: If the windows do not fit the model.
+        """
+        if self.most_positions is not None and context > self.most_positions:
+            raise ValueError(
+                f"data.context {context} is more than the {self.most_positions} learned positions "
+                "of model.max_length; lower the first or raise the second"
+            )
 
 
 class Model(nn.Module, ABC):
@@ -145,12 +173,13 @@ class Model(nn.Module, ABC):
 class TokenModel(Model):
     """A model that predicts a token at each position."""
 
+    config: TokenModelConfig
     projection: nn.Linear
     """The projection of hidden states to logits, which training fuses with the loss."""
 
     @abstractmethod
     def features(self, *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
-        """Return the last hidden states, one per predicted position.
+        """Return the last hidden states, "B T D", one per predicted position.
 
         `forward` projects these hidden states to logits. A loss that never holds all logits starts
         here.
@@ -199,7 +228,11 @@ class SequenceModel(TokenModel):
         """
 
     def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
-        """Return the logits of the next token, "N V", from last hidden states, "N D"."""
+        """Return the logits of the next token, "N V".
+
+        Args:
+            features: Last hidden states, "N D".
+        """
         return self.projection(features)
 
 

@@ -41,7 +41,7 @@ from crosshead.layers.embeddings import (
     embedding_weight,
     source_and_target_weights,
 )
-from crosshead.models.base import AttentionKind, ModelConfig, SequenceModel
+from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
@@ -52,8 +52,8 @@ EMBEDDING_STD = 0.1
 """Standard deviation of the initial embeddings (section 3.5)."""
 
 
-class ConvolutionalConfig(ModelConfig):
-    """The shape of a ConvS2S. The defaults are those of WMT'16 English-Romanian (section 5.1)."""
+class ConvolutionalConfig(TokenModelConfig):
+    """The shape of a ConvS2S, by default as for WMT'16 English-Romanian (section 5.1)."""
 
     architecture: Literal["convolutional"] = "convolutional"
     """The architecture of the model."""

@@ -28,14 +28,17 @@ class EncoderConfig(TextStackConfig):
 
 
 class TransformerEncoder(TextStack):
-    """The encoder of Vaswani et al. 2017 as a masked language model.
+    """The Transformer's encoder as a masked language model, as in BERT.
 
-    Devlin et al. 2019 (BERT), section 3.1, task 1. A position attends to earlier and later
-    positions. So the model predicts masked tokens, but cannot continue a text.
+    A position attends to earlier and later positions. So the model predicts masked tokens, but
+    cannot continue a text.
 
     Args:
         config: The shape.
         vocabulary: Number of tokens.
+
+    Reference:
+        Vaswani et al. 2017; Devlin et al. 2019, section 3.1, task 1.
     """
 
     def __init__(self, config: EncoderConfig, vocabulary: int) -> None:

@@ -76,15 +76,18 @@ class LanguageState:
 
 
 class TransformerLanguageModel(LanguageModel):
-    """The decoder of Vaswani et al. 2017 without a source: Liu et al. 2018, section 4.2.3.
+    """The Transformer's decoder without a source: a language model.
 
-    With learned positions, pre-norm and activation "gelu-tanh" it is GPT-2 (Radford et al. 2019,
-    section 2.3). GPT-2 does not scale embeddings by sqrt(d_model). Its embeddings, divided by that,
-    are the (untied) ones here.
+    With learned positions, pre-norm and activation "gelu-tanh" it is GPT-2. GPT-2 does not scale
+    embeddings by sqrt(d_model). Its embeddings, divided by that, are the (untied) ones here.
 
     Args:
         config: The shape.
         vocabulary: Number of tokens.
+
+    Reference:
+        Vaswani et al. 2017; Liu et al. 2018, section 4.2.3; Radford et al. 2019, section 2.3
+        (GPT-2).
     """
 
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
@@ -140,5 +143,5 @@ def select(caches: Iterable[DecodingCache], rows: Int[Tensor, " M"]) -> list[Dec
         ValueError: If no row is chosen.
     """
     if not rows.numel():
-        raise ValueError("a state keeps at least one row; stop decoding where none is left")
+        raise ValueError("no row is chosen; keep at least one row, or stop decoding")
     return [cache.select(rows) for cache in caches]

@@ -31,7 +31,7 @@ from crosshead.layers.recurrent_decoder import (
 )
 from crosshead.layers.rnn import Cell, EncodedSource, RecurrentEncoder, RecurrentStack
 from crosshead.layers.source_attention import LocalWindow, SourceAttention
-from crosshead.models.base import AttentionKind, ModelConfig, SequenceModel
+from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.vocabulary import PAD
 
@@ -51,7 +51,7 @@ DEFAULT_RADIUS, DEFAULT_MAX_LENGTH = 10, 1024
 rely on these values."""
 
 
-class RecurrentConfig(ModelConfig):
+class RecurrentConfig(TokenModelConfig):
     """The shape of a recurrent encoder-decoder; all layers and embeddings are `d_model` wide."""
 
     architecture: Literal["recurrent"] = "recurrent"
@@ -169,12 +169,15 @@ class Recurrent(SequenceModel):
 
     Matrices start Glorot-uniform, matrices from state to state orthogonal, biases zero except for
     forget gates, and embeddings N(0, 1/d_model). Dropout does not act on the states that pass from
-    step to step within a layer (Zaremba et al. 2014).
+    step to step within a layer.
 
     Args:
         config: The shape.
         source_vocabulary: Number of source tokens.
         target_vocabulary: Number of target tokens.
+
+    Reference:
+        Zaremba et al. 2014 (dropout).
     """
 
     def __init__(
@@ -294,7 +297,7 @@ def _decoder(config: RecurrentConfig) -> RecurrentDecoder:
     width, dropout = config.d_model, config.dropout
 
     def stack(inputs: int) -> RecurrentStack:
-        """Return the layers; the first reads so many vectors side by side."""
+        """Return the decoder layers; the first reads `inputs` concatenated vectors."""
         return RecurrentStack(
             config.cell, config.decoder_layers, inputs * width, width, dropout=dropout
         )

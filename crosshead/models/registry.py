@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, SerializeAsAny, ValidationInfo
 
-from crosshead.models.base import Model, ModelConfig, TokenModel
+from crosshead.models.base import Model, ModelConfig, TokenModel, TokenModelConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
@@ -50,13 +50,18 @@ MODELS: dict[str, type[Model]] = {
 """The model class of each `architecture`."""
 
 
-def build_model(config: ModelConfig, source_vocabulary: int, target_vocabulary: int) -> TokenModel:
+def build_model(
+    config: TokenModelConfig, source_vocabulary: int, target_vocabulary: int
+) -> TokenModel:
     """Build a freshly initialised model of tokens, in training mode.
 
     Args:
         config: The configuration.
         source_vocabulary: The number of source tokens, unused by a model of monolingual text.
         target_vocabulary: The number of target tokens, or of tokens of the text.
+
+    Returns:
+        The model of the configured architecture.
     """
     sizes = (source_vocabulary, target_vocabulary)[-config.vocabularies :]
     model = MODELS[config.architecture](config, *sizes)
@@ -86,9 +91,12 @@ def _parsed(values: Any, info: ValidationInfo) -> ModelConfig:
     name = values.get("architecture", "transformer")
     if not isinstance(name, str) or name not in CONFIGS:
         known = ", ".join(map(repr, CONFIGS))
-        raise ValueError(f"there is no architecture {name!r}; known: {known}")
+        raise ValueError(f"unknown architecture {name!r}; known: {known}")
     return CONFIGS[name].model_validate(values, context=info.context)
 
 
 AnyConfig = Annotated[SerializeAsAny[ModelConfig], PlainValidator(_parsed)]
 """The configuration of any model. `architecture` selects its class, by default a Transformer."""
+
+AnyTokenConfig = Annotated[SerializeAsAny[TokenModelConfig], PlainValidator(_parsed)]
+"""The configuration of any model of a task whose models predict tokens."""

@@ -42,7 +42,7 @@ class SentenceMemory:
             ValueError: If no row is chosen.
         """
         if not rows.numel():
-            raise ValueError("a state keeps at least one row; stop decoding where none is left")
+            raise ValueError("no row is chosen; keep at least one row, or stop decoding")
         sentences = rows // self.rows_per_sentence
         kept, counts = torch.unique_consecutive(sentences, return_counts=True)
         if bool((counts == counts[0]).all()):

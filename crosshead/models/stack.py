@@ -28,7 +28,11 @@ Activation = Literal["relu", "gelu", "gelu-tanh", "swish"]
 
 
 class StackConfig(ModelConfig):
-    """The shape of attention layers; the defaults are `base` of Vaswani et al. 2017, Table 3."""
+    """The shape of attention layers; the defaults are the paper's `base` model.
+
+    Reference:
+        Vaswani et al. 2017, Table 3.
+    """
 
     d_ff: int = Field(2048, ge=1, le=MOST_INNER)
     """Inner width of the feed-forward network (section 3.3)."""
@@ -66,9 +70,9 @@ class StackConfig(ModelConfig):
     """Score function of all attention layers; the paper has `scaled-dot` (Eq. 1)."""
 
     positions: PositionsName = "sinusoidal"
-    """The kind of positions. Sinusoids (section 3.5) and learned vectors are added to embeddings.
-    Sinusoids are ordered as in the paper, in Hugging Face's Marian (`halves`) or in Marian itself.
-    The other kinds act in self-attention, with separate parameters in each layer."""
+    """The kind of positions. Sinusoids and `learned` vectors are added to embeddings. `sinusoidal`
+    follows the paper (section 3.5), `sinusoidal-halves` Hugging Face's Marian, `sinusoidal-marian`
+    Marian itself. The other kinds act in self-attention, with separate parameters in each layer."""
 
     max_length: int | None = Field(None, ge=1, le=MOST_POSITIONS)
     """Number of learned positions, by default 1024. Other kinds of positions have no limit and do
@@ -168,15 +172,18 @@ class StackConfig(ModelConfig):
 def residual_init_scale(layers: int) -> float:
     """Return the initial scale of the last matrix of every residual branch.
 
-    The scale is 1/sqrt(2 L), as in Radford et al. 2019, section 2.3. With a scale of 1 the branches
-    outweigh the residual stream of a small post-norm encoder. All positions of a sentence then get
-    nearly the same hidden state, and cross-attention may never learn to tell them apart.
+    The scale is 1/sqrt(2 L), as in GPT-2. With a scale of 1 the branches outweigh the residual
+    stream of a small post-norm encoder. All positions of a sentence then get nearly the same hidden
+    state, and cross-attention may never learn to tell them apart.
 
     Args:
         layers: Number of layers, L.
 
     Returns:
         The scale.
+
+    Reference:
+        Radford et al. 2019, section 2.3.
     """
     return float((2 * layers) ** -0.5)
 

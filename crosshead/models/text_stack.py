@@ -11,7 +11,7 @@ from crosshead.config import MOST_LAYERS
 from crosshead.layers.embeddings import Embeddings, embedding_weight
 from crosshead.layers.encoder import EncoderLayer
 from crosshead.layers.layer_stack import LayerStack
-from crosshead.models.base import TokenModel
+from crosshead.models.base import TokenModel, TokenModelConfig
 from crosshead.models.stack import (
     Activation,
     StackConfig,
@@ -23,7 +23,7 @@ from crosshead.models.stack import (
 )
 
 
-class TextStackConfig(StackConfig):
+class TextStackConfig(StackConfig, TokenModelConfig):
     """The shape of one stack of layers, for monolingual text."""
 
     task: ClassVar[str] = "language"

@@ -18,7 +18,7 @@ from crosshead.layers.decoder import DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and_target_weights
 from crosshead.layers.encoder import EncoderLayer
 from crosshead.layers.layer_stack import LayerStack
-from crosshead.models.base import AttentionKind, SequenceModel
+from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.models.stack import (
     StackConfig,
@@ -36,8 +36,12 @@ from crosshead.models.stack import (
 from crosshead.vocabulary import BOS, PAD
 
 
-class TransformerConfig(StackConfig):
-    """The shape of a Transformer; the defaults are `base` of Vaswani et al. 2017, Table 3."""
+class TransformerConfig(StackConfig, TokenModelConfig):
+    """The shape of a Transformer; the defaults are the paper's `base` model.
+
+    Reference:
+        Vaswani et al. 2017, Table 3.
+    """
 
     architecture: Literal["transformer"] = "transformer"
     """The architecture of the model."""
@@ -95,7 +99,7 @@ class TransformerState:
 
 
 class Transformer(SequenceModel):
-    """The encoder-decoder of Vaswani et al. 2017, section 3 and Figure 1.
+    """The Transformer of "Attention Is All You Need", an encoder-decoder.
 
     `forward` gives logits for training; `start` and `step` decode (`crosshead.decoding.protocol`).
 
@@ -106,6 +110,9 @@ class Transformer(SequenceModel):
         config: The shape.
         source_vocabulary: Number of source tokens.
         target_vocabulary: Number of target tokens.
+
+    Reference:
+        Vaswani et al. 2017, section 3, Figure 1.
     """
 
     def __init__(

@@ -38,13 +38,16 @@ class TransformerXLConfig(TextStackConfig):
     """The architecture of the model."""
 
     positions: Literal["none"] = "none"
-    """Always none: no positions are added to embeddings, because the score depends on distances."""
+    """Always none; another value is refused. The embeddings have no positions, because the score
+    contains them."""
 
     score: Literal["scaled-dot"] = "scaled-dot"
-    """Always the score of Dai et al. 2019, section 3.3, whatever this says."""
+    """Always scaled-dot; another value is refused. Dai et al. 2019, section 3.3, add a content bias
+    and a term for the distance to this product before it is scaled."""
 
     pattern: Literal["full"] = "full"
-    """Always the segment up to a position, and the memory before it."""
+    """Always full; another value is refused. A position attends to its segment up to itself, and to
+    the memory before it."""
 
     segment: int = Field(128, ge=1, le=MOST_POSITIONS)
     """Positions that are computed together. Gradients do not leave a segment."""
@@ -57,6 +60,16 @@ class TransformerXLConfig(TextStackConfig):
         return (
             f"{super().shape()}, segments of {self.segment} that remember {self.memory} positions"
         )
+
+    def check_context(self, context: int) -> None:
+        """Raise `ValueError` if training windows of `context` tokens would never use the memory."""
+        super().check_context(context)
+        if self.memory and context <= self.segment:
+            raise ValueError(
+                f"data.context {context} must be more than model.segment {self.segment}: otherwise "
+                "training never uses model.memory; raise data.context, lower model.segment, or set "
+                "model.memory = 0"
+            )
 
 
 @dataclass
@@ -83,7 +96,7 @@ class TransformerXLState:
 
 
 class TransformerXL(LanguageModel, RememberingModel):
-    """The segment-level recurrence of Dai et al. 2019, section 3.2, with section 3.3's positions.
+    """A language model with segment-level recurrence and relative positions.
 
     A position attends to the positions of its segment up to itself, and to the `memory` positions
     before the segment. A layer remembers its inputs h at these positions, without a gradient:
@@ -99,6 +112,9 @@ class TransformerXL(LanguageModel, RememberingModel):
     Args:
         config: The shape.
         vocabulary: Number of tokens.
+
+    Reference:
+        Dai et al. 2019, sections 3.2 and 3.3.
     """
 
     config: TransformerXLConfig

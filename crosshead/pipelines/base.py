@@ -28,7 +28,11 @@ class AttentionInputs(NamedTuple):
 
 
 class Pipeline(ABC):
-    """The base of pipelines, which make a bundle a callable on raw input."""
+    """The base of pipelines, which make a bundle a callable on raw input.
+
+    Args:
+        bundle: The bundle of a trained model.
+    """
 
     does: ClassVar[str]
     """A phrase for messages that says what the model does."""
@@ -40,6 +44,11 @@ class Pipeline(ABC):
 
     def __init__(self, bundle: Any) -> None:
         self.bundle: Bundle = bundle
+
+    def __repr__(self) -> str:
+        """Return a short description, for a notebook."""
+        config = self.model.config
+        return f"<{type(self).__name__}: {config.architecture}, {config.shape()}, on {self.device}>"
 
     @property
     def model(self) -> Model:
@@ -54,7 +63,11 @@ class Pipeline(ABC):
     @classmethod
     @abstractmethod
     def words(cls, config: Any) -> Words:
-        """Return the words of a model card for a bundle with this configuration."""
+        """Return the words of a model card for a bundle.
+
+        Args:
+            config: The configuration of the bundle.
+        """
 
     def facts(self) -> list[list[str]]:
         """Return task-specific facts about the bundle, as rows of a name and a value."""
@@ -78,7 +91,11 @@ class Pipeline(ABC):
 
 
 class TextPipeline(Pipeline):
-    """The base of pipelines on text."""
+    """The base of pipelines on text.
+
+    Args:
+        bundle: The bundle of a trained model of text.
+    """
 
     bundle: TextBundle
 

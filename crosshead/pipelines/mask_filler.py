@@ -1,4 +1,4 @@
-"""Prediction of hidden tokens with a masked language model."""
+"""Prediction of masked tokens with a masked language model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from crosshead.pipelines.base import AttentionInputs, TextPipeline
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
 MARK = "[MASK]"
-"""The mark for a hidden token in a text."""
+"""The mark for a masked token in a text."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Filled:
 
 @dataclass(frozen=True)
 class ScoredMasks:
-    """Scores of predicted hidden tokens, window by window."""
+    """Scores of predicted masked tokens, window by window."""
 
     windows: list[tuple[float, int, int]]
-    """For each window: the negative log-likelihood of the hidden tokens in nats, their number, and
+    """For each window: the negative log-likelihood of the masked tokens in nats, their number, and
     the number of them that the model ranked first."""
     how: str
-    """The part of the signature with the context and the hidden share."""
+    """The part of the signature with the context and the masked share."""
     tokenizer: Tokenizer
 
 
@@ -64,7 +64,11 @@ class MaskFiller(TextPipeline):
     usage = "Fill with: {command} {bundle} TEXT"
 
     def __call__(self, text: str) -> str:
-        """Return the text with every `[MASK]` replaced by the most probable token."""
+        """Return the text with every `[MASK]` replaced by the most probable token.
+
+        Args:
+            text: The text, with at least one mark.
+        """
         return self.fill(text).text
 
     @torch.inference_mode()
@@ -80,18 +84,23 @@ class MaskFiller(TextPipeline):
             text: The text, with at least one mark.
             top: The number of candidates per mark.
 
+        Returns:
+            The filled text, and the candidates of each mark in the order of the text.
+
         Raises:
             TypeError: If `text` is not a string.
             ConfigError: If the text has no mark, or `top` is below 1.
             DataError: If the text is longer than the model's context, or a mark is part of a word.
         """
         if top < 1:
-            raise ConfigError(f"expected a number of candidates of 1 or more, found {top}")
+            raise ConfigError(f"top: expected 1 or more, found {top}")
         ids = self.encoded(text)
         lines = [line.split(MARK) for line in text.split("\n")]
         marks: list[int] = np.flatnonzero(ids == MASK).tolist()
         if not marks:
-            raise ConfigError(f"this text has no mark: put {MARK} in the place of a token")
+            raise ConfigError(
+                f"this text has no {MARK}; put one in the place of each token to predict"
+            )
         found: dict[int, list[Candidate]] = {}
         while len(found) < len(marks):
             left = [mark for mark in marks if mark not in found]
@@ -115,11 +124,14 @@ class MaskFiller(TextPipeline):
     ) -> ScoredMasks:
         """Score the predictions of 15 % of the tokens, in separate windows as in training.
 
-        Every call hides the same tokens.
+        Every call masks the same tokens.
 
         Args:
             text: The text to score.
             progress: A callback that gets the finished share, from 0 to 1.
+
+        Returns:
+            The scores of the predicted tokens.
         """
         return self.score_ids(Stream.of(self.tokenizer, text), progress)
 
@@ -127,8 +139,16 @@ class MaskFiller(TextPipeline):
     def score_ids(
         self, text: Stream, progress: Callable[[float], None] = lambda share: None
     ) -> ScoredMasks:
-        """Score a tokenized text, as `score` does."""
-        windows = hidden_windows(text, self.context, self.tokenizer.vocab_size)
+        """Score a tokenized text, as `score` does.
+
+        Args:
+            text: The tokenized text.
+            progress: A callback that gets the finished share, from 0 to 1.
+
+        Returns:
+            The scores of the predicted tokens.
+        """
+        windows = masked_windows(text, self.context, self.tokenizer.vocab_size)
         found: list[tuple[float, int, int]] = []
         for rows in windows.in_order(self.bundle.config.decode.batch_tokens):
             progress(len(found) / len(windows.lengths))
@@ -206,8 +226,8 @@ class MaskFiller(TextPipeline):
         return F.softmax(logits, dim=-1).gather(1, best.indices), best.indices
 
 
-def hidden_windows(text: Stream, context: int, vocabulary: int) -> MaskedWindows:
-    """Return the validation windows with their hidden tokens, which never change.
+def masked_windows(text: Stream, context: int, vocabulary: int) -> MaskedWindows:
+    """Return the validation windows with their masked tokens, which never change.
 
     Args:
         text: The validation text.
@@ -220,7 +240,7 @@ def hidden_windows(text: Stream, context: int, vocabulary: int) -> MaskedWindows
 def _window_scores(logits: Tensor, wanted: Tensor) -> Sequence[tuple[float, int, int]]:
     """Return loss, number of tokens and number of hits of each window.
 
-    `logits` are "B T V", `wanted` the hidden tokens, "B T", and padding elsewhere.
+    `logits` are "B T V", `wanted` the masked tokens, "B T", and padding elsewhere.
     """
     losses = F.cross_entropy(
         logits.flatten(0, 1), wanted.flatten(), ignore_index=PAD, reduction="none"

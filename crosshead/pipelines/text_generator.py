@@ -56,7 +56,12 @@ class TextGenerator(TextPipeline):
         return decodable(self.bundle.model)
 
     def __call__(self, prompt: str = "", length: int = LENGTH) -> str:
-        """Return the prompt followed by `length` generated tokens."""
+        """Return a prompt followed by its continuation.
+
+        Args:
+            prompt: The text to continue.
+            length: The largest number of tokens to generate.
+        """
         return prompt + "".join(self.write(prompt, length=length))
 
     def write(
@@ -86,7 +91,7 @@ class TextGenerator(TextPipeline):
         """
         decode = decode or self.bundle.config.decode
         if length < 1:
-            raise ConfigError(f"expected a number of tokens to write of 1 or more, found {length}")
+            raise ConfigError(f"length: expected 1 or more, found {length}")
         prompted = [EOS, *encode_text(self.tokenizer, prompt).tolist()]
         shown = _Shown(self.tokenizer, stop, after=prompted[1:])
         for token in self._tokens(prompted, length, decode, number):
@@ -117,6 +122,9 @@ class TextGenerator(TextPipeline):
             memory: The positions that a model with a memory remembers, by default as in training.
             progress: A callback that gets the finished share, from 0 to 1.
 
+        Returns:
+            The scores of the tokens.
+
         Raises:
             ConfigError: If the stride is invalid, or a memory is given to a model without one.
         """
@@ -129,11 +137,25 @@ class TextGenerator(TextPipeline):
         memory: int | None = None,
         progress: Callable[[float], None] = lambda share: None,
     ) -> ScoredText:
-        """Score a tokenized text. Arguments and errors are those of `score`."""
+        """Score a tokenized text, as `score` does.
+
+        Args:
+            text: The tokenized text.
+            stride: The number of tokens between windows, by default the window's length.
+            memory: The positions that a model with a memory remembers, by default as in training.
+            progress: A callback that gets the finished share, from 0 to 1.
+
+        Returns:
+            The scores of the tokens.
+
+        Raises:
+            ConfigError: If the stride or the memory is invalid, both are given, or a memory is
+                given to a model without one.
+        """
         if memory is not None and not isinstance(self.model, RememberingModel):
             raise ConfigError("this model has no memory; give a stride")
         if memory is not None and stride is not None:
-            raise ConfigError("a text is read with a memory or with a stride: give one of them")
+            raise ConfigError("memory and stride exclude each other; give one of them")
         if memory is not None and memory < 0:
             raise ConfigError(f"expected a memory of 0 or more, found {memory}")
         if isinstance(self.model, RememberingModel) and stride is None:

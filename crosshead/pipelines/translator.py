@@ -361,8 +361,8 @@ class Translator(TextPipeline):
             *super().facts(),
             [
                 "longest source",
-                f"{longest} tokens; longer lines are split between sentences, and sentences of "
-                f"more than {self.reach} tokens are cut into parts",
+                f"{longest} tokens; a longer line is split at the ends of its sentences, and a "
+                f"sentence of more than {self.reach} tokens is cut into parts",
             ],
             ["search", search_name(self.bundle.config.decode)],
         ]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crosshead.config import nearest
+from crosshead.config import nearest, nearest_key
 from crosshead.errors import ConfigError
 from crosshead.recipe.presets import PRESETS, Sections
 
@@ -19,6 +19,10 @@ class KnownKeys:
     refused: frozenset[str]
     """Keys of `[model]` that no architecture has. The model's message explains why."""
 
+    def qualified(self) -> list[str]:
+        """Return every key with its section, such as `model.heads`."""
+        return [f"{section}.{key}" for section, keys in self.sections.items() for key in keys]
+
 
 def stated(
     known: KnownKeys,
@@ -30,11 +34,20 @@ def stated(
 ) -> Sections:
     """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
-    The arguments are those of `compose`, which adds the defaults.
+    Args:
+        known: The keys that recipes may have.
+        recipe: The tables of a recipe file.
+        flags: Values of command-line flags, by section and key.
+        assignments: Texts `section.key=value`, or `key=value` if only one section has the key.
+        where: The name of the recipe's file, which begins messages about it.
+
+    Raises:
+        ConfigError: If a section is unknown or is not a table, or an assignment cannot be
+            understood.
     """
     sections: Sections = {name: {} for name in known.sections}
-    _overlay(sections, recipe or {}, where)
-    _overlay(sections, flags or {}, "")
+    _overlay(sections, recipe or {}, where, known)
+    _overlay(sections, flags or {}, "", known)
     for assignment in assignments:
         section, key, value = _assignment(assignment, known)
         sections[section][key] = value
@@ -55,7 +68,7 @@ def completed(
 
     Args:
         preset: The name of the preset.
-        below: Sections that replace those of the preset.
+        below: Sections that replace the preset's sections.
         sections: The stated settings.
         typed: The flags that were typed, by key, for messages.
         default: The architecture if none is stated.
@@ -68,7 +81,7 @@ def completed(
     beginning = lowest["train"].get("schedule")
     schedule = train.get("schedule", beginning)
     if any(key in train for key in _BUDGETS):
-        # Stated budgets replace those of the preset. The `max_updates` of a cosine schedule stays,
+        # Stated budgets replace the preset's budgets. The `max_updates` of a cosine schedule stays,
         # because it is also the end of the schedule.
         ends = {"max_updates"} if schedule == beginning == "cosine" else set()
         replaced = set(_BUDGETS) - ends
@@ -84,24 +97,27 @@ def _preset(architecture: Any, name: str, typed: Mapping[str, str]) -> Sections:
     if not isinstance(architecture, str) or architecture not in PRESETS:
         known = nearest(str(architecture), list(PRESETS))
         key = typed.get("model.architecture", "model.architecture")
-        raise ConfigError(f"{key}: there is no {architecture!r}; {known}")
+        raise ConfigError(f"{key}: unknown architecture {architecture!r}; {known}")
     presets = PRESETS[architecture]
     if name not in presets:
         every = {each for sizes in PRESETS.values() for each in sizes}
         suffix = f" of {architecture}" if name in every else ""
-        raise ConfigError(f"there is no preset {name!r}{suffix}; {nearest(name, list(presets))}")
+        raise ConfigError(f"unknown preset {name!r}{suffix}; {nearest(name, list(presets))}")
     sections = presets[name]
     return {**sections, "model": {"architecture": architecture, **sections["model"]}}
 
 
-def _overlay(sections: dict[str, Any], above: Mapping[str, Any], where: str) -> None:
+def _overlay(
+    sections: dict[str, Any], above: Mapping[str, Any], where: str, known: KnownKeys
+) -> None:
     """Replace keys of `sections` by those in the tables of `above`, in place."""
     prefix = f"{where}: " if where else ""
     for name, table in above.items():
         if name == "model" and isinstance(table, str):
             table = {"architecture": table}
         if name not in sections:
-            raise ConfigError(f"{prefix}unknown section {name!r}; {nearest(name, list(sections))}")
+            hint = nearest_key(name, list(sections), known.qualified())
+            raise ConfigError(f"{prefix}unknown section {name!r}; {hint}")
         if not isinstance(table, Mapping):
             raise ConfigError(f"{prefix}{name} is a section: write [{name}] and its keys below it")
         sections[name].update(table)
@@ -126,7 +142,8 @@ def _assignment(text: str, known_keys: KnownKeys) -> tuple[str, str, Any]:
             raise ConfigError(f"--set {text}: {key!r} is ambiguous; write {full}")
         if not having:
             everything = list(dict.fromkeys(key for known in keys.values() for key in known))
-            raise ConfigError(f"--set {text}: unknown key {key!r}; {nearest(key, everything)}")
+            hint = nearest_key(key, everything, known_keys.qualified())
+            raise ConfigError(f"--set {text}: unknown key {key!r}; {hint}")
         section = having[0]
     if section not in keys:
         raise ConfigError(

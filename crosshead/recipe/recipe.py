@@ -47,7 +47,12 @@ class Recipe(Config):
 
     @classmethod
     def may_change(cls, section: str, key: str) -> bool:
-        """Return whether a key may change when a run is resumed."""
+        """Return whether a key may change when a run is resumed.
+
+        Args:
+            section: The section of the recipe.
+            key: The key in this section.
+        """
         if section == "data" and key in cls.data_class().file_keys:
             return True
         return key in cls.changeable.get(section, ())

@@ -8,6 +8,7 @@ from pydantic import SerializeAsAny
 from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.text.tokenizers import TokenizerConfig
 from crosshead.decoding.search import DecodeConfig
+from crosshead.models.registry import AnyTokenConfig
 from crosshead.recipe.recipe import Recipe
 
 
@@ -15,6 +16,7 @@ class TextRecipe(Recipe):
     """The settings of a run on text."""
 
     data: SerializeAsAny[DataConfig]
+    model: AnyTokenConfig
     tokenizer: TokenizerConfig
     decode: DecodeConfig
 

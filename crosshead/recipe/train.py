@@ -24,8 +24,9 @@ class TrainConfig(Config):
     memory, about a third more time."""
 
     sharded: bool = False
-    """True gives each of several processes a share of weights, gradients and moments: less memory,
-    and half as much again to send. A single process always holds all of them."""
+    """True gives each of several processes a share of weights, gradients and moments. This takes
+    less memory, but the processes send 1.5 times as much. A single process always holds all of
+    them."""
 
     max_updates: int | None = Field(None, ge=1, le=MOST)
     """Budget: training ends after this many updates at the latest."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from crosshead.evaluation import bleu
 from crosshead.models.base import decodable
-from crosshead.models.registry import AnyConfig, build_model
+from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.studies import captions, equal
 from crosshead.studies.captions import MEANINGFUL, CaptionCorpus
 from crosshead.studies.effort import Effort, Times, seeds_of
@@ -128,7 +128,7 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
 class WordRun(NamedTuple):
     """The settings of a model that learns words."""
 
-    shape: AnyConfig
+    shape: AnyTokenConfig
     rate: float
     how: WordTask
     seed: int

@@ -1,6 +1,6 @@
 """Translation models trained on captions, once each: later studies find a finished run again.
 
-The captions are those of Multi30k (Elliott et al. 2016), English to German: 29,000 pairs, and 1,000
+The captions come from Multi30k (Elliott et al. 2016), English to German: 29,000 pairs, and 1,000
 to test on.
 """
 
@@ -17,7 +17,7 @@ import torch
 
 from crosshead.bundle.places import CHECKPOINTS, CONFIG, RECIPE
 from crosshead.decoding.search import DecodeConfig
-from crosshead.models.registry import AnyConfig
+from crosshead.models.registry import AnyTokenConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.translator import Translator
 from crosshead.recipe.recipe import Recipe
@@ -78,7 +78,7 @@ class CaptionCorpus:
     tokenizer: Mapping[str, Any]
     train: Mapping[str, Any]
 
-    def recipe(self, model: AnyConfig, seed: int) -> Recipe:
+    def recipe(self, model: AnyTokenConfig, seed: int) -> Recipe:
         """Return the shared recipe with this model and seed, and the preset's learning rate."""
         ends = (("source", SOURCE), ("target", TARGET))
         files = {side: [str(self.text / f"{TRAIN}.{end}")] for side, end in ends}
@@ -124,9 +124,9 @@ def multi30k_text(say: Say) -> Path | None:
     if (text / f"{TRAIN}.{SOURCE}").is_file():
         return text
     say(
-        f"no captions in {text}, so whatever needs them is left out: `crosshead data get multi30k` "
-        f"downloads them into {_DOWNLOADED}; to use a copy, set CROSSHEAD_DATA to a folder that "
-        "holds multi30k/raw"
+        f"Multi30k not found in {text}; quantities that need it are skipped: `crosshead data get "
+        f"multi30k` downloads it into {_DOWNLOADED}; to use a copy, set CROSSHEAD_DATA to a folder "
+        "that holds multi30k/raw"
     )
     return None
 
@@ -142,7 +142,7 @@ def multi30k(effort: Effort, say: Say) -> CaptionCorpus | None:
     # The minutes of a run include reading the text, which takes most of one.
     minutes = max(1.0, round(MINUTES * effort.share, 1))
     say(
-        f"captions of {text}: {minutes:g} minutes a run, {torch.get_num_threads()} side by side; "
+        f"captions of {text}: {minutes:g} minutes a run, {torch.get_num_threads()} in parallel; "
         f"finished runs are kept in {RUNS}, and interrupted ones continue"
     )
     title = f"captions, {minutes:g} minutes of training"

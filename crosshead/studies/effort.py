@@ -57,7 +57,9 @@ class Effort:
         if self.full:
             return ""
         if self.quick:
-            return "quick form: it shows that the code runs; its verdict says nothing of the claim"
+            return (
+                "quick form: it shows that the code runs; its verdict says nothing about the claim"
+            )
         return (
             f"{self.form}: fewer updates and sizes; a task not learned here may be learned in the "
             "full form"

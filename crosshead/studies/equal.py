@@ -7,7 +7,7 @@ from functools import partial
 from crosshead.bundle.weights import build_without_memory
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.recurrent import RecurrentConfig
-from crosshead.models.registry import AnyConfig, build_model
+from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.studies.fitting import size
 
@@ -34,12 +34,14 @@ def transformer(
     return TransformerConfig.model_validate({"d_model": width, **sides, **inner})
 
 
-def weights(config: AnyConfig, vocabulary: int) -> int:
+def weights(config: AnyTokenConfig, vocabulary: int) -> int:
     """Return the number of weights of such a model, counted without allocating them."""
     return size(build_without_memory(partial(build_model, config, vocabulary, vocabulary)))
 
 
-def as_large(shape: Callable[[int], AnyConfig], vocabulary: int, wanted: int) -> AnyConfig:
+def as_large(
+    shape: Callable[[int], AnyTokenConfig], vocabulary: int, wanted: int
+) -> AnyTokenConfig:
     """Return the shape, by its width, whose number of weights is nearest to the wanted one.
 
     Raises:
@@ -59,7 +61,7 @@ def as_large(shape: Callable[[int], AnyConfig], vocabulary: int, wanted: int) ->
     return shape(best)
 
 
-def shapes(reference: TransformerConfig, vocabulary: int) -> dict[str, AnyConfig]:
+def shapes(reference: TransformerConfig, vocabulary: int) -> dict[str, AnyTokenConfig]:
     """Return a Transformer, and the other architectures with as many weights.
 
     The recurrent models have one layer a side, as Bahdanau's, and differ only in how the decoder
@@ -68,15 +70,15 @@ def shapes(reference: TransformerConfig, vocabulary: int) -> dict[str, AnyConfig
     common = {"encoder_layers": 1, "decoder_layers": 1, "dropout": reference.dropout}
     sides = dict.fromkeys(("encoder_layers", "decoder_layers"), reference.encoder_layers)
 
-    def recurrent(attention: str, d_model: int) -> AnyConfig:
+    def recurrent(attention: str, d_model: int) -> AnyTokenConfig:
         own = {"d_model": d_model, "attention": attention}
         return RecurrentConfig.model_validate(common | own)
 
-    def convolutional(d_model: int) -> AnyConfig:
+    def convolutional(d_model: int) -> AnyTokenConfig:
         own = {"d_model": d_model, "max_length": POSITIONS}
         return ConvolutionalConfig.model_validate(common | sides | own)
 
-    compared: dict[str, Callable[[int], AnyConfig]] = {
+    compared: dict[str, Callable[[int], AnyTokenConfig]] = {
         PLAIN: partial(recurrent, "none"),
         BAHDANAU: partial(recurrent, "bahdanau"),
         LUONG: partial(recurrent, "luong-general"),

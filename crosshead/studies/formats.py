@@ -6,7 +6,7 @@ from collections.abc import Iterable
 def number(value: float) -> str:
     """Format a number with three significant digits, as tables and verdicts show it."""
     if value == 0 or 1e-3 <= abs(value) < 1e5:
-        whole = abs(value) >= 1000 or value == int(value)
+        whole = abs(value) >= 100 or value == int(value)
         return f"{value:,.0f}" if whole else f"{value:.3g}"
     return f"{value:.1e}"
 

@@ -17,7 +17,7 @@ from torch import Generator, Tensor, nn
 from crosshead.data.batching import Batch, collate
 from crosshead.layers.layer_types import RecurrentLayer
 from crosshead.models.recurrent import RecurrentConfig
-from crosshead.models.registry import AnyConfig, build_model
+from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.studies import equal
 from crosshead.studies.charts import logarithmic, name_powers
 from crosshead.studies.effort import Effort, Times
@@ -156,10 +156,10 @@ def pair_of(level: str, width: int) -> dict[str, nn.Module]:
     return {ATTENTION: attention, RECURRENCE: RecurrentLayer(width, nn.LSTM)}
 
 
-def shapes_of(width: int) -> dict[str, AnyConfig]:
+def shapes_of(width: int) -> dict[str, AnyTokenConfig]:
     """Return a Transformer of this width, and a recurrent model with as many weights."""
 
-    def recurrent(d_model: int) -> AnyConfig:
+    def recurrent(d_model: int) -> AnyTokenConfig:
         # Two layers a side, each one call of PyTorch's; nothing is a loop in Python.
         shape = {"d_model": d_model, "attention": "luong-general", "dropout": 0.0}
         return RecurrentConfig.model_validate(shape)

@@ -41,7 +41,7 @@ def chosen(name: str) -> list[Study]:
     if name == "all":
         return list(STUDIES.values())
     if name not in STUDIES:
-        raise ConfigError(f"no study {name!r}; {nearest(name, [*STUDIES, 'all', 'list'])}")
+        raise ConfigError(f"unknown study {name!r}; {nearest(name, [*STUDIES, 'all', 'list'])}")
     return [STUDIES[name]]
 
 
@@ -54,7 +54,7 @@ def effort_of(studies: Sequence[Study], *, quick: bool, minutes: float | None) -
     if minutes is None:
         return QUICK if quick else FULL
     if quick:
-        raise ConfigError("--quick and --minutes name two forms of a study; give one of them")
+        raise ConfigError("--quick and --minutes exclude each other; give one of them")
     if not 0 < minutes < math.inf:
         raise ConfigError(f"--minutes {minutes:g}: expected a number above 0, such as 10")
     return effort_within(minutes, [study.times for study in studies])

@@ -85,15 +85,20 @@ def draw(
     offsets: tuple[int, ...],
     figure: Any,
 ) -> None:
-    """Draw errors by offset, a line for each way and width."""
+    """Draw errors by offset: a line for the mean of all widths, in a band of their range."""
     axes = figure.subplots()
-    for width, style in zip(widths, ("o-", "s--", "^:"), strict=False):
-        for (name, way), color in zip(WAYS.items(), COLORS, strict=True):
-            label = f"{way}, {width}"
-            axes.plot(offsets, curves[name, width], style, ms=4, color=color, label=label)
+    for (name, way), color, style in zip(WAYS.items(), COLORS, ("o-", "s--", "^:"), strict=True):
+        errors = list(zip(*(curves[name, width] for width in widths), strict=True))
+        axes.fill_between(
+            offsets, [min(each) for each in errors], [max(each) for each in errors],
+            color=color, alpha=0.2, lw=0,
+        )  # fmt: skip
+        middle = [sum(each) / len(each) for each in errors]
+        axes.plot(offsets, middle, style, ms=4, color=color, label=way)
     axes.set(xscale="log", yscale="log", xlabel="offset k", ylabel="error of the map")
+    axes.set_title(f"Mean and range over d_model {', '.join(map(str, widths))}", fontsize=10)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), title="way, d_model")
+    axes.legend(fontsize=8, loc="center right")
 
 
 SINUSOIDS = Study(

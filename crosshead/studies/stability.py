@@ -22,7 +22,7 @@ import torch
 
 from crosshead.data.batching import Batch, Pairs, plan_in_order
 from crosshead.data.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
-from crosshead.models.registry import AnyConfig, build_model
+from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.studies import captions
 from crosshead.studies.charts import name_powers
 from crosshead.studies.effort import Effort, Times, seeds_of
@@ -78,7 +78,7 @@ BANDS = (
 class StabilityRun(NamedTuple):
     """The settings of a run; `text` is the digest of the token ids."""
 
-    shape: AnyConfig
+    shape: AnyTokenConfig
     rate: float
     updates: int
     tokens: int

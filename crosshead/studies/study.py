@@ -135,7 +135,7 @@ def judge(bands: Sequence[Band], measured: Mapping[str, Value]) -> Verdict:
     known = {band.name for band in bands}
     for name, value in measured.items():
         if name not in known:
-            raise ValueError(f"{name!r} is measured, and no band says what to expect of it")
+            raise ValueError(f"{name!r} is measured but has no expected band; add one")
         if isinstance(value, float) and math.isnan(value):
             raise ValueError(f"{name!r} is NaN; say why it is not measured")
     verdict = Verdict([], [], {})

@@ -54,18 +54,20 @@ def open_archive(file: BinaryIO) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(file)
     except _NO_ARCHIVE:
-        raise NotPackedError("it is no zip archive") from None
+        raise NotPackedError("it is not a zip archive") from None
     members = archive.infolist()
     if len({each.filename for each in members}) < len(members):
         raise NotPackedError("a name occurs twice in the archive")
     for each in members:
         if each.header_offset < 0:
-            raise NotPackedError(f"{each.filename[:40]!a} is not where the archive says")
+            raise NotPackedError(
+                f"{each.filename[:40]!a} has a wrong offset in the archive's index"
+            )
         is_stored = each.compress_type == zipfile.ZIP_STORED
         if not is_stored or each.flag_bits & 1 or each.file_size != each.compress_size:
             raise NotPackedError(f"{each.filename[:40]!a} in it is compressed or encrypted")
     if sum(each.file_size for each in members) > os.fstat(file.fileno()).st_size:
-        raise NotPackedError("its members are larger than the archive")
+        raise NotPackedError("its members together are larger than the archive")
     return archive
 
 
@@ -82,7 +84,7 @@ def open_member(archive: zipfile.ZipFile, name: str) -> tuple[io.BufferedIOBase,
     try:
         return archive.open(member), member.file_size  # type: ignore[return-value]
     except _NO_ARCHIVE:
-        raise NotPackedError(f"{name!a} is not where the archive says") from None
+        raise NotPackedError(f"{name!a} has a wrong offset in the archive's index") from None
 
 
 class _Sink(io.RawIOBase):

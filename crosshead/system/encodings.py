@@ -14,6 +14,9 @@ _MARKS = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"),
 _ARCHIVE = b"PK\x03\x04"
 """The first bytes of a zip archive: .xlsx, .ods and .docx files are zip archives."""
 
+_GZIP = b"\x1f\x8b"
+"""The first bytes of a gzip file."""
+
 _FEWEST_ZEROS = 16
 _LEAST_SHARE = 0.1
 _NOT_WESTERN = frozenset(b"\x81\x8d\x8f\x90\x9d")
@@ -42,14 +45,16 @@ def wide_encoding(head: bytes) -> str | None:
 
 
 def archive_advice(head: bytes) -> str | None:
-    """Return advice for a file that is a spreadsheet, a document or another zip archive.
+    """Return advice for a compressed file: gzip, a spreadsheet or another zip archive.
 
     Args:
         head: The first bytes of the file.
 
     Returns:
-        A clause, or None if the file is no zip archive.
+        A clause, or None if the file is neither.
     """
+    if head.startswith(_GZIP):
+        return "a gzip file whose name does not end in .gz, expected text; rename it"
     if not head.startswith(_ARCHIVE):
         return None
     return (
@@ -91,9 +96,23 @@ def conversion(encoding: str, name: str) -> str:
     path = Path(name)
     if not path.suffix and not path.is_file():  # standard input
         return f"iconv -f {encoding} -t UTF-8 IN > OUT"
+    return _copying(f"iconv -f {encoding} -t UTF-8", "", name, "utf8")
+
+
+def line_feeds(name: str) -> str:
+    """Return the command that writes a copy of a file with line feeds for carriage returns."""
+    return _copying(r"tr '\r' '\n'", "< ", name, "lines")
+
+
+def _copying(command: str, before: str, name: str, mark: str) -> str:
+    """Return `command` on a file, gunzipped if need be, into a copy with `mark` in its name.
+
+    `before` stands between the command and the name of a file that is not gzipped.
+    """
+    path = Path(name)
     zipped = path.suffix == ".gz"
     inner = path.with_suffix("") if zipped else path
-    copy = shlex.quote(str(inner.with_name(f"{inner.stem}.utf8{inner.suffix}")))
+    copy = shlex.quote(str(inner.with_name(f"{inner.stem}.{mark}{inner.suffix}")))
     if zipped:
-        return f"gunzip -c {shlex.quote(name)} | iconv -f {encoding} -t UTF-8 > {copy}"
-    return f"iconv -f {encoding} -t UTF-8 {shlex.quote(name)} > {copy}"
+        return f"gunzip -c {shlex.quote(name)} | {command} > {copy}"
+    return f"{command} {before}{shlex.quote(name)} > {copy}"

@@ -62,7 +62,7 @@ def check_regular(path: Path) -> None:
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return
     kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
-    raise DataError(f"{path}: a {kind}, and text is read several times; write it to a file first")
+    raise DataError(f"{path}: a {kind}, but text is read several times; write it to a file first")
 
 
 def too_long(name: str, number: int, longest: int) -> DataError:
@@ -158,7 +158,9 @@ def _byte_blocks(path: Path) -> Iterator[bytes]:
                 while block := unzipped.read(_BLOCK):
                     yield block
         except (OSError, EOFError, zlib.error) as error:
-            raise DataError(f"{path}: not a whole gzip file ({error}); compress it again") from None
+            raise DataError(
+                f"{path}: incomplete or damaged gzip file ({error}); compress it again"
+            ) from None
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:

@@ -157,4 +157,6 @@ def _unzipped(file: FileIO, name: str) -> Iterator[bytes]:
             while chunk := unzipped.read(_CHUNK):
                 yield chunk
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{name}: not a whole gzip file ({error}); compress it again") from None
+        raise DataError(
+            f"{name}: incomplete or damaged gzip file ({error}); compress it again"
+        ) from None

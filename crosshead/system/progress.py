@@ -147,10 +147,19 @@ class Silent:
     """A display that shows nothing: for tests and for use as a library."""
 
     def say(self, line: str) -> None:
-        """Ignore the line."""
+        """Ignore the line.
+
+        Args:
+            line: Not used.
+        """
 
     def advance(self, fraction: float, line: str) -> None:
-        """Ignore the progress."""
+        """Ignore the progress.
+
+        Args:
+            fraction: Not used.
+            line: Not used.
+        """
 
     def due(self) -> bool:
         """Return False."""

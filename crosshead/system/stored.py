@@ -191,13 +191,18 @@ def _archive(path: Path, file: io.BufferedReader) -> zipfile.ZipFile:
     try:
         return open_archive(file)
     except NotPackedError as error:
-        raise BundleError(
-            f"{path}: a file; expected the directory of a bundle, or a file that `crosshead "
-            f"pack` wrote ({error}); if it is an archive, unpack it and give the directory"
-        ) from None
+        raise not_packed(path, str(error)) from None
+
+
+def not_packed(path: Path, found: str) -> BundleError:
+    """Return the error for a file that is no packed bundle; `found` says why."""
+    return BundleError(
+        f"{path}: a file; expected the directory of a bundle, or a file that `crosshead pack` "
+        f"wrote ({found}); if it is an archive, unpack it and give the directory"
+    )
 
 
 def _check_regular(mode: int, path: Path) -> None:
     if not stat.S_ISREG(mode):
-        kind = next((kind for test, kind in _KINDS.items() if test(mode)), "no regular file")
+        kind = next((kind for test, kind in _KINDS.items() if test(mode)), "not a regular file")
         raise NotRegularError(errno.EINVAL, f"{kind}, expected a file", str(path))

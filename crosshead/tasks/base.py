@@ -45,13 +45,28 @@ class Task(ABC):
     """The noun for the predictions that the loss counts."""
     counter: ClassVar[str] = "target_tokens"
     """The name of their number in the log."""
+    check_data: ClassVar[str] = "check the training data"
+    """Advice for a model that is not usable after many updates, in a clause."""
+    validation_bound: ClassVar[str] = ""
+    """The setting whose lower value makes validation take less memory, if there is one."""
+    run_files: ClassVar[tuple[str, ...]] = ()
+    """The names of the files that `Corpus.write_files` writes besides those of the bundle. A new
+    run with `--force` may remove them."""
 
     def claims(self, data: Mapping[str, Any]) -> bool:
-        """Return whether a `[data]` with these keys belongs to this task, whatever the model."""
+        """Return whether a `[data]` section belongs to this task, whatever the model.
+
+        Args:
+            data: The keys of the section and their values.
+        """
         return False
 
     def prepare(self, recipe: Any) -> tuple[Recipe, list[str]]:
-        """Return the recipe with facts from the names of its files, and messages about them."""
+        """Return the recipe with facts from the names of its files, and messages about them.
+
+        Args:
+            recipe: The settings of the run.
+        """
         return recipe, []
 
     @abstractmethod
@@ -72,6 +87,9 @@ class Task(ABC):
             say: A callback that gets messages for people.
             should_stop: Returns whether the run should stop.
 
+        Returns:
+            The training and validation data.
+
         Raises:
             Stopped: Soon after `should_stop` returns true.
             UserError: If the data cannot be used.
@@ -83,12 +101,16 @@ class Task(ABC):
 
         Args:
             model: A model of the task.
-            batch: A batch as the corpus collates it.
+            batch: A `TaskBatch`, which an epoch of the corpus has collated.
             settings: The section `[train]`.
         """
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
-        """Return the settings of a bundle as sections of a recipe, for fine-tuning."""
+        """Return the settings of a bundle as sections of a recipe, for fine-tuning.
+
+        Args:
+            bundle: The bundle that training starts from.
+        """
         return {"model": bundle.config.model.model_dump()}
 
     def example(self, recipe: Any) -> tuple[str, Callable[[], Model]] | None:

@@ -4,19 +4,83 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+import torch
 
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.io import Bundle
-from crosshead.data.batching import Epoch
+from crosshead.data.batching import Plan
 from crosshead.models.base import Model
 
 
 class Stopped(Exception):
     """The run was asked to stop while it read data or validated weights."""
+
+
+class TaskBatch(Protocol):
+    """A batch of any task. Only the task's loss knows its other contents."""
+
+    @property
+    def count(self) -> int:
+        """The number of predictions in the loss, as `Loss.count`."""
+        ...
+
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on a device.
+
+        Args:
+            device: The device.
+        """
+        ...
+
+
+class Epoch(Protocol):
+    """The training rows of one epoch, in batches. Each batch is made when it is needed.
+
+    Training splits the rows of a batch into parts before it collates them.
+    """
+
+    row: str
+    """The noun for a row in messages."""
+    bound: str
+    """The setting that bounds the length of a row."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The lengths of every row, "n 1", or "n 2" for rows of source and target.
+
+        The unit is the unit of `train.batch_tokens`.
+        """
+        ...
+
+    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
+        """Return the rows of each batch, a function of (seed, epoch).
+
+        Args:
+            max_tokens: The largest size of a batch, padding included.
+            seed: The random seed of the run.
+            epoch: The number of the epoch.
+        """
+        ...
+
+    def collate(self, rows: Sequence[int]) -> TaskBatch:
+        """Return the given rows as a batch.
+
+        Args:
+            rows: The numbers of the rows.
+        """
+        ...
+
+    def extent(self, row: int) -> str:
+        """Return the length of a row, for messages, such as `12 and 9 tokens`.
+
+        Args:
+            row: The number of the row.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -32,8 +96,6 @@ class Corpus(ABC):
     """The noun for what `size` counts."""
     unit_name: ClassVar[str] = "rows"
     """The plural noun on the model card."""
-    bound: ClassVar[str] = ""
-    """The setting that bounds the length of a row."""
 
     @property
     @abstractmethod
@@ -48,11 +110,15 @@ class Corpus(ABC):
     @property
     @abstractmethod
     def lengths(self) -> np.ndarray:
-        """The lengths of all rows, as `Epoch.lengths`."""
+        """The lengths of all rows, as `Epoch.lengths`, to find the origin of a row of an epoch."""
 
     @abstractmethod
     def epochs(self, recipe: Any) -> Callable[[int], Epoch]:
-        """Return a function that gives the training rows of an epoch by its number."""
+        """Return a function that gives the training rows of an epoch by its number.
+
+        Args:
+            recipe: The settings of the run.
+        """
 
     @abstractmethod
     def sha256(self) -> str:
@@ -63,20 +129,29 @@ class Corpus(ABC):
         """Return the origin of a row, for messages."""
 
     @abstractmethod
-    def extent(self, row: int) -> str:
-        """Return the length of a row, for messages, such as `12 and 9 tokens`."""
-
-    @abstractmethod
     def opening(self, data: Any) -> list[str]:
-        """Return messages: a line about the training and validation data, then warnings."""
+        """Return messages: a line about the training and validation data, then warnings.
+
+        Args:
+            data: The section `[data]` of the recipe.
+        """
 
     @abstractmethod
     def validation(self, data: Any) -> str:
-        """Return a clause about the validation set. `data` is the section with its files."""
+        """Return a clause about the validation set.
+
+        Args:
+            data: The section `[data]` of the recipe.
+        """
 
     @abstractmethod
     def records(self, epoch: Any, rows: Sequence[int]) -> tuple[str, str]:
-        """Return rows of an epoch as the text of a training file, and the options to use it."""
+        """Return rows of an epoch as the text of a training file, and the options to use it.
+
+        Args:
+            epoch: The rows of an epoch, as `epochs` gives them.
+            rows: The numbers of the rows.
+        """
 
     @abstractmethod
     def bundle_config(self, recipe: Any, reach: int) -> BundleConfig:
@@ -88,11 +163,20 @@ class Corpus(ABC):
         """
 
     def bundle(self, config: BundleConfig, model: Model) -> Any:
-        """Return the bundle of a model of this data."""
+        """Return the bundle of a model of this data.
+
+        Args:
+            config: The configuration of the bundle.
+            model: The model.
+        """
         return self.kind(config, model)
 
     def completed(self, recipe: Any) -> Any:
-        """Return the recipe with the settings chosen while reading the data."""
+        """Return the recipe with the settings chosen while reading the data.
+
+        Args:
+            recipe: The settings of the run.
+        """
         return recipe
 
     def facts(self) -> str:
@@ -105,6 +189,8 @@ class Corpus(ABC):
 
     def write_files(self, out: Path, names: Mapping[str, str]) -> None:
         """Write the files that resuming needs, and files about the data, into the run directory.
+
+        The names of files that are not `Bundle.own_files` have to be in `Task.run_files`.
 
         Args:
             out: The run directory.

@@ -30,7 +30,7 @@ class LanguageValidator(TextValidator):
     def how(self) -> str:
         """Return a short description of the context of each token."""
         if isinstance(self.bundle.model, RememberingModel):
-            return "read on, with its memory"
+            return "one pass, with memory"
         return f"windows of {self.corpus.context:,} tokens"
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:
@@ -55,10 +55,9 @@ class LanguageValidator(TextValidator):
         """Return perplexity and bits per character of the validation text, and a sample."""
         generator = TextGenerator(self.bundle_of(weights))
         found = generator.score_ids(self.corpus.valid, progress=lambda share: self.check())
-        nll = sum(nats for nats, _, _ in found.windows) / sum(each[1] for each in found.windows)
         return Findings(
             [BundleScore.of(each, "validation") for each in text_scores(found)],
-            self.frequency_faults(nll),
+            self.frequency_faults(found.windows),
             ("text", "continued", "original"),
             self._continued(generator),
         )

@@ -32,13 +32,16 @@ def load(
         precision: One of `PRECISIONS`. On a processor with hardware support, `bfloat16` is about
             one and a half times as fast. It sometimes finds another translation.
 
+    Returns:
+        The pipeline.
+
     Raises:
         BundleError: If there is no valid bundle at `path`.
         ConfigError: If the device, the number of threads or the precision is not available.
     """
     place = choose_device(device)
     if precision not in PRECISIONS:
-        raise ConfigError(f"there is no precision {precision!r}; {nearest(precision, PRECISIONS)}")
+        raise ConfigError(f"unknown precision {precision!r}; {nearest(precision, PRECISIONS)}")
     if threads is not None:
         choose_threads(threads)
     hold_kernels()
@@ -67,6 +70,9 @@ def load_as(
         instead: The hint shown if the bundle is of another kind of text model; by default, and for
             models of other data, its own command.
 
+    Returns:
+        The pipeline.
+
     Raises:
         BundleError: If there is no valid bundle at `path`, or it is of another kind.
         ConfigError: If the device, the number of threads or the precision is not available.
@@ -75,5 +81,5 @@ def load_as(
     if not isinstance(found, kind):
         if instead is None or not isinstance(found, TextPipeline):
             instead = f"see `crosshead {found.verb}`"
-        raise BundleError(f"{path}: a model that {found.does}; {instead}")
+        raise BundleError(f"{path} is a model that {found.does}; {instead}")
     return found

@@ -1,4 +1,4 @@
-"""Masked language modelling: models that find hidden tokens."""
+"""Masked language modelling: models that predict masked tokens."""
 
 from typing import Any, ClassVar
 
@@ -8,7 +8,7 @@ from crosshead.bundle.config import BundleScore
 from crosshead.data.text.streams import decode_text
 from crosshead.evaluation import masked_scores
 from crosshead.pipelines.base import Pipeline
-from crosshead.pipelines.mask_filler import MARK, MaskFiller, hidden_windows
+from crosshead.pipelines.mask_filler import MARK, MaskFiller, masked_windows
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.monolingual import (
     SAMPLE_TOKENS,
@@ -22,35 +22,34 @@ from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 
 
 class MaskedValidator(TextValidator):
-    """Validates by the loss of hidden tokens of the validation text."""
+    """Validates by the loss of masked tokens of the validation text."""
 
     def how(self) -> str:
-        """Return a short description of the context of each hidden token."""
+        """Return a short description of the context of each masked token."""
         return f"windows of {self.corpus.context:,} tokens"
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:
-        """Return the loss of the hidden tokens, which are the same each time."""
+        """Return the loss of the masked tokens, which are the same each time."""
         self.bundle_of(weights)
         corpus = self.corpus
-        windows = hidden_windows(corpus.valid, corpus.context, corpus.target_tokenizer.vocab_size)
+        windows = masked_windows(corpus.valid, corpus.context, corpus.target_tokenizer.vocab_size)
         plan = windows.in_order(self.recipe.train.batch_tokens)
         means = self.means(windows.collate(rows.tolist()) for rows in plan)
         return Validation(means)
 
     def findings(self, weights: dict[str, Tensor]) -> Findings:
-        """Return the scores of predicting hidden tokens, and samples of filled lines."""
+        """Return the scores of predicting masked tokens, and samples of filled lines."""
         filler = MaskFiller(self.bundle_of(weights))
         found = filler.score_ids(self.corpus.valid, progress=lambda share: self.check())
-        nll = sum(nats for nats, _, _ in found.windows) / sum(each[1] for each in found.windows)
         return Findings(
             [BundleScore.of(each, "validation") for each in masked_scores(found)],
-            self.frequency_faults(nll),
-            ("hidden", "filled", "original"),
+            self.frequency_faults(found.windows),
+            ("masked", "filled", "original"),
             self._filled(filler),
         )
 
     def _filled(self, filler: MaskFiller) -> list[Sample]:
-        """Return lines of the validation text with one hidden token each, filled by the model."""
+        """Return lines of the validation text with one masked token each, filled by the model."""
         tokenizer = self.corpus.target_tokenizer
         text = decode_text(tokenizer, self.corpus.valid.ids[1 : 20 * SAMPLE_TOKENS].tolist())
         samples = []
@@ -68,7 +67,7 @@ class MaskedValidator(TextValidator):
 
 
 class MaskedTask(MonolingualTask):
-    """Masked language modelling: prediction of hidden tokens."""
+    """Masked language modelling: prediction of masked tokens."""
 
     name: ClassVar[str] = "masked"
     recipe: ClassVar[type[Recipe]] = MonolingualRecipe

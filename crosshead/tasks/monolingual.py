@@ -1,6 +1,6 @@
 """The base of tasks on monolingual text: their recipe, their data and their validation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -10,7 +10,6 @@ from crosshead.bundle.io import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import called
 from crosshead.data.parallel.corpora import PAIRED
-from crosshead.models.transformer_xl import TransformerXLConfig
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.base import Say
 from crosshead.tasks.text_corpus import TextCorpus, read_text
@@ -38,28 +37,12 @@ class MonolingualRecipe(TextRecipe):
                 f"data.context {self.data.context} does not fit into train.batch_tokens "
                 f"{self.train.batch_tokens}; lower the first or raise the second"
             )
-        most = self.model.most_positions
-        if most is not None and self.data.context > most:
-            raise ValueError(
-                f"data.context {self.data.context} is more than the {most} learned positions of "
-                "model.max_length; lower the first or raise the second"
-            )
-        if isinstance(self.model, TransformerXLConfig):
-            self._check_memory(self.model)
+        self.model.check_context(self.data.context)
         if not self.tokenizer.joint:
             raise ValueError("monolingual text has one side: set tokenizer.joint = true")
         if self.tokenizer.sampling:
             raise ValueError("tokenizer.sampling is for translation; leave it out")
         return self
-
-    def _check_memory(self, model: TransformerXLConfig) -> None:
-        """Refuse a memory that training would never use."""
-        if model.memory and self.data.context <= model.segment:
-            raise ValueError(
-                f"data.context {self.data.context} is no more than one model.segment of "
-                f"{model.segment}, so training would never use model.memory; raise data.context "
-                "above model.segment, lower model.segment, or set model.memory = 0"
-            )
 
 
 class MonolingualTask(TokenTask):
@@ -91,8 +74,14 @@ class MonolingualTask(TokenTask):
 class TextValidator(Validator[TextRecipe, TextCorpus, TextBundle]):
     """The base of validation on monolingual text."""
 
-    def frequency_faults(self, nll: float) -> list[str]:
-        """Return a clause if a model is hardly better than token frequencies."""
+    def frequency_faults(self, windows: Sequence[tuple[float, int, int]]) -> list[str]:
+        """Return a clause if a model is hardly better than token frequencies.
+
+        Args:
+            windows: The negative log-likelihood of each window, its number of predicted tokens, and
+                another number.
+        """
         corpus = self.corpus
+        nll = sum(nats for nats, _, _ in windows) / sum(tokens for _, tokens, _ in windows)
         size = corpus.target_tokenizer.vocab_size
         return frequency_faults(nll, corpus.stream.ids, corpus.valid.ids, size)

@@ -12,7 +12,7 @@ import numpy as np
 
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.data.batching import Epoch, Pairs, example_lengths
+from crosshead.data.batching import Pairs, example_lengths
 from crosshead.data.parallel.cache import cache_directory
 from crosshead.data.parallel.corpora import (
     Corpora,
@@ -50,7 +50,7 @@ from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.devices import available_cores
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import counted
-from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 
 IN_MEMORY = 500_000
@@ -74,7 +74,7 @@ class ParallelCorpus(TokenCorpus):
     held_out: bool
     """True if the validation pairs were held out of the training data."""
 
-    unit, unit_name, bound = "pair", "sentence pairs", "data.max_length"
+    unit, unit_name = "pair", "sentence pairs"
 
     @property
     def size(self) -> int:
@@ -108,11 +108,6 @@ class ParallelCorpus(TokenCorpus):
         """Return the file and the line of a pair."""
         origin = self.kept.text.origin(int(self.kept.encoded.rows[row]))
         return f"{origin.file}:{origin.line}"
-
-    def extent(self, row: int) -> str:
-        """Return the number of tokens of both sides."""
-        source, target = self.kept.examples.lengths[row].tolist()
-        return f"{source:,} and {target:,} tokens"
 
     def opening(self, data: DataConfig) -> list[str]:
         """Return a line with the numbers of training and validation pairs, and warnings."""
@@ -221,6 +216,9 @@ def read_parallel(
         say: A callback that gets messages.
         should_stop: Returns whether the run should stop.
 
+    Returns:
+        The training and validation data.
+
     Raises:
         Stopped: Soon after `should_stop` returns true.
         DataError: If the text cannot be read.
@@ -252,6 +250,12 @@ def read_parallel(
             check()  # SentencePiece turns a `Stopped` that its text raises into its own error
             raise
     text, kept, held = _tokenized(reading, (source, target), checksums, say, check)
+    for part in parts:
+        if len(part.files) == 2 and checksums[part.files[0]] == checksums[part.files[1]]:
+            say(
+                f"warning: {' and '.join(part.files)} hold the same text, so the model learns to "
+                "copy; check --source and --target"
+            )
     held_out = valid is None
     valid = held.valid if valid is None else valid
     valid_examples: list[Example] = list(
@@ -265,7 +269,14 @@ def read_parallel(
 
 
 def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int], Measured]:
-    """Return a function that gives the training examples of an epoch, from (seed, epoch)."""
+    """Return a function from the number of an epoch to its training examples.
+
+    The examples depend only on the corpus, the recipe and this number.
+
+    Args:
+        recipe: The settings of the run.
+        corpus: The data of the run.
+    """
     examples, seed, weights = corpus.kept.examples, recipe.train.seed, recipe.data.weights
     counts = np.diff(corpus.kept.encoded.rows.searchsorted(corpus.starts)).tolist()
 

@@ -36,9 +36,12 @@ def compose(
         assignments: Texts `section.key=value`, or `key=value` if only one section has the key. A
             value is TOML, or else text.
         where: The name of the recipe's file, which begins messages about it.
-        below: Sections that replace those of the preset.
+        below: Sections that replace the preset's sections.
         typed: The flags that the user typed, by key (`--seed` for `train.seed`), for messages about
             mistakes outside the file.
+
+    Returns:
+        The recipe, an instance of the task's own class.
 
     Raises:
         ConfigError: If a setting is wrong or the settings do not fit together.
@@ -61,7 +64,17 @@ def stated(
 ) -> Sections:
     """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
-    The arguments are those of `compose`, which adds the defaults.
+    `compose` has the same arguments, and adds the defaults.
+
+    Args:
+        recipe: The tables of a recipe file.
+        flags: Values of command-line flags, by section and key.
+        assignments: Texts `section.key=value`, or `key=value` if only one section has the key.
+        where: The name of the recipe's file, which begins messages about it.
+
+    Raises:
+        ConfigError: If a section is unknown or is not a table, or an assignment cannot be
+            understood.
     """
     return precedence.stated(known_keys(), recipe, flags, assignments, where=where)
 

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from crosshead.config import Config, OneOf, shown_number
 from crosshead.models.registry import CONFIGS
+from crosshead.recipe.presets import PRESETS, Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import toml_value
 from crosshead.tasks.recipes import compose
@@ -83,11 +84,35 @@ def explained(key: Key, every: bool) -> str:
     head = f"{key.section}.{key.name} = {key.default}"
     lines = [head, f"    {key.kind}"]
     if not every:
-        lines += textwrap.wrap(
-            f"for {', '.join(key.users)}", _WIDTH, initial_indent="    ", subsequent_indent="    "
-        )
-    lines += textwrap.wrap(key.meaning, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+        lines += _wrapped(f"for {', '.join(key.users)}", "    ")
+    for line in _of_presets(key):
+        lines += _wrapped(line, "    ")
+    lines += _wrapped(key.meaning, "    ")
     return "\n".join(lines) + "\n"
+
+
+def _of_presets(key: Key) -> list[str]:
+    """Return the values of a key in the presets of the architectures that set another one."""
+    found: dict[str, list[str]] = {}
+    for architecture, presets in PRESETS.items():
+        if architecture in key.users or CONFIGS[architecture].task in key.users:
+            values = {size: _set_by(preset, key) for size, preset in presets.items()}
+            if set(values.values()) != {key.default}:
+                line = ", ".join(f"{size} {value}" for size, value in values.items())
+                found.setdefault(line, []).append(architecture)
+    return [f"presets of {', '.join(users)}: {line}" for line, users in found.items()]
+
+
+def _set_by(preset: Sections, key: Key) -> str:
+    table = preset.get(key.section, {})
+    return toml_value(table[key.name]) if key.name in table else key.default
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    """Return a text as indented lines. Names such as `sinusoidal-halves` stay whole."""
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
 
 
 def reference(wanted: str | None = None) -> str:
@@ -127,9 +152,7 @@ def commented_recipe(preset: str, architecture: str) -> str:
         meanings = descriptions(type(getattr(recipe, section)))
         lines.append(f"[{section}]")
         for name, value in values.items():
-            lines += textwrap.wrap(
-                meanings.get(name, ""), _WIDTH, initial_indent="# ", subsequent_indent="# "
-            )
+            lines += _wrapped(meanings.get(name, ""), "# ")
             lines += [f"# {name} =" if value is None else f"{name} = {toml_value(value)}", ""]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -28,6 +28,9 @@ TASKS: dict[str, Task] = {
 }
 """The tasks by the `task` of a model's configuration."""
 
+_SHIPPED = frozenset(CONFIGS)
+"""The architectures that crosshead has, which registration does not replace."""
+
 
 def register_architecture(
     config: type[ModelConfig],
@@ -46,12 +49,22 @@ def register_architecture(
             defaults of the configuration, with the other sections of the task's own `tiny`.
 
     Raises:
-        ValueError: If no task has the name `config.task`.
+        TypeError: If `config` or `model` is not such a class, or the model lacks a method.
+        ValueError: If no task has the name `config.task`, or crosshead has an architecture of this
+            name.
     """
+    if not (isinstance(config, type) and issubclass(config, ModelConfig)):
+        raise TypeError(f"expected a class derived from ModelConfig, found {config!r}")
+    if not (isinstance(model, type) and issubclass(model, Model)):
+        raise TypeError(f"expected a class derived from Model, found {model!r}")
+    if lacking := sorted(model.__abstractmethods__):
+        raise TypeError(f"{model.__name__} must define {', '.join(lacking)}")
     if config.task not in TASKS:
         known = ", ".join(map(repr, TASKS))
-        raise ValueError(f"there is no task {config.task!r}; known: {known}; register it first")
+        raise ValueError(f"unknown task {config.task!r}; known: {known}; register it first")
     name = config.model_fields["architecture"].default
+    if name in _SHIPPED and CONFIGS[name] is not config:
+        raise ValueError(f"crosshead has an architecture {name!r}; choose another name")
     if presets is None:
         usual = PRESETS.get(TASKS[config.task].architecture, {}).get("tiny", {"train": {}})
         presets = {"tiny": {**usual, "model": {}}}
@@ -86,8 +99,24 @@ def kinds() -> Kinds:
     return {name: task.bundle for name, task in TASKS.items()}
 
 
+def run_files() -> set[str]:
+    """Return the names of the files that runs of any task write besides those of the bundle."""
+    return {name for task in TASKS.values() for name in task.run_files}
+
+
 def load_bundle(path: StrPath, device: torch.device | str = "cpu") -> Bundle:
-    """Load a bundle of any task: see `crosshead.bundle.io.load_bundle`."""
+    """Load a bundle of any task: see `crosshead.bundle.io.load_bundle`.
+
+    Args:
+        path: The directory of the bundle, or a packed bundle.
+        device: The device of the model.
+
+    Returns:
+        The bundle, with its model in evaluation mode.
+
+    Raises:
+        BundleError: As `crosshead.bundle.io.load_bundle` does.
+    """
     return io.load_bundle(path, kinds(), device)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.data.batching import Epoch
 from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.text.learning import learn_tokenizer
 from crosshead.data.text.masking import MaskedWindows
@@ -20,7 +19,7 @@ from crosshead.errors import ConfigError, DataError
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.lines import LONGEST_TEXT, check_regular, file_sha256, read_lines
 from crosshead.system.progress import counted
-from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 
 FEW = 1000
@@ -37,7 +36,7 @@ class TextCorpus(TokenCorpus):
     held_out: bool
     """True if the validation text is the end of the given training text."""
 
-    unit, unit_name, bound = "token", "tokens", "data.context"
+    unit, unit_name = "token", "tokens"
 
     @property
     def size(self) -> int:
@@ -68,10 +67,6 @@ class TextCorpus(TokenCorpus):
         """Return the name of the first file, for all windows."""
         return self.files[0].path
 
-    def extent(self, row: int) -> str:
-        """Return the number of tokens of a window."""
-        return f"{self.lengths[row, 0]:,} tokens"
-
     def opening(self, data: DataConfig) -> list[str]:
         """Return a line with the numbers of training and validation tokens, and warnings."""
         found = counted(self.size, "token")
@@ -93,7 +88,7 @@ class TextCorpus(TokenCorpus):
             return f"the last {found} of the text"
         return f"{found} of {', '.join(data.valid_text)}"
 
-    def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
+    def records(self, epoch: Windows, rows: Sequence[int]) -> tuple[str, str]:
         """Return some windows as lines of text, and the option to train on them."""
         batch = epoch.collate(rows)
         lengths = epoch.lengths[rows, 0].tolist()
@@ -105,12 +100,12 @@ class TextCorpus(TokenCorpus):
 
 
 class MaskedCorpus(TextCorpus):
-    """Monolingual text for a model that predicts hidden tokens."""
+    """Monolingual text for a model that predicts masked tokens."""
 
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Epoch]:
-        """Return a function that gives the windows of an epoch, with hidden tokens.
+        """Return a function that gives the windows of an epoch, with masked tokens.
 
-        The windows and the hidden tokens differ in each epoch.
+        The windows and the masked tokens differ in each epoch.
         """
         seed, vocabulary = recipe.train.seed, self.target_tokenizer.vocab_size
 
@@ -121,7 +116,7 @@ class MaskedCorpus(TextCorpus):
         return windows
 
     def records(self, epoch: Epoch, rows: Sequence[int]) -> tuple[str, str]:
-        """Return some windows as text without hidden tokens, and the option to train on them."""
+        """Return some windows as text without masked tokens, and the option to train on them."""
         return super().records(cast(MaskedWindows, epoch).windows, rows)
 
 
@@ -146,6 +141,9 @@ def read_text(
         say: A callback for messages, which is not used.
         should_stop: Returns whether the run should stop.
         kind: The class of the corpus.
+
+    Returns:
+        The training and validation data.
 
     Raises:
         Stopped: Soon after `should_stop` returns true.
@@ -184,8 +182,8 @@ def read_text(
     ):
         if len(found) < 2:
             raise DataError(
-                f"{', '.join(names)}: {found.characters:,} characters to {purpose} on; a language "
-                "model needs at least two tokens"
+                f"{', '.join(names)}: {found.characters:,} characters are too few to {purpose} on; "
+                "a language model needs at least two tokens"
             )
     return kind(
         files, config, tokenizer, tokenizer, stream, validation, data.context, not data.valid_text

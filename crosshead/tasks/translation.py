@@ -13,6 +13,7 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import called
 from crosshead.data.batching import collate, example_lengths, plan_in_order
 from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.data.parallel.languages import language_code, suffix_language
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.evaluation import bleu, corpus_scores
@@ -96,7 +97,8 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         return Findings(
             [BundleScore.of(score, "validation") for score in found],
             translation_faults(found[0].value, *texts),
-            samples=translation_samples(*texts),
+            ("source", "output", "reference"),
+            translation_samples(*texts),
             scores_enough=found[0].value >= LOW_BLEU,
         )
 
@@ -126,6 +128,9 @@ class TranslationTask(TokenTask):
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, BLEU)
     chooses: ClassVar[str] = "bleu"
     architecture: ClassVar[str] = "transformer"
+    check_data: ClassVar[str] = "check that each line of the target translates the source line"
+    validation_bound: ClassVar[str] = "decode.batch_tokens"
+    run_files: ClassVar[tuple[str, ...]] = (LEFT_OUT, HELD_OUT)
 
     def prepare(self, recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
         """Fill in the languages that the file names contain."""
@@ -147,9 +152,9 @@ class TranslationTask(TokenTask):
 def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
     """Fill in languages that a recipe does not state, if names give both.
 
-    File suffixes (`train.en`) give the languages of aligned files, and field names those of files
-    of pairs. Stated languages stay. Nothing is filled in if the names give only one side, or the
-    same language for both.
+    File suffixes (`train.en`) give the languages of aligned files. Field names give the languages
+    of files of pairs. Stated languages stay. Nothing is filled in if the names give only one side,
+    or the same language for both.
 
     Returns:
         The recipe, and a list with a message about what was filled in, or an empty list.
@@ -178,7 +183,8 @@ def _codes(data: DataConfig) -> Iterator[list[str | None]]:
     """Yield the languages in the names of each side. A name without a language gives None."""
     fields: Sequence[str] = data.fields if data.pairs else []
     for side, files in enumerate((data.source, data.target)):
-        yield [*map(suffix_language, files), *map(language_code, fields[side : side + 1])]
+        names = [name.rpartition(".")[2] for name in fields[side : side + 1]]
+        yield [*map(suffix_language, files), *map(language_code, names)]
 
 
 def _only(codes: Sequence[str | None]) -> str | None:

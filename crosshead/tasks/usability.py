@@ -36,7 +36,7 @@ class Findings:
     """The scores on the validation set that the bundle records."""
     faults: list[str] = field(default_factory=list)
     """Clauses that say why the model is not usable yet, if it is not."""
-    labels: tuple[str, str, str] = ("source", "output", "reference")
+    labels: tuple[str, str, str] = ("input", "output", "expected")
     """The names of the parts of a sample."""
     samples: list[Sample] = field(default_factory=list)
     scores_enough: bool = False

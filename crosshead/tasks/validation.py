@@ -32,7 +32,11 @@ class Metric(NamedTuple):
     """The search behind the metric, if validation does not use the search of the recipe."""
 
     def shown(self, value: float) -> str:
-        """Return the metric with a value, as text for people."""
+        """Return the metric with a value, as text for people.
+
+        Args:
+            value: The value.
+        """
         search = f" ({self.search})" if self.search else ""
         return f"{self.label}{search} {value:.{self.digits}f}"
 
@@ -58,7 +62,12 @@ class Validation(NamedTuple):
     """Values by their names in the log: the metrics of the task, and others."""
 
     def score(self, metrics: Sequence[Metric], chosen: str) -> list[float]:
-        """Return values to maximise. The chosen metric is first; the other metrics break ties."""
+        """Return values to maximise. The chosen metric is first; the other metrics break ties.
+
+        Args:
+            metrics: The metrics of the task.
+            chosen: The name of the metric that chooses checkpoints.
+        """
         ordered = sorted(metrics, key=lambda metric: metric.name != chosen)
         return [
             self.values[each.name] * (1 if each.higher_is_better else -1)
@@ -67,8 +76,19 @@ class Validation(NamedTuple):
         ]
 
     def clause(self, metrics: Sequence[Metric]) -> str:
-        """Return the metrics as text for people."""
-        return "  ".join(metric.shown(self.values[metric.name]) for metric in metrics)
+        """Return the metrics as text for people.
+
+        The loss with label smoothing is followed by the negative log-likelihood, which has none.
+
+        Args:
+            metrics: The metrics of the task.
+        """
+        nll = self.values.get("nll", self.values.get("loss"))
+        return "  ".join(
+            metric.shown(self.values[metric.name])
+            + (f" (nll {nll:.3f})" if metric == LOSS and nll != self.values["loss"] else "")
+            for metric in metrics
+        )
 
 
 class Validator(ABC, Generic[R, C, B]):
@@ -101,7 +121,11 @@ class Validator(ABC, Generic[R, C, B]):
         self.bundle: B = corpus.bundle(config, model.to(device))
 
     def bundle_of(self, weights: dict[str, Tensor]) -> B:
-        """Return the bundle with these weights. The next call changes it."""
+        """Return the bundle with these weights. The next call changes it.
+
+        Args:
+            weights: The weights by name.
+        """
         set_weights(self.bundle.model, weights)
         return self.bundle
 
@@ -111,11 +135,19 @@ class Validator(ABC, Generic[R, C, B]):
 
     @abstractmethod
     def validate(self, weights: dict[str, Tensor]) -> Validation:
-        """Return the loss on the validation set, and the other metrics of the task."""
+        """Return the loss on the validation set, and the other metrics of the task.
+
+        Args:
+            weights: The weights by name.
+        """
 
     @abstractmethod
     def findings(self, weights: dict[str, Tensor]) -> Findings:
-        """Return the scores of these weights, signs of an unusable model, and samples."""
+        """Return the scores of weights, signs of an unusable model, and samples.
+
+        Args:
+            weights: The weights by name.
+        """
 
     @property
     def validations_to_score(self) -> float:
@@ -126,7 +158,11 @@ class Validator(ABC, Generic[R, C, B]):
         return 1.0
 
     def means(self, batches: Iterable[Any]) -> dict[str, float]:
-        """Return the loss's sums over some batches, divided by the number of predictions."""
+        """Return the loss's sums over some batches, divided by the number of predictions.
+
+        Args:
+            batches: The batches, on any device.
+        """
         sums: dict[str, float] = {}
         count = 0
         with torch.inference_mode():

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from crosshead.data.batching import Epoch
 from crosshead.models.base import Model
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task
+from crosshead.tasks.corpus import Epoch
 
 
 class SavedTensor(NamedTuple):

@@ -1,25 +1,31 @@
 """Training from Python: `crosshead.train`, with data from files or from memory."""
 
 import contextlib
-import filecmp
+import dataclasses
+import hashlib
+import inspect
 import itertools
 import json
 import os
+import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosshead.bundle.places import RECIPE, kept_beside
+from crosshead.config import nearest, shown
+from crosshead.data.parallel.tables import field_names, field_of
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.recipe import Recipe
-from crosshead.system.files import StrPath, atomic_file, make_directory
+from crosshead.system.files import StrPath, atomic_file, make_directory, real_path
 from crosshead.system.progress import Display, choose_display
-from crosshead.tasks.recipes import compose
+from crosshead.tasks.recipes import compose, known_keys
 from crosshead.training import run
 from crosshead.training.context import Callback, ignore
-from crosshead.training.directory import holds_run
 from crosshead.training.run import Summary
-from crosshead.training.settings import new_recipe, resumed_recipe
+from crosshead.training.settings import new_recipe, resumed_recipe, shipped_recipes
 
 Texts = StrPath | Iterable[str] | Iterable[os.PathLike[str]]
 """The name of a file, several `Path`s, or texts in memory."""
@@ -54,8 +60,8 @@ def train(
 
     A `str` or a `Path` names a file, and so does each `Path` of a list. A list of `str` is data:
     one sentence each. Data in memory is written to files beside the run directory
-    (`OUT.train.jsonl` and so on), because a run reads its data several times, and again when it is
-    resumed.
+    (`OUT.data/train-CHECKSUM.jsonl` and so on), because a run reads its data several times, and
+    again when it is resumed.
 
     Args:
         recipe: A preset (`tiny`, `small`, `base`, `big`), the name of a recipe that ships, the path
@@ -87,34 +93,116 @@ def train(
         The end of the run, with its scores.
 
     Raises:
+        ConfigError: If a section is not a mapping.
         UserError: If the recipe, the data or the directory cannot be used.
         KeyboardInterrupt: After Ctrl-C, when a checkpoint is saved: `resume=True` continues.
+        BaseException: An exception of a callback, when a checkpoint is saved in the same way.
 
     Example:
         >>> crosshead.train(source=["a b", "b c"], target=["x y", "y z"], out="runs/letters",
         ...                 train={"max_updates": 100})  # doctest: +SKIP
     """
-    out = Path(out)
-    data = _Data(out, force=force)
-    with data.kept():
+    out = _directory(out)
+    _check_sections(sections)
+    data = _Data(out)
+    messages = _InPython(display or choose_display(lambda: None))
+    with data.kept(), _errors_in_python():
         given: dict[str, Any] = dict(sections.pop("data", {}))  # type: ignore[arg-type]
         given |= data.split("train", "", source, target, pairs, text, fields)
         given |= data.split(
             "valid", "valid_", valid_source, valid_target, valid_pairs, valid_text, fields
         )
         flags: dict[str, Any] = {**sections, "data": given}
-        return run.train(
+        summary = run.train(
             _recipe(recipe, flags, out, start, resume=resume),
             out,
             start=start,
             resume=resume,
             force=force,
             command="crosshead.train",
-            display=display or choose_display(lambda: None),
+            display=messages,
             should_stop=should_stop,
             on_update=on_update,
             on_validation=on_validation,
         )
+    if summary.verdict:
+        summary = dataclasses.replace(summary, verdict=in_python(summary.verdict))
+    return summary
+
+
+def in_python(message: str) -> str:
+    """Return a message with arguments of `crosshead.train` in place of flags."""
+    message = _COMMAND.sub(
+        lambda found: (
+            f"crosshead.train(out={shlex.split(found[1])[0]!r}, resume=True"
+            f"{', ' + _budget(found[2], found[3]) if found[2] else ''})"
+        ),
+        message,
+    )
+    message = _BUDGET.sub(lambda found: _budget(found[1], "..."), message)
+    message = _SET.sub(r"\1={'\2': \3}", message)
+    for flag, argument in _ARGUMENTS.items():
+        message = re.sub(rf"(?<![\w/-]){flag}(?![\w-])", argument, message)
+    return message
+
+
+_COMMAND = re.compile(
+    r"""crosshead train --resume --out ((?:'[^']*'|"'"|[^\s;)'"])+)"""
+    r"(?: --(max-[a-z]+) ([0-9.]*[0-9]))?"
+)
+"""The command that resumes a run, perhaps with a larger budget: see `how_to_resume`."""
+
+_BUDGET, _SET = re.compile(r"--(max-[a-z]+)"), re.compile(r"--set (\w+)\.(\w+)=(\w+)")
+
+_ARGUMENTS = {"--resume": "resume=True", "--force": "force=True", "--out": "out", "--from": "start"}
+"""The arguments of `train` by the flags of the command."""
+
+
+def _budget(flag: str, value: str) -> str:
+    return f"train={{'{flag.replace('-', '_')}': {value}}}"
+
+
+@contextlib.contextmanager
+def _errors_in_python() -> Iterator[None]:
+    """Let the errors of the block name arguments in place of flags."""
+    try:
+        yield
+    except UserError as error:
+        error.args = (in_python(str(error)),)
+        raise
+
+
+class _InPython:
+    """A display whose messages name arguments in place of flags."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self.advance, self.due, self.close = display.advance, display.due, display.close
+
+    def say(self, line: str) -> None:
+        """Show a line that stays."""
+        self._display.say(in_python(line))
+
+
+def _check_sections(sections: Mapping[str, object]) -> None:
+    """Raise `ConfigError` for an argument that is no section, with the section of a key."""
+    known = known_keys().sections
+    for name, value in sections.items():
+        if name not in known:
+            owners = [section for section, keys in known.items() if name in keys]
+            advice = " or ".join(f"{section}={{{name!r}: {shown(value)}}}" for section in owners)
+            arguments = [*inspect.signature(train).parameters, *known]
+            hint = f"give {advice}" if owners else nearest(name, arguments)
+            raise ConfigError(f"train has no argument or section {name!r}; {hint}")
+        if not isinstance(value, Mapping | str) or (name == "data" and isinstance(value, str)):
+            raise ConfigError(f"{name}: expected settings by name, found {value!r:.60}")
+
+
+def _directory(out: StrPath) -> Path:
+    """Return the run directory, which must have a name."""
+    if "\0" in os.fspath(out) or not real_path(Path(out)).name:
+        raise UserError(f"out: expected the name of a directory, found {os.fspath(out)!r}")
+    return Path(out)
 
 
 def _recipe(
@@ -129,26 +217,41 @@ def _recipe(
     if isinstance(recipe, Recipe):
         composed: Recipe = compose(None, recipe.model_dump(), flags)
         return composed
+    if not isinstance(recipe, str | os.PathLike | None):
+        raise ConfigError(
+            f"recipe: expected a name, a path or a Recipe, found {type(recipe).__name__}; give "
+            "sections by name, such as train={'max_updates': 1000}"
+        )
     name = None if recipe is None else os.fspath(recipe)
-    preset = None
-    if name in {size for sizes in PRESETS.values() for size in sizes}:
+    preset, presets = None, {size for sizes in PRESETS.values() for size in sizes}
+    if name in presets:
         preset, name = name, None
+    elif name is not None and not name.endswith(".toml"):
+        known = [*presets, *shipped_recipes()]
+        if name not in known:
+            raise ConfigError(f"there is no preset or recipe {name!r}; {nearest(name, known)}")
     if resume:
         return resumed_recipe(out, name, flags, ())
     return new_recipe(preset, name, flags, (), start)
 
 
+_NAME = re.compile(r"(train|valid)-[0-9a-f]{12}\.(jsonl|txt)")
+"""The name of a file of data that were given in memory."""
+
+
 class _Data:
     """The data of a run: files as they are, and data in memory as files beside the run.
 
+    The name of a file in memory contains its checksum, so that no file is ever replaced: the data
+    of an earlier run stay until a new run has taken its place.
+
     Args:
         out: The run directory.
-        force: True if files of an earlier run may be replaced.
     """
 
-    def __init__(self, out: Path, *, force: bool) -> None:
-        self._out, self._force = out, force
-        self._folder = out.with_name(f"{out.name}.data")
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._folder = real_path(out).with_name(f"{real_path(out).name}.data")
         self._new: list[Path] = []
 
     def split(
@@ -202,39 +305,50 @@ class _Data:
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """Remove the new files if the block leaves no run."""
+        """Remove new files that no run uses, and after the block the files of a replaced run."""
+        old: list[Path] = []
         try:
             yield
+            old = [path for path in self._folder.glob("*-*") if _NAME.fullmatch(path.name)]
         finally:
-            if not holds_run(self._out):
-                for path in self._new:
+            recipes = [place / RECIPE for place in (self._out, kept_beside(self._out))]
+            used = "".join(path.read_text() for path in recipes if path.is_file())
+            for path in (*self._new, *old):
+                if path.name not in used:
                     path.unlink(missing_ok=True)
-                with contextlib.suppress(OSError):  # it holds other files, or does not exist
-                    self._folder.rmdir()
+            with contextlib.suppress(OSError):  # it holds other files, or does not exist
+                self._folder.rmdir()
 
     def _write(self, name: str, lines: Iterable[str]) -> str:
-        """Write a file, unless it exists with the same content; return its path."""
+        """Write a file with its checksum in its name, if it does not exist; return its path."""
         make_directory(self._folder)
-        path = self._folder / name
-        new = path.with_name(f"{name}.new")
+        stem, suffix = name.split(".")
+        checksum = hashlib.sha256()
+        new = self._folder / f"{name}.{os.getpid()}.new"
         try:
             with atomic_file(new) as write:
-                for line in lines:
-                    write(f"{line}\n".encode())
-            if path.is_file():
-                if filecmp.cmp(new, path, shallow=False):
-                    return str(path)
-                if holds_run(self._out) and not self._force:
-                    raise UserError(
-                        f"{path}: the run in {self._out} was trained on other data, which stands "
-                        "there; give that again, or another out, or force=True"
-                    )
-            else:
+                for number, line in enumerate(lines, 1):
+                    encoded = _encoded(line, name, number)
+                    checksum.update(encoded)
+                    write(encoded)
+            path = self._folder / f"{stem}-{checksum.hexdigest()[:12]}.{suffix}"
+            if not path.is_file():
                 self._new.append(path)
-            new.replace(path)
+                new.replace(path)
         finally:
             new.unlink(missing_ok=True)
         return str(path)
+
+
+def _encoded(line: str, name: str, number: int) -> bytes:
+    """Return a line as UTF-8."""
+    try:
+        return f"{line}\n".encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{Path(name).stem}: text {number} has half of a character, {line[error.start]!a}, "
+            "which UTF-8 cannot represent; remove it"
+        ) from None
 
 
 def _names(given: Any) -> list[str] | None:
@@ -288,14 +402,17 @@ def _rows(pairs: Any, fields: tuple[str, ...], name: str) -> Iterator[tuple[str,
         sides = [_texts(pairs[field], f"{name}[{field!r}]") for field in fields]
         yield from _aligned(sides[0], sides[1])
         return
+    if not isinstance(pairs, Iterable) and not hasattr(pairs, "__getitem__"):
+        raise DataError(f"{name}: expected pairs or the name of a file, found {pairs!r:.60}")
     for number, row in enumerate(pairs, 1):
         if isinstance(row, Mapping):
-            if not all(field in row for field in fields):
+            try:
+                pair = tuple(field_of(row, field) for field in fields)
+            except KeyError:
                 raise DataError(
-                    f"{name}: row {number} has the keys {', '.join(map(str, row))}, expected "
+                    f"{name}: row {number} has the keys {', '.join(field_names(row))}, expected "
                     f"{fields[0]} and {fields[1]}; name both with fields"
-                )
-            pair = tuple(row[field] for field in fields)
+                ) from None
         else:
             pair = tuple(row) if isinstance(row, Sequence) and not isinstance(row, str) else (row,)
         if len(pair) != 2 or not all(isinstance(each, str) for each in pair):

@@ -48,7 +48,7 @@ def average_bundles(bundles: Sequence[StrPath], out: StrPath, command: str = "")
     if len(directories) < 2:
         raise UserError(f"expected two bundles or more to average, found {len(directories)}")
     if out.exists() and (not out.is_dir() or not is_unused(out)):
-        raise UserError(f"{out}: is there already; --out names a new directory")
+        raise UserError(f"{out}: already exists; give a new directory with --out")
     for place in (out, *directories):
         check_utf8("the bundle", str(place))
     first, *others = [load_bundle(directory) for directory in directories]
@@ -76,7 +76,7 @@ def _check_alike(first: Path, expected: Bundle, directory: Path, found: Bundle) 
         # Dropout acts in training only.
         if left != right and not key.endswith("dropout"):
             raise BundleError(
-                f"{directory}: model.{key} is {right!r}, that of {first} {left!r}; only bundles of "
+                f"{directory}: model.{key} is {right!r}, but {first} has {left!r}; only bundles of "
                 "one shape can be averaged"
             )
     why = expected.why_not_averaged(found)
@@ -90,7 +90,7 @@ def _card(name: str, config: BundleConfig, directories: Sequence[Path], command:
     sections = [
         front_matter(name, words),
         f"# {name}\n\nA model ({config.model.architecture}) that {words.does}. Its weights are the "
-        f"mean of those of {len(directories)} bundles, whose cards say what they were trained on:",
+        f"mean of the weights of {len(directories)} bundles; their cards name the training data:",
         sources,
         use(words),
         "## Scores\n\nNone was measured: `crosshead evaluate` does.",

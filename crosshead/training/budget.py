@@ -1,10 +1,38 @@
-"""Budgets of a run: updates, epochs, minutes and patience."""
+"""Budgets of a run (updates, epochs, minutes and patience), and the end of a run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Self
 
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
 from crosshead.training.checkpoint import Progress
+
+
+class EndKind(StrEnum):
+    """What ended a run: a setting of `[train]`, or a request to stop."""
+
+    MAX_UPDATES = "max_updates"
+    MAX_EPOCHS = "max_epochs"
+    MAX_MINUTES = "max_minutes"
+    PATIENCE = "patience"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a run."""
+
+    kind: EndKind
+    text: str
+    """The reason in a clause, for people."""
+
+    def without_update(self) -> Self:
+        """Return the end of a resumed run that has made no update."""
+        return replace(self, text=f"{self.text}: no update was made")
+
+
+STOPPED = End(EndKind.STOPPED, "it was asked to stop")
 
 
 @dataclass(frozen=True)
@@ -12,7 +40,7 @@ class Around:
     """The time that a command needs besides its updates; `max_minutes` includes it."""
 
     before: float = 0.0
-    """Seconds from the start of the command to the first update, for example for reading text."""
+    """Seconds from the start of the command to the first update, for example for reading data."""
 
     validations_after: float = 0.0
     """Estimated duration of the end of the run (last validation and scoring), as a multiple of the
@@ -24,8 +52,10 @@ def seconds_after(progress: Progress, around: Around) -> float:
     return progress.validation_seconds * around.validations_after
 
 
-def budget_spent(config: TrainConfig, progress: Progress, around: Around, since: float) -> str:
-    """Return a clause that names the limit that the run has reached, or an empty string.
+def budget_spent(
+    config: TrainConfig, progress: Progress, around: Around, since: float
+) -> End | None:
+    """Return the end that names the limit that the run has reached, or None.
 
     `max_minutes` never ends a run before its first update.
 
@@ -36,22 +66,41 @@ def budget_spent(config: TrainConfig, progress: Progress, around: Around, since:
         since: Seconds since `progress.seconds` was last updated.
     """
     if config.max_updates is not None and progress.update >= config.max_updates:
-        return f"max_updates {config.max_updates} is reached"
+        return End(EndKind.MAX_UPDATES, f"max_updates {config.max_updates} is reached")
     if config.max_epochs is not None and progress.epoch >= config.max_epochs:
-        return f"max_epochs {config.max_epochs} is reached"
+        return End(EndKind.MAX_EPOCHS, f"max_epochs {config.max_epochs} is reached")
     if config.max_minutes is not None and progress.update:
         left = 60 * config.max_minutes - around.before - progress.seconds - since
         after = seconds_after(progress, around)
+        reached = f"max_minutes {config.max_minutes:g} is reached"
         if left <= 0 or config.max_minutes <= progress.minutes_spent:
-            return f"max_minutes {config.max_minutes:g} is reached"
+            return End(EndKind.MAX_MINUTES, reached)
         if left <= after:
-            return (
-                f"max_minutes {config.max_minutes:g} is reached: validation and scoring at the "
-                f"end need about {after:.0f} seconds"
-            )
+            need = f"validation and scoring at the end need about {after:.0f} seconds"
+            return End(EndKind.MAX_MINUTES, f"{reached}: {need}")
     if config.patience and progress.since_best >= config.patience:  # counted after the warm-up
-        return f"{counted(config.patience, 'validation')} brought nothing better"
-    return ""
+        found = f"{counted(config.patience, 'validation')} brought nothing better"
+        return End(EndKind.PATIENCE, found)
+    return None
+
+
+def budget_line(config: TrainConfig) -> str:
+    """Return a message about the budgets, which the percentage of the progress is of."""
+    limits = []
+    if config.max_updates is not None:
+        limits.append(counted(config.max_updates, "update"))
+    if config.max_epochs is not None:
+        limits.append(counted(config.max_epochs, "epoch"))
+    if config.max_minutes is not None:
+        limits.append(f"{config.max_minutes:g} minutes")
+    line = f"100 % is {' or '.join(limits)}"
+    if len(limits) > 1:
+        line += ", whichever comes first"
+    if config.patience:
+        line += (
+            f"; early stopping after {counted(config.patience, 'validation')} without improvement"
+        )
+    return line
 
 
 def needs_measure(config: TrainConfig, progress: Progress, around: Around, since: float) -> bool:
@@ -73,6 +122,39 @@ def share_done(config: TrainConfig, progress: Progress, around: Around, since: f
     if config.max_epochs is not None:
         shares.append(progress.epochs / config.max_epochs)
     if config.max_minutes is not None:
-        training = 60 * config.max_minutes - around.before - seconds_after(progress, around)
-        shares.append((progress.seconds + since) / training if training > 0 else 1.0)
+        shares.append(_share_of_minutes(config.max_minutes, progress, around, since))
     return min(1.0, max(shares))
+
+
+def _share_of_minutes(minutes: float, progress: Progress, around: Around, since: float) -> float:
+    training = 60 * minutes - around.before - seconds_after(progress, around)
+    return (progress.seconds + since) / training if training > 0 else 1.0
+
+
+def warmup_outlook(config: TrainConfig, progress: Progress, around: Around, since: float) -> str:
+    """Return a warning if `max_minutes` will end the run within two warm-ups, or an empty string.
+
+    The speed counts as known after a tenth of the minutes. Fine-tuning gets no warning.
+
+    Args:
+        config: The limits and the warm-up.
+        progress: The progress of the run.
+        around: The time that the command needs besides updates.
+        since: Seconds since `progress.seconds` was last updated.
+
+    Returns:
+        The warning, in one line.
+    """
+    if config.max_minutes is None or config.warmup is None:
+        return ""
+    if progress.update < 5 or progress.tuned:
+        return ""
+    share = _share_of_minutes(config.max_minutes, progress, around, since)
+    if share < 0.1 or progress.update >= 2 * config.warmup * share:
+        return ""
+    updates = round(progress.update / share)
+    return (
+        f"at this speed about {updates:,} updates fit into max_minutes {config.max_minutes:g}, and "
+        f"the warm-up takes {config.warmup:,}: the model may not become usable; give more minutes, "
+        f"or begin again with train.warmup={max(1, updates // 10)}"
+    )

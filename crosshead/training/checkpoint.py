@@ -12,7 +12,6 @@ exists as a whole or not at all. No pickle is read or written.
 """
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
@@ -20,10 +19,10 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from torch import Tensor
 
 from crosshead.bundle.unfinished import BEST, best_file, read_best
@@ -47,13 +46,13 @@ class DamagedCheckpoint(BundleError):
     """A checkpoint whose file `path` is missing or damaged; `found` describes the damage."""
 
     def __init__(self, path: Path, found: str) -> None:
-        super().__init__(f"{path}: {found}; remove {path.parent} to go on without it")
+        super().__init__(f"{path}: {found}; remove {path.parent} to continue without it")
         self.path, self.found = path, found
 
 
 @dataclass
 class Progress:
-    """The progress of a run."""
+    """The progress of a run. An alias is the name of a value in state.json."""
 
     update: int = 0
     epoch: int = 0
@@ -64,7 +63,8 @@ class Progress:
     """Batches in the current epoch; 0 before the run's first epoch begins."""
     seconds: float = 0.0
     """Training time in seconds, over all commands that began or resumed the run."""
-    target_tokens: int = 0
+    predictions: Annotated[int, Field(alias="target_tokens")] = 0
+    """Predictions trained on, such as target tokens."""
     parts: int = 1
     """Parts of a batch for each thread and process; above the recipe's after memory ran out."""
     side_by_side: bool = True
@@ -89,27 +89,28 @@ class Progress:
     """The update of the checkpoint that the next checkpoint replaces; 0 if there is none."""
     log_bytes: int = 0
     """Length of log.jsonl in bytes when the checkpoint was written."""
-    longest_source: int = 0
-    """Tokens of the longest source that the weights have seen, including before fine-tuning."""
-    pairs: int = 0
-    """Number of training examples; pairs for translation."""
-    text_sha256: str = ""
-    """SHA-256 of the training and validation data, as ids."""
+    longest_input: Annotated[int, Field(alias="longest_source")] = 0
+    """Positions of the longest input that the weights have seen, including before fine-tuning."""
+    size: Annotated[int, Field(alias="pairs")] = 0
+    """Amount of training data, as `Corpus.size`."""
+    data_sha256: Annotated[str, Field(alias="text_sha256")] = ""
+    """SHA-256 of the training and validation data, from `Corpus.sha256`."""
     commands: list[str] = field(default_factory=list)
     """The command that began the run, and the commands that resumed it, as typed."""
     names: list[str] = field(default_factory=list)
     """The data files, as typed when the run began, or as typed later if they moved."""
     threads: int = 0
-    """Threads of each process; 0 in older checkpoints, which do not record it."""
+    """Threads of each process."""
     processes: int = 1
     accumulate: int = 0
-    """The recipe's number of parts when `parts` was last set from the recipe; 0 if unrecorded."""
+    """The recipe's number of parts when `parts` was last set from the recipe."""
     skipped_in_a_row: int = 0
     """Consecutive updates, up to now, whose gradients were not finite."""
     recipe: str = ""
-    """The recipe as the run directory stores it; empty in older checkpoints."""
-    tokenizers: list[str] = field(default_factory=list)
-    """Checksums and names of the tokenizer files, in the format of `sha256sum`."""
+    """The recipe as the run directory stores it."""
+    own_files: Annotated[list[str], Field(alias="tokenizers")] = field(default_factory=list)
+    """Checksums and names of the task's files in the bundle, such as tokenizers, in the format of
+    `sha256sum`."""
     minutes_spent: float = 0.0
     """The `max_minutes` that ended training; 0 if no time limit has ended it."""
     bundled: bool = False
@@ -151,7 +152,7 @@ def save_checkpoint(
         OPTIMIZER: serialized(_on_cpu(state)),
     }
     contents[STATE] = _state(
-        dataclasses.asdict(progress),
+        _stored(progress),
         {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
     )
     with explained(directory):
@@ -179,7 +180,7 @@ def save_state(directory: Path, progress: Progress) -> None:
     """
     place = _place(directory, progress.update)
     _, sums = _read_state(place)
-    atomic_write(place / STATE, _state(dataclasses.asdict(progress), sums))
+    atomic_write(place / STATE, _state(_stored(progress), sums))
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
@@ -256,7 +257,7 @@ def load_checkpoint(place: Path, optimizer: Optimizer) -> Progress:
     weights = _read_tensors(place / WEIGHTS, sums[WEIGHTS])
     state = _read_tensors(place / OPTIMIZER, sums[OPTIMIZER])
     if weights.keys() != optimizer.masters.keys():
-        raise BundleError(f"{place / WEIGHTS}: its tensors are not those of the recipe's model")
+        raise BundleError(f"{place / WEIGHTS}: its tensors do not fit the recipe's model")
     for name, master in optimizer.masters.items():
         if weights[name].shape != master.shape:
             raise BundleError(
@@ -294,8 +295,8 @@ def load_best(directory: Path) -> dict[str, Tensor]:
         return read_best(directory / BEST).weights
     except DamagedBundle as error:
         raise BundleError(
-            f"{directory / BEST}: {error.found}; copy it back, or go on with --resume, which makes "
-            "up for what it can"
+            f"{directory / BEST}: {error.found}; copy it back, or use --resume, which rebuilds "
+            "what it can"
         ) from None
 
 
@@ -358,6 +359,12 @@ def _gives_way(place: Path) -> bool:
     except DamagedCheckpoint:
         return False
     return progress.interim == progress.update
+
+
+def _stored(progress: Progress) -> dict[str, Any]:
+    """Return the values of `progress` by their names in state.json."""
+    found: dict[str, Any] = _PROGRESS.dump_python(progress, by_alias=True, warnings=False)
+    return found
 
 
 def _state(progress: dict[str, Any], sums: dict[str, str]) -> bytes:

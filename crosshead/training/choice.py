@@ -112,7 +112,7 @@ def _best(
     name = f"{label} ({search})" if search else label
     clause = f"the best validation {name}, at update {progress.best_update}"
     if not progress.best_update:
-        clause += ": those that training began with"
+        clause += " (the initial weights)"
     return Choice(weights, clause, validated)
 
 

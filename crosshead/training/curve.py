@@ -53,6 +53,7 @@ def plot_curve(log: Path, picture: Path, metrics: Sequence[Metric] = ()) -> list
                 lines += _line(scores, scored, metric.name, f"{label} (right)", "tab:green")
         last = max((row["update"] for row in [*trained, *valid]), default=0)
         losses.set_xlim(-0.03 * max(1, last), 1.03 * max(1, last))
+        _write_single_values(figure.axes)
         if lines:
             figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
         drawn = rendered(figure)
@@ -92,10 +93,23 @@ def _line(axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, color
     drawn: list[Any] = axes.plot(
         updates, values, label=label, color=color, marker=marker, ms=size, clip_on=not few
     )
-    for update, value in zip(updates, values, strict=True):
-        if len(rows) == 1 and value == value:  # only a single point gets its value as text
-            axes.annotate(
-                f"{value:.2f}", (update, value), xytext=(-8, 4), ha="right", color=color,
-                textcoords="offset points",
-            )  # fmt: skip
     return drawn
+
+
+def _write_single_values(all_axes: Sequence[Any]) -> None:
+    """Write the value of each line with a single point beside it, inside the frame.
+
+    Each value has a column of its own, because several points may stand at one place.
+    """
+    left = -8
+    for axes in all_axes:
+        low, high = axes.get_ylim()
+        for line in axes.get_lines():
+            values = line.get_ydata()
+            if len(values) == 1 and values[0] == values[0]:
+                at_top = values[0] > high - 0.1 * (high - low)
+                axes.annotate(
+                    f"{values[0]:.2f}", (line.get_xdata()[0], values[0]), color=line.get_color(),
+                    xytext=(left, -14 if at_top else 4), textcoords="offset points", ha="right",
+                )  # fmt: skip
+                left -= 36

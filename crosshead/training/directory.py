@@ -2,13 +2,13 @@
 
     recipe.toml      the resolved recipe, which can be run again
     log.jsonl        the log of the run
-    left-out.tsv     the pairs that are not trained on, and why
-    held-out.tsv     the pairs that are held out for validation, if no files were given for it
     checkpoints/     the state from which the run can be resumed
     tensorboard/     the log for TensorBoard, if it is installed
     training.png     the training curve, if matplotlib is installed
 
-The directory also holds the bundle: the tokenizer from the start of the run, the rest from its end.
+The directory also holds the bundle and the files that a task writes about its data, such as
+left-out.tsv. Files that resuming needs, such as the tokenizer, are written at the start of the run.
+The rest of the bundle is written at its end.
 If a run replaces an earlier run, the earlier run is kept beside the directory until the new run has
 a bundle (see `kept_beside`).
 
@@ -34,17 +34,17 @@ from crosshead.bundle.places import (
     where_bundle_is_kept,
 )
 from crosshead.bundle.unfinished import BEST
-from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
-from crosshead.data.text.tokenizers import TOKENIZER_FILES
 from crosshead.errors import UserError
 from crosshead.system.files import make_directory, real_path
+from crosshead.tasks.registry import kinds, run_files
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.directory_lock import LockedDirectory
 from crosshead.training.log import LOG
 
 PICTURE = "training.png"
 
-_FILES = {RECIPE, LOG, LEFT_OUT, HELD_OUT, PICTURE, CONFIG, WEIGHTS, CARD, *TOKENIZER_FILES}
+_FILES = {RECIPE, LOG, PICTURE, CONFIG, WEIGHTS, CARD}
+"""The files of every run. Tasks have further ones: see `_files`."""
 _FOLDERS = {CHECKPOINTS, "tensorboard"}
 _CHECKPOINT = re.compile(rf"\.?update-\d+(\.tmp)?|{re.escape(BEST)}")
 _UNFINISHED = re.compile(r"\.(.+)\.\d+\.tmp")
@@ -64,7 +64,7 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         UserError: If `out` holds no run to resume, or files that a new run may not replace.
     """
     if resume:
-        if not _is_resumable(out):
+        if not is_resumable(out):
             raise UserError(nothing_to_resume(out))
         return
     if is_unused(out):
@@ -73,8 +73,8 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         raise UserError(_no_run(out))
     if not force:
         ways = "--force replaces it"
-        if _is_resumable(out):
-            ways = f"--resume goes on with it, {ways}"
+        if is_resumable(out):
+            ways = f"--resume continues it, {ways}"
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
         for removed in (out, kept_beside(out)):
@@ -90,14 +90,14 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
     others = _others(out)
     if others:
         raise UserError(
-            f"{others[0]}: stands beside a run and is none of its files, so --force removes "
-            "nothing; move it, or choose another directory"
+            f"{others[0]}: is not a file of the run in {out}, so --force removes nothing; move it, "
+            "or choose another directory"
         )
 
 
 def holds_run(out: Path) -> bool:
     """Return whether `out` holds a run, however short, which --force may replace."""
-    # Earlier versions began with a recipe and a log.
+    # Somebody may have removed the checkpoints of a finished run: only resuming needs them.
     return (out / CHECKPOINTS).is_dir() or all((out / name).is_file() for name in (RECIPE, LOG))
 
 
@@ -117,8 +117,14 @@ def nothing_to_resume(out: Path) -> str:
     )
 
 
-def _is_resumable(out: Path) -> bool:
-    return (out / RECIPE).is_file() and bool(list_checkpoints(out / CHECKPOINTS))
+def is_resumable(out: Path) -> bool:
+    """Return whether `out` holds a run with a checkpoint.
+
+    The checkpoints hold the recipe, too. But if an earlier run is kept beside `out`, a lost recipe
+    shows that this run was being moved.
+    """
+    whole = (out / RECIPE).is_file() or not kept_beside(out).is_dir()
+    return whole and bool(list_checkpoints(out / CHECKPOINTS))
 
 
 def is_unused(out: Path) -> bool:
@@ -183,7 +189,7 @@ def run_directory(lock: LockedDirectory, *, resume: bool) -> Iterator[None]:
         UserError: If the earlier run cannot be moved aside.
     """
     out = lock.path
-    lock.check()  # reading the text may have taken long
+    lock.check()  # reading the data may have taken long
     if not resume:
         _set_aside(out)
     make_directory(out / CHECKPOINTS)
@@ -282,7 +288,13 @@ def _others(out: Path) -> list[Path]:
 
 
 def _is_of_a_run(entry: Path) -> bool:
-    return _finished_name(entry) in (_FOLDERS if entry.is_dir() else _FILES)
+    return _finished_name(entry) in (_FOLDERS if entry.is_dir() else _files())
+
+
+def _files() -> set[str]:
+    """Return the names of all files that runs of registered tasks write."""
+    own = {name for kind in kinds().values() for name in kind.own_files}
+    return _FILES | own | run_files()
 
 
 def _is_unfinished(entry: Path) -> bool:
@@ -290,7 +302,7 @@ def _is_unfinished(entry: Path) -> bool:
     if entry.is_dir():
         return bool(_UNFINISHED_CHECKPOINT.fullmatch(entry.name))
     name = _finished_name(entry)
-    return name != entry.name and name in _FILES | {BEST}
+    return name != entry.name and name in _files() | {BEST}
 
 
 def _finished_name(entry: Path) -> str:

@@ -32,7 +32,7 @@ class LockedDirectory:
     def check(self) -> None:
         """Raise `Displaced` if the directory was renamed or removed."""
         if not self.is_in_place():
-            raise Displaced(f"{self.path}: was renamed or removed while the run went on")
+            raise Displaced(f"{self.path}: was renamed or removed while the run was under way")
 
     def found(self) -> Path | None:
         """Return the directory's current path, or None if it was removed or cannot be found."""
@@ -73,6 +73,24 @@ def locked_directory(out: Path) -> Iterator[LockedDirectory]:
             with contextlib.suppress(OSError):  # if it is not empty
                 for place in made:
                     place.rmdir()
+
+
+def is_locked(out: Path) -> bool:
+    """Return whether a run is writing in a directory.
+
+    False if that cannot be found out: without locks, or without permission to read the directory.
+    """
+    try:
+        descriptor = os.open(out, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        _lock(descriptor, out)
+    except UserError:
+        return True
+    finally:
+        os.close(descriptor)  # this also releases the lock
+    return False
 
 
 def _same(place: Path, descriptor: int) -> bool:

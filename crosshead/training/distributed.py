@@ -33,8 +33,8 @@ _LONGEST_WORD = 256
 """Size of a broadcast message in bytes; longer messages are cut off."""
 
 _PATIENCE = timedelta(days=1)
-"""Longest time that processes wait for each other. Only the main process tokenizes the text and
-validates, which takes hours for much text. A process that dies is noticed sooner: its connections
+"""Longest time that processes wait for each other. Only the main process prepares the data and
+validates, which takes hours for much data. A process that dies is noticed sooner: its connections
 break, and torchrun ends the remaining processes."""
 
 _GONE = ("gloo", "Connection closed", "Connection reset", "Broken pipe")
@@ -77,8 +77,8 @@ class World:
         if self.local_size > torch.cuda.device_count():
             raise ConfigError(
                 f"{self.local_size} processes of this machine would share "
-                f"{counted(torch.cuda.device_count(), 'GPU')}; start one a GPU (torchrun "
-                "--nproc-per-node gpu), or set train.device = cpu"
+                f"{counted(torch.cuda.device_count(), 'GPU')}; start one process per GPU "
+                "(torchrun --nproc-per-node gpu), or set train.device = cpu"
             )
         device = choose_device(f"cuda:{self.local_rank}" if own else name)
         torch.cuda.set_device(device)
@@ -129,7 +129,8 @@ def joined() -> Iterator[World]:
         rank, size, local_rank, local_size = (int(os.environ[name]) for name in names)
     except (KeyError, ValueError) as error:
         raise ConfigError(
-            f"RANK is set, so torchrun seems to have started this, but not as it does: {error}"
+            f"RANK is set, but the other variables of torchrun are missing or invalid: {error}; "
+            "start the run with torchrun, or unset RANK"
         ) from None
     if size == 1:
         yield ALONE
@@ -143,8 +144,7 @@ def joined() -> Iterator[World]:
         if not isinstance(error, RuntimeError) or not _is_loss(error):
             raise
         raise UserError(
-            f"process {rank} of the run has lost another one; what that one or torchrun prints "
-            "says why"
+            f"process {rank} of the run: another process died; see its output or torchrun's"
         ) from None
     finally:
         if dist.is_initialized():

@@ -4,28 +4,28 @@ from pathlib import Path
 
 from crosshead.bundle.io import verify_bundle
 from crosshead.errors import BundleError
-from crosshead.training.budget import Around, budget_spent
+from crosshead.recipe.recipe import Recipe
+from crosshead.training.budget import Around, End, budget_spent
 from crosshead.training.settings import stored_recipe
 from crosshead.training.setup import Setup
 
 
-def has_ended(setup: Setup, out: Path, around: Around) -> str:
-    """Return a clause that says why a resumed run has nothing to train, or an empty string.
+def earlier_end(setup: Setup, out: Path, around: Around) -> tuple[End | None, Recipe]:
+    """Return the end of a resumed run that has nothing to train, or None, and the run's recipe.
 
     A run that has ended by its stored recipe keeps that recipe; a smaller budget changes nothing.
 
     Args:
-        setup: The run; its recipe may become the one that `out` holds.
+        setup: The run.
         out: The run directory.
         around: The time that the command needs besides updates.
     """
-    stored = stored_recipe(out)
+    stored, given = stored_recipe(out), setup.recipe
     by_itself = budget_spent(stored.train, setup.progress, around, 0.0)
-    reason = budget_spent(setup.recipe.train, setup.progress, around, 0.0)
-    if by_itself and reason:
-        setup.recipe = stored.model_copy(update={"data": setup.recipe.data})
-        return by_itself
-    return reason
+    end = budget_spent(given.train, setup.progress, around, 0.0)
+    if by_itself and end:
+        return by_itself, stored.model_copy(update={"data": given.data})
+    return end, given
 
 
 def has_whole_bundle(setup: Setup, out: Path) -> bool:
@@ -51,7 +51,7 @@ def nothing_to_train(update: int, out: Path, reason: str, *, is_whole: bool) -> 
     if not is_whole:
         bundle = "is missing, damaged or of an earlier update, and is written now"
     return (
-        f"nothing to train: the run in {out} stands at update {update}, and {reason}; its bundle "
-        f"{bundle}; to train on, give more (--max-updates, --max-epochs, --max-minutes, or --set "
-        "train.patience=N)"
+        f"nothing to train: the run in {out} ended at update {update} ({reason}); its bundle "
+        f"{bundle}; to continue, raise a budget (--max-updates, --max-epochs, --max-minutes, or "
+        "--set train.patience=N)"
     )

@@ -1,14 +1,17 @@
-"""Ctrl-C in Python, such as in a notebook: the run finishes its update and saves a checkpoint."""
+"""Ctrl-C, or an exception of a callback: the run finishes its update and saves a checkpoint."""
 
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
+from typing import Any
+
+from crosshead.training.context import Callback
 
 
 class Interrupt:
-    """A stop condition: true after a Ctrl-C, or when `should_stop` returns True.
+    """A stop condition: true after a Ctrl-C or an exception, or when `should_stop` returns True.
 
     Args:
         should_stop: A second stop condition: the run also stops when this returns True.
@@ -17,10 +20,35 @@ class Interrupt:
     def __init__(self, should_stop: Callable[[], bool]) -> None:
         self._should_stop = should_stop
         self.was_pressed = False
+        self.error: BaseException | None = None
+        """The exception of a callback or of `should_stop`, to be raised when the run is saved."""
 
     def __call__(self) -> bool:
         """Return whether the run should stop."""
-        return self.was_pressed or self._should_stop()
+        if self.was_pressed or self.error is not None:
+            return True
+        try:
+            return self._should_stop()
+        except BaseException as error:
+            self._keep(error)
+            return True
+
+    def guarded(self, callback: Callback) -> Callback:
+        """Return a callback whose exception stops the run instead of losing it."""
+
+        def call(row: Mapping[str, Any]) -> None:
+            try:
+                callback(row)
+            except BaseException as error:
+                self._keep(error)
+
+        return call
+
+    def _keep(self, error: BaseException) -> None:
+        """Keep the first exception; after a Ctrl-C it ends the run at once."""
+        if self.was_pressed:
+            raise error
+        self.error = self.error or error
 
     def press(self, number: int, frame: FrameType | None) -> None:
         """Record a Ctrl-C; raise `KeyboardInterrupt` at the second."""

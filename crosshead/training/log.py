@@ -1,9 +1,10 @@
 """The log of a run: log.jsonl and TensorBoard events."""
 
+import contextlib
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ class RunLog:
     ) -> None:
         self.path, self._check = directory / LOG, check
         # Unbuffered, so that bytes that a full disk refused are not written again on closing.
+        if self.path.exists() and not self.path.is_file():
+            raise UserError(f"{self.path}: is not a regular file; remove it")
         self._file = self.path.open("a+b", buffering=0)
         self._file.truncate(min(keep, self.path.stat().st_size))
         self._file.seek(0, os.SEEK_END)  # otherwise `tell` returns the end of the earlier log
@@ -53,7 +56,7 @@ class RunLog:
         with explained(self.path):
             write_all(self._file, line.encode())
         if self._events is not None:
-            with explained(self.path.with_name(TENSORBOARD)):
+            with self._of_tensorboard():
                 for name, value in values.items():
                     if isinstance(value, int | float):
                         self._events.add_scalar(f"{kind}/{name}", value, update)
@@ -74,7 +77,18 @@ class RunLog:
         """Close the files."""
         self._file.close()
         if self._events is not None:
-            self._events.close()
+            with self._of_tensorboard():
+                self._events.close()
+
+    @contextlib.contextmanager
+    def _of_tensorboard(self) -> Iterator[None]:
+        """Report a failed write of events, and first that the directory has moved, if it has."""
+        with explained(self.path.with_name(TENSORBOARD)):
+            try:
+                yield
+            except OSError:
+                self._check()
+                raise
 
 
 def read_log(path: Path) -> tuple[list[dict[str, Any]], list[int]]:

@@ -1,5 +1,6 @@
 """The training loop: updates, validations, checkpoints and budgets."""
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,14 +10,22 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from crosshead.data.batching import Epoch
 from crosshead.errors import UserError, is_out_of_memory
 from crosshead.models.base import Model
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task
-from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.validation import Validation
-from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
+from crosshead.training.budget import (
+    STOPPED,
+    Around,
+    End,
+    EndKind,
+    budget_spent,
+    needs_measure,
+    share_done,
+    warmup_outlook,
+)
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
 from crosshead.training.context import Context
 from crosshead.training.memory import peak_memory
@@ -25,15 +34,13 @@ from crosshead.training.optimizer import Optimizer
 from crosshead.training.schedule import learning_rate
 from crosshead.training.updater import RowTooLarge, Updater
 
-STOPPED = "it was asked to stop"
-
 
 class Decision(NamedTuple):
     """A decision of the main process after an update, for all processes."""
 
-    reason: str
-    """Why the run ends now, in a clause; empty if it continues."""
-    measures: bool
+    end: End | None
+    """The end if the run ends now, else None."""
+    measures: bool = False
     """True if the run validates now to measure the duration of a validation."""
 
 
@@ -73,9 +80,11 @@ class Training:
     """Number of parts of a batch that are computed in parallel."""
     around: Around = field(default_factory=Around)
     """The time that the command needs besides updates."""
+    has_warned: bool = False
+    """True after the warning that the minutes end within the warm-up."""
 
 
-def fit(training: Training) -> str:
+def fit(training: Training) -> End:
     """Train until a budget is spent, validation stops improving, or the run is asked to stop.
 
     Afterwards a checkpoint of the last update is on disk.
@@ -84,7 +93,7 @@ def fit(training: Training) -> str:
         training: The objects of the run.
 
     Returns:
-        The reason for the end, in a clause.
+        The end of the run.
 
     Raises:
         Diverged: If the gradients of `MAX_SKIPPED` updates in a row are not finite.
@@ -102,14 +111,9 @@ def fit(training: Training) -> str:
         context.world,
         training.parallel,
     )
-    reason = _decide(training, 0.0).reason
-    if _owes_validation(training, reason):
-        _validate(training, meter)
-        if progress.update:
-            _checkpoint(training, meter, due=not reason)
-        reason = reason or _decide(training, 0.0).reason
-    if reason:
-        return reason
+    end = _validate_if_owed(training, meter)
+    if end:
+        return end
     context.display.advance(_done(training, meter), "the first update is under way")
     for epoch, rows in _batches(training):
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
@@ -120,27 +124,47 @@ def fit(training: Training) -> str:
         if not meter.add(outcome, rate):
             raise _diverged(training, epoch, rows)
         progress.update += 1
+        _warn_of_warmup(training, meter)
         context.on_update({"update": progress.update, "epoch": progress.epoch, **outcome.row(rate)})
-        reason, measures = _decide(training, meter.elapsed())
-        if progress.update % config.log_every == 0 or reason:
-            _report(training, meter)
-        if context.display.due() or reason:
-            _show(training, meter)
-        validates = measures or _is_due(progress.update, config.valid_every)
-        # Skipped updates change nothing: a checkpoint now would only displace an older one.
-        checkpoints = not progress.skipped_in_a_row and _is_due(
-            progress.update, config.checkpoint_every or config.valid_every
-        )
-        if (validates or reason) and reason != STOPPED:
-            _validate(training, meter)
-            reason = reason or _decide(training, 0.0).reason
-        if checkpoints or reason:
-            _checkpoint(training, meter, due=checkpoints)
-        if reason:
+        end = _after_update(training, meter)
+        if end:
             break
+    assert end is not None, "the batches have no end"
     context.display.close()
     context.world.any(False)  # no process leaves while another still waits for its shard
-    return reason
+    return end
+
+
+def _validate_if_owed(training: Training, meter: Meter) -> End | None:
+    """Validate before the first update of this command if necessary; return the end, if any."""
+    end = _decide(training, 0.0).end
+    if _owes_validation(training, end):
+        _validate(training, meter)
+        if training.progress.update:
+            _checkpoint(training, meter, due=not end)
+        end = end or _decide(training, 0.0).end
+    return end
+
+
+def _after_update(training: Training, meter: Meter) -> End | None:
+    """Log, display, validate and save if they are due; return the end, if any."""
+    config, progress = training.config, training.progress
+    end, measures = _decide(training, meter.elapsed())
+    if progress.update % config.log_every == 0 or end:
+        _report(training, meter)
+    if training.context.display.due() or end:
+        _show(training, meter)
+    validates = measures or _is_due(progress.update, config.valid_every)
+    # Skipped updates change nothing: a checkpoint now would only displace an older one.
+    checkpoints = not progress.skipped_in_a_row and _is_due(
+        progress.update, config.checkpoint_every or config.valid_every
+    )
+    if (validates or end) and end != STOPPED:
+        _validate(training, meter)
+        end = end or _decide(training, 0.0).end
+    if checkpoints or end:
+        _checkpoint(training, meter, due=checkpoints)
+    return end
 
 
 def _batches(training: Training) -> Iterator[tuple[Epoch, np.ndarray]]:
@@ -177,19 +201,25 @@ def _decide(training: Training, since: float) -> Decision:
         training: The objects of the run.
         since: Seconds since `progress.seconds` was last updated.
     """
-    decision = _own_decision(training, since) if training.main else Decision("", False)
-    word = training.context.world.broadcast(f"{int(decision.measures)}{decision.reason}")
-    if word[1:].startswith("max_minutes"):
+    decision, world = Decision(None), training.context.world
+    if training.main:
+        decision = _own_decision(training, since)
+    if world.size > 1:
+        end = decision.end
+        sent = json.dumps([decision.measures, *((end.kind, end.text) if end else ())])
+        measures, *found = json.loads(world.broadcast(sent))
+        decision = Decision(End(EndKind(found[0]), found[1]) if found else None, measures)
+    if decision.end and decision.end.kind is EndKind.MAX_MINUTES:
         # The time reserved for the end of the run must not look unused when the run is resumed.
         minutes = training.config.max_minutes or 0.0
         training.progress.minutes_spent = max(minutes, training.progress.minutes_spent)
-    return Decision(word[1:], word[0] == "1")
+    return decision
 
 
 def _own_decision(training: Training, since: float) -> Decision:
     config, progress, around = training.config, training.progress, training.around
     if training.context.should_stop():
-        return Decision(STOPPED, False)
+        return Decision(STOPPED)
     spent = budget_spent(config, progress, around, since)
     return Decision(spent, not spent and needs_measure(config, progress, around, since))
 
@@ -214,7 +244,7 @@ def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
     kept = training.main.keep_batch(epoch, [longest]) if training.main else ""
     return UserError(
         f"not enough memory for update {training.progress.update + 1}, one {epoch.row} at a "
-        f"time: its longest has {epoch.extent(longest)}{kept}; go on with more memory "
+        f"time: its longest has {epoch.extent(longest)}{kept}; resume with more memory "
         f"(--resume), or begin again with a lower {epoch.bound}"
     )
 
@@ -229,11 +259,22 @@ def _report(training: Training, meter: Meter) -> None:
         progress.update,
         epoch=progress.epoch,
         seconds=round(progress.seconds + meter.elapsed(), 2),
-        **{training.task.counter: progress.target_tokens},
+        **{training.task.counter: progress.predictions},
         **values,
         skipped=progress.skipped,
         peak_memory_bytes=peak_memory(device),
     )
+
+
+def _warn_of_warmup(training: Training, meter: Meter) -> None:
+    """Warn once, as soon as the speed is known, if the minutes are too few for the warm-up."""
+    if training.has_warned or training.main is None:
+        return
+    elapsed = meter.elapsed()
+    line = warmup_outlook(training.config, training.progress, training.around, elapsed)
+    if line:
+        training.context.say(line)
+        training.has_warned = True
 
 
 def _show(training: Training, meter: Meter) -> None:
@@ -243,19 +284,18 @@ def _show(training: Training, meter: Meter) -> None:
     training.context.display.advance(
         _done(training, meter),
         f"update {progress.update}  epoch {progress.epoch}  "
-        + ("no finite update" if loss is None else f"loss {loss:.3f}")
-        + f"  {speed:,.0f} {training.task.units}/s"
+        f"{loss}  {speed:,.0f} {training.task.units}/s"
         + (f"  {progress.skipped} skipped" if progress.skipped else ""),
     )
 
 
-def _owes_validation(training: Training, reason: str) -> bool:
+def _owes_validation(training: Training, end: End | None) -> bool:
     """Return whether a validation is due before the next update or before the end."""
     config, progress = training.config, training.progress
-    if reason == STOPPED or progress.update == progress.validated:
+    if end == STOPPED or progress.update == progress.validated:
         return False
     # The initial weights of a fine-tuned run are validated too: they may stay the best.
-    return progress.validated < 0 or _is_due(progress.update, config.valid_every) or bool(reason)
+    return progress.validated < 0 or _is_due(progress.update, config.valid_every) or bool(end)
 
 
 def _validate(training: Training, meter: Meter) -> None:
@@ -278,27 +318,40 @@ def _validate(training: Training, meter: Meter) -> None:
         found = None
     if found is None:  # here, the memory of the failed attempt is free again
         _checkpoint(training, meter, due=False)
+        lower = training.task.validation_bound
         raise UserError(
-            f"not enough memory to validate; the run is kept at update {progress.update}: go on "
-            "with more (--resume), or with a lower decode.batch_tokens"
+            f"not enough memory to validate; the run is saved at update {progress.update}: "
+            "continue with more memory (--resume)" + (f", or with a lower {lower}" if lower else "")
         )
-    metrics = training.task.metrics
-    score = found.score(metrics, config.metric or training.task.chooses)
-    is_best = progress.best_score is None or score > progress.best_score
+    score = found.score(training.task.metrics, config.metric or training.task.chooses)
+    is_best = _count_score(progress, score, config.warmup or 0)
     if is_best:
-        progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
-        progress.best_alone, progress.best_average = None, []
         save_best(main.directory, weights, main.settings, progress.update)
-    elif progress.best_alone is not None and score > progress.best_alone:
-        # Patience compares single weights: an earlier average must not end training too soon.
-        progress.best_alone, progress.since_best = score, 0
-    elif progress.update > (config.warmup or 0):  # during warm-up, scores are mostly chance
-        progress.since_best += 1
     progress.validated = progress.update
     progress.seconds += meter.restart()
     took = time.perf_counter() - began
     progress.validation_seconds = max(progress.validation_seconds, took)
     meter.leave_out(took)
+    _report_validation(training, found, is_best)
+
+
+def _count_score(progress: Progress, score: list[float], warmup: int) -> bool:
+    """Update the best score and the count for patience; return whether this score is the best."""
+    if progress.best_score is None or score > progress.best_score:
+        progress.best_score, progress.best_update, progress.since_best = score, progress.update, 0
+        progress.best_alone, progress.best_average = None, []
+        return True
+    if progress.best_alone is not None and score > progress.best_alone:
+        # Patience compares single weights: an earlier average must not end training too soon.
+        progress.best_alone, progress.since_best = score, 0
+    elif progress.update > warmup:  # during warm-up, scores are mostly chance
+        progress.since_best += 1
+    return False
+
+
+def _report_validation(training: Training, found: Validation, is_best: bool) -> None:
+    """Log and show a validation."""
+    progress = training.progress
     row = {
         "epoch": progress.epoch,
         "seconds": round(progress.seconds, 2),
@@ -308,7 +361,8 @@ def _validate(training: Training, meter: Meter) -> None:
     training.context.write("valid", progress.update, **row)
     training.context.on_validation({"update": progress.update, **row})
     training.context.say(
-        f"update {progress.update}  epoch {progress.epoch}  validation: {found.clause(metrics)}"
+        f"update {progress.update}  epoch {progress.epoch}  validation: "
+        f"{found.clause(training.task.metrics)}"
         f"{'  (best so far)' if is_best else ''}"
     )
 

@@ -141,9 +141,9 @@ def refuse_large_model(
     needed = sum(weight_bytes(parameters, recipe.train, machine, world))
     if needed > room.left:
         raise ConfigError(
-            f"a model of {parameters / 1e6:,.1f} M parameters takes about {_gb(needed)} to train "
-            f"(weights, gradients, optimiser), and {_gb(room.left)} are left of {room.of}; take a "
-            "smaller one"
+            f"a model of {parameters / 1e6:,.1f} M parameters needs about {_gb(needed)} to train "
+            f"(weights, gradients, optimiser), but only {_gb(room.left)} of {room.of} are free; "
+            "choose a smaller model"
             + (", or set train.sharded" if world.size > 1 and not recipe.train.sharded else "")
         )
 
@@ -190,8 +190,8 @@ def _refuse_long_rows(
     of the lengths. `left` is the room without weights and moments. Gradients are not subtracted,
     because they replace the activations during the backward pass.
     """
-    lengths, train = measurement.epoch.lengths, measurement.train
-    found = []
+    epoch, train = measurement.epoch, measurement.train
+    lengths, found = epoch.lengths, []
     for row in sorted({int(size.argmax()) for size in (*lengths.T, lengths.sum(axis=1))}):
         count = 1
         if world.size > 1:
@@ -204,9 +204,9 @@ def _refuse_long_rows(
             place = int(abs(corpus.lengths - lengths[row]).sum(axis=1).argmin())
             several = "raise train.accumulate, " if world.size > 1 else ""
             raise DataError(
-                f"{corpus.origin(place)}: to train on {corpus.extent(place)} takes {how} "
-                f"{_gb(taken)}, and {_gb(room.left)} are left of {room.of}; {several}lower "
-                f"{corpus.bound}, or take a smaller model"
+                f"{corpus.origin(place)}: training on {epoch.extent(row)} needs {how} "
+                f"{_gb(taken)}, but only {_gb(room.left)} of {room.of} are free; {several}lower "
+                f"{epoch.bound}, or choose a smaller model"
             )
         found.append(activations)
     return max(found, key=Activations.peak)

@@ -44,9 +44,15 @@ class Window:
         self._since += seconds
 
     @property
-    def loss(self) -> float | None:
-        """Mean loss per prediction; None if no update was finite."""
-        return self._sums["loss"] / self._finite if self._finite else None
+    def loss(self) -> str:
+        """Mean loss per prediction, with its name, as text.
+
+        With label smoothing it is the negative log-likelihood, which the training curve shows too.
+        """
+        if not self._finite:
+            return "no finite update"
+        name = "nll" if self._sums.get("nll", self._sums["loss"]) != self._sums["loss"] else "loss"
+        return f"{name} {self._sums[name] / self._finite:.3f}"
 
     @property
     def speed(self) -> float:
@@ -77,7 +83,7 @@ class Meter:
     def add(self, outcome: Outcome, rate: float) -> bool:
         """Add an update; return False if `MAX_SKIPPED` updates in a row were skipped."""
         progress = self._progress
-        progress.target_tokens += outcome.count
+        progress.predictions += outcome.count
         self.logged.add(outcome, rate)
         self.shown.add(outcome, rate)
         if outcome.norm is None:

@@ -16,18 +16,17 @@ from crosshead.training.setup import Setup
 def write_beginning(out: Path, setup: Setup) -> None:
     """Write the files that a run needs to be resumed, besides its checkpoints.
 
-    These are the recipe and, for text, the tokenizers, the pairs that were left out and the
-    held-out pairs.
+    These are the recipe and the files that the data writes, such as tokenizers.
 
     Args:
         out: The run directory.
-        setup: The run; its progress receives the recipe and the checksums of the tokenizers.
+        setup: The run; its progress receives the recipe and the checksums of the files.
     """
     recipe, corpus, progress = setup.recipe, setup.corpus, setup.progress
     progress.recipe = stored_form(recipe, out)
     atomic_write(out / RECIPE, progress.recipe.encode())
     corpus.write_files(out, dict(zip(recipe.data.files(), progress.names, strict=True)))
-    progress.tokenizers = [
+    progress.own_files = [
         f"{file_sha256(out / name)}  {name}"
         for name in sorted(corpus.kind.own_files)
         if (out / name).is_file()
@@ -57,7 +56,7 @@ def save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserErro
         where = f"now {moved}" if moved else "gone"
         return UserError(
             f"{lock.path}: the run's directory was renamed or removed (it is {where}), and the run "
-            f"ends at update {progress.update}; go on from its last checkpoint, if it is there"
+            f"ends at update {progress.update}; resume from its last checkpoint, if it is there"
         )
     place = moved or _free_place(lock.path)
     make_directory(place / CHECKPOINTS)
@@ -72,8 +71,8 @@ def save_displaced(setup: Setup, lock: LockedDirectory, log: RunLog) -> UserErro
     save_checkpoint(place / CHECKPOINTS, setup.optimizer, progress, train.keep_last, replaced)
     what = f"renamed to {place}" if moved else "removed"
     return UserError(
-        f"{lock.path}: the run's directory was {what} while the run went on; it is saved at update "
-        f"{progress.update} in {place}: go on with {how_to_resume(place)}"
+        f"{lock.path}: the run's directory was {what} while the run was under way; it is saved at "
+        f"update {progress.update} in {place}: resume with {how_to_resume(place)}"
     )
 
 

@@ -15,17 +15,15 @@ from crosshead.bundle.card import model_card
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import CHECKPOINTS, kept_beside
-from crosshead.data.batching import Epoch
-from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, atomic_write, real_path
 from crosshead.system.progress import Display, Silent, counted
 from crosshead.tasks.base import Task
-from crosshead.tasks.corpus import Corpus, Stopped
+from crosshead.tasks.corpus import Corpus, Epoch, Stopped
 from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import Metric, Validation, Validator
-from crosshead.training.budget import Around
+from crosshead.training.budget import STOPPED, Around, End, EndKind
 from crosshead.training.checkpoint import Progress, list_checkpoints, save_state
 from crosshead.training.choice import choose_weights, update_of
 from crosshead.training.context import Callback, Context, ignore
@@ -40,16 +38,18 @@ from crosshead.training.directory import (
     run_directory,
 )
 from crosshead.training.directory_lock import LockedDirectory, locked_directory
-from crosshead.training.distributed import joined
-from crosshead.training.finished import has_ended, has_whole_bundle, nothing_to_train
+from crosshead.training.distributed import World, joined
+from crosshead.training.finished import earlier_end, has_whole_bundle, nothing_to_train
 from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.log import LOG, RunLog
-from crosshead.training.loop import STOPPED, Diverged, MainProcess, Training, fit
+from crosshead.training.loop import Diverged, MainProcess, Training, fit
 from crosshead.training.rescue import save_displaced, write_beginning
+from crosshead.training.settings import renamed
 from crosshead.training.setup import (
-    ENDED,
     Ended,
     Setup,
+    announce_data,
+    announce_end,
     prepare_new,
     prepare_resumed,
     prepare_worker,
@@ -57,22 +57,18 @@ from crosshead.training.setup import (
 from crosshead.training.summary import card_facts, opening_lines
 from crosshead.training.verdict import verdict, warmup_signs
 
-__all__ = ["LEFT_OUT", "Summary", "train"]
-
 
 @dataclass(frozen=True)
 class Summary:
     """The end of a run: its reason, scores and findings."""
 
     out: Path
-    reason: str
-    interrupted: bool
-    """True if the run was asked to stop: it then writes no bundle, and keeps a checkpoint if it has
-    made an update."""
+    end: End
     progress: Progress
-    parameters: int
-    weights: str
-    scores: list[BundleScore]
+    parameters: int = 0
+    weights: str = ""
+    """A description of the chosen weights; empty if no bundle was written."""
+    scores: Sequence[BundleScore] = ()
     search: str = ""
     """A short description of the search, or of the reading, behind the scores."""
     task: Task | None = None
@@ -83,10 +79,35 @@ class Summary:
     """Findings about the model at the end."""
     verdict: str = ""
     """The reason why the model is not usable yet, and what to do; empty for a usable model."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """The number of rows left out of training, by reason."""
+    unit: str = "row"
+    """The noun for a row of the data."""
     bundle_kept: bool = False
     """True if the run had ended before, and its bundle was left unchanged."""
     rank: int = 0
     """The rank of this process. Rank 0 is the main process, which prints more than workers do."""
+
+    @property
+    def reason(self) -> str:
+        """The reason for the end, in a clause."""
+        return self.end.text
+
+    @property
+    def interrupted(self) -> bool:
+        """True if the run was asked to stop.
+
+        It then writes no bundle, and keeps a checkpoint if it has made an update.
+        """
+        return self.end.kind is EndKind.STOPPED
+
+    def __repr__(self) -> str:
+        """Return a short description, for a notebook."""
+        parts = [str(self.out), f"update {self.progress.update:,}", self.reason]
+        parts += [f"{score.metric} {score.value:.2f}" for score in self.scores]
+        if self.verdict:
+            parts.append("not usable yet (see verdict)")
+        return f"<Summary: {', '.join(parts)}>"
 
 
 def train(
@@ -126,6 +147,7 @@ def train(
             written; or later, if the run cannot continue.
         KeyboardInterrupt: After Ctrl-C. The run finishes the current update and saves a checkpoint,
             so that `resume=True` continues it. A second Ctrl-C ends at once.
+        BaseException: An exception of a callback, after a checkpoint is saved in the same way.
     """
     began, out = time.perf_counter(), Path(out)
     start = None if start is None else Path(start)
@@ -137,8 +159,8 @@ def train(
             world,
             display or Silent(),
             interrupt,
-            on_update=on_update,
-            on_validation=on_validation,
+            on_update=interrupt.guarded(on_update),
+            on_validation=interrupt.guarded(on_validation),
             began=began,
         )
         if not world.is_first:
@@ -148,16 +170,20 @@ def train(
                 check_directory(out, resume=resume, force=force, inputs=inputs)
                 remove_unfinished(lock)
                 run = _prepared(recipe, out, start, resume, command, context)
-                if isinstance(run, Summary):
-                    summary = run
+                if run is None:
+                    summary = _stopped_early(out, resume, world)
+                elif run.end:
+                    summary = _left_alone(run.setup, out, run.end)
                 else:
                     with run_directory(lock, resume=resume), _under_way(run, lock) as training:
                         before = training.progress.update
-                        stopped = world.any(context.should_stop())
-                        reason = STOPPED if stopped else fit(training)
-                        if reason != STOPPED and training.progress.update == before:
-                            reason += ": no update was made"  # for a resumed run
-                        summary = _finish(run, lock, training, reason)
+                        end = STOPPED if world.any(context.should_stop()) else fit(training)
+                        if end != STOPPED and training.progress.update == before:
+                            end = end.without_update()  # of a resumed run
+                        summary = _finish(run, lock, training, end)
+    if interrupt.error is not None:
+        interrupt.error.add_note(_how_it_was_left(summary))
+        raise interrupt.error
     if interrupt.was_pressed:
         raise KeyboardInterrupt(_how_it_was_left(summary))
     return summary
@@ -173,7 +199,7 @@ def _how_it_was_left(summary: Summary) -> str:
         )
     return (
         f"the run in {summary.out} was stopped at update {summary.progress.update} and is saved; "
-        "train it with resume=True to go on"
+        "train it with resume=True to continue"
     )
 
 
@@ -182,35 +208,51 @@ class _Run(NamedTuple):
 
     setup: Setup
     validator: Validator[Any, Any, Any]
+    end: End | None = None
+    """The earlier end of a resumed run that has nothing to train and a whole bundle, else None."""
 
 
 def _prepared(
     recipe: Recipe, out: Path, start: Path | None, resume: bool, command: str, context: Context
-) -> _Run | Summary:
-    """Return a run that is ready to train, or the summary of a run with nothing to train."""
-    world = context.world
+) -> _Run | None:
+    """Return a run that is ready to train, or None if the run was asked to stop."""
     try:
         if resume:
             setup = prepare_resumed(recipe, out, context)
         else:
             setup = prepare_new(recipe, start, context)
     except Stopped:
-        world.broadcast(STOPPED)
-        world.any(True)
-        kept = list_checkpoints(out / CHECKPOINTS) if resume else []
-        progress = Progress(update=update_of(kept[-1]) if kept else 0)
-        return Summary(out, STOPPED, True, progress, 0, "", [])
-    validator = _validator(setup)
-    ended = has_ended(setup, out, _around(setup, validator)) if resume else ""
-    if not ended:
+        return None
+    validator, end = _validator(setup), None
+    if resume:
+        end, setup.recipe = earlier_end(setup, out, _around(setup, validator))
+    if end is None:
         setup.progress.commands.append(command)
         return _Run(setup, validator)
     is_whole = has_whole_bundle(setup, out)
-    context.say(nothing_to_train(setup.progress.update, out, ended, is_whole=is_whole))
-    if is_whole:
-        world.broadcast(ENDED)
-        return _left_alone(setup, out, ended)
-    return _Run(setup, _validator(setup))  # `has_ended` may have changed the recipe
+    context.say(nothing_to_train(setup.progress.update, out, end.text, is_whole=is_whole))
+    return _Run(setup, _validator(setup), end if is_whole else None)
+
+
+def _stopped_early(out: Path, resume: bool, world: World) -> Summary:
+    """Return the summary of a run that was asked to stop before it was ready to train."""
+    announce_end(world, STOPPED)
+    world.any(True)
+    kept = list_checkpoints(out / CHECKPOINTS) if resume else []
+    return Summary(out, STOPPED, Progress(update=update_of(kept[-1]) if kept else 0))
+
+
+def _left_alone(setup: Setup, out: Path, end: End) -> Summary:
+    """Return the summary of a run that had ended before with a whole bundle."""
+    announce_end(setup.context.world, end)
+    return Summary(
+        out,
+        end.without_update(),
+        setup.progress,
+        setup.optimizer.size(),
+        task=setup.task,
+        bundle_kept=True,
+    )
 
 
 def _follow(out: Path, start: Path | None, resume: bool, context: Context) -> Summary:
@@ -222,44 +264,28 @@ def _follow(out: Path, start: Path | None, resume: bool, context: Context) -> Su
     setup, world = None, context.world
     try:
         setup = prepare_worker(out, start, resume, context)
-    except Ended:
-        return Summary(out, ENDED, False, Progress(), 0, "", [], bundle_kept=True, rank=world.rank)
+    except Ended as ended:
+        return Summary(out, ended.end, Progress(), bundle_kept=True, rank=world.rank)
     except Stopped:
         pass
     if world.any(setup is None) or setup is None:
-        return Summary(out, STOPPED, True, Progress(), 0, "", [], rank=world.rank)
+        return Summary(out, STOPPED, Progress(), rank=world.rank)
     context.display = Silent()
     context.on_update = context.on_validation = ignore
     try:
-        reason = fit(_training(setup, None, Around()))
+        end = fit(_training(setup, None, Around()))
     except Diverged:
         raise SystemExit(2) from None
-    size, stopped = setup.optimizer.size(), reason == STOPPED
-    return Summary(out, reason, stopped, setup.progress, size, "", [], rank=world.rank)
+    return Summary(out, end, setup.progress, setup.optimizer.size(), rank=world.rank)
 
 
 def _validator(setup: Setup) -> Validator[Any, Any, Any]:
     return setup.task.validates(
         setup.recipe,
         setup.corpus,
-        setup.progress.longest_source,
+        setup.progress.longest_input,
         setup.machine.device,
         setup.context.should_stop,
-    )
-
-
-def _left_alone(setup: Setup, out: Path, reason: str) -> Summary:
-    """Return the summary of a run that had ended before with a whole bundle."""
-    return Summary(
-        out,
-        f"{reason}: no update was made",
-        False,
-        setup.progress,
-        setup.optimizer.size(),
-        "",
-        [],
-        task=setup.task,
-        bundle_kept=True,
     )
 
 
@@ -277,7 +303,7 @@ def _say_if_late(setup: Setup) -> None:
     if limit is not None and took > 1.02 * limit:
         setup.context.say(
             f"the command took {took:.1f} minutes where max_minutes is {limit:g}: reading the "
-            "text, or validation and scoring at the end, took longer than was foreseen"
+            "data, or validation and scoring at the end, took longer than estimated"
         )
 
 
@@ -303,10 +329,12 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
 
     If the run directory is moved or removed during the block, the run is saved if possible.
     """
-    out, (setup, validator) = lock.path, run
-    recipe, corpus, progress, context = setup.recipe, setup.corpus, setup.progress, setup.context
+    out, setup, validator = lock.path, run.setup, run.validator
+    corpus, progress, context = setup.corpus, setup.progress, setup.context
     if kept_beside(out).is_dir():
-        context.say(f"the earlier run is in {kept_beside(out)} until this has a bundle")
+        context.say(
+            f"the earlier run is kept in {kept_beside(out)} until the new bundle is written"
+        )
     write_beginning(out, setup)
     progress.bundled = False
     context.log = log = RunLog(out, keep=progress.log_bytes, check=lock.check)
@@ -319,12 +347,9 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
 
     try:
         # From here on the workers can read the files that they need.
-        context.world.broadcast(progress.text_sha256)
-        size = setup.optimizer.size()
-        lines = opening_lines(
-            setup.task, recipe, corpus, setup.machine, size, setup.memory, context.world
-        )
-        for line in lines:
+        announce_data(context.world, progress.data_sha256)
+        typed = dataclasses.replace(setup, recipe=renamed(setup.recipe, progress.names))
+        for line in opening_lines(typed):
             context.say(line)
         keep = partial(_keep_batch, failed_batch(out), corpus)
         settings = validator.bundle.config.model_dump_json()
@@ -340,23 +365,23 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
 
 
 def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -> str:
-    """Write the texts of a batch to `path` for replay, and return a clause that names the file."""
+    """Write the rows of a batch to `path` for replay, and return a clause that names the file."""
     text, how = corpus.records(epoch, rows)
     atomic_write(path, text.encode())
     return f"; the last batch is in {path} ({how})"
 
 
-def _finish(run: _Run, lock: LockedDirectory, training: Training, reason: str) -> Summary:
+def _finish(run: _Run, lock: LockedDirectory, training: Training, end: End) -> Summary:
     """Choose the weights, score them, and write the bundle and the picture of the run.
 
     A run that is or was asked to stop gets no bundle.
     """
-    (setup, validator), out, main = run, lock.path, training.main
+    setup, validator, out, main = run.setup, run.validator, lock.path, training.main
     recipe, progress, context = setup.recipe, setup.progress, setup.context
     size, how = setup.optimizer.size(), validator.how()
     assert main is not None
     try:
-        if reason == STOPPED:
+        if end == STOPPED:
             raise Stopped
         lock.check()
         weights, clause, validated = choose_weights(
@@ -364,13 +389,11 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, reason: str) -
         )
         findings = validator.findings(weights)
     except Stopped:
-        return Summary(out, reason, True, progress, size, "", [])
+        return Summary(out, STOPPED, progress, size)
     scores = findings.scores
     bundle = validator.bundle_of(weights)
     bundle = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"scores": scores}))
-    facts = card_facts(
-        setup.task, recipe, out, setup.corpus, setup.machine, progress, size, clause, scores, how
-    )
+    facts = card_facts(setup, out, clause, scores, how)
     lock.check()
     save_bundle(out, bundle, model_card(facts))
     drop_replaced(out)
@@ -379,8 +402,8 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, reason: str) -
         progress.update,
         epoch=progress.epoch,
         seconds=round(progress.seconds, 2),
-        **{setup.task.counter: progress.target_tokens},
-        reason=reason,
+        **{setup.task.counter: progress.predictions},
+        reason=end.text,
         weights=clause,
         search=how,
         **{score.metric.lower().replace(" ", "_"): score.value for score in scores},
@@ -397,8 +420,7 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, reason: str) -
     faults = [*within, *findings.faults]
     return Summary(
         out,
-        reason,
-        False,
+        end,
         progress,
         size,
         clause,
@@ -407,7 +429,9 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, reason: str) -
         task=setup.task,
         validated=validated,
         findings=findings,
-        verdict=verdict(faults, recipe.train, progress, reason, out),
+        left_out=setup.corpus.left_out(),
+        unit=setup.corpus.unit,
+        verdict=verdict(faults, setup.task, recipe.train, progress, end, out),
     )
 
 

@@ -5,6 +5,7 @@ import os
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from crosshead.recipe.toml import to_toml
 from crosshead.system.files import StrPath
 from crosshead.tasks.recipes import compose, file_keys, stated
 from crosshead.tasks.registry import sections_of
-from crosshead.training.checkpoint import newest_state
-from crosshead.training.directory import nothing_to_resume
+from crosshead.training.checkpoint import Progress, newest_state
+from crosshead.training.directory import is_resumable, nothing_to_resume
 
 RELATIVE_TO, HERE = "relative_to", "this file"
 """The first line of a stored recipe: its file names are relative to its own directory."""
@@ -87,7 +88,7 @@ def new_recipe(
     start = Path(start)
     below = sections_of(start)
     _check_architecture(
-        below, recipe, flags, assignments, f"that of the bundle {start}",
+        below, recipe, flags, assignments, f"but the bundle {start} has",
         "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
         "without --from", typed,
     )  # fmt: skip
@@ -124,12 +125,25 @@ def resumed_recipe(
 
 
 def stored_recipe(out: StrPath) -> Recipe:
-    """Return the recipe of the run in `out`; raise `UserError` if there is none."""
+    """Return the recipe of the run in `out`; raise `UserError` if there is none.
+
+    If the file of the recipe is lost, the recipe of the newest checkpoint replaces it.
+    """
     out = Path(out)
     path = out / RECIPE
-    if not path.is_file():
+    if path.is_file():
+        return absolute(compose(recipe=read_recipe(str(path)), where=str(path)))
+    newest = newest_state(out / CHECKPOINTS) if is_resumable(out) else None
+    if newest is None:
         raise UserError(nothing_to_resume(out))
-    return absolute(compose(recipe=read_recipe(str(path)), where=str(path)))
+    return _recipe_of(newest, out)
+
+
+def _recipe_of(saved: tuple[Path, Progress], out: Path) -> Recipe:
+    """Return the recipe that a checkpoint of the run in `out` holds."""
+    state, progress = saved
+    tables = _named_from_here(tomllib.loads(progress.recipe), out, str(state))
+    return absolute(compose(recipe=tables, where=str(state)))
 
 
 def stored_form(recipe: Recipe, out: Path) -> str:
@@ -165,22 +179,19 @@ def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
     newest = newest_state(out / CHECKPOINTS)
     if newest is None:  # loading the checkpoints later reports the damage
         return stored, []
-    state, progress = newest
-    if not progress.recipe:
-        return stored, [
-            f"{state}: an earlier crosshead wrote it, without the recipe, so {path} is taken as it "
-            "stands"
-        ]
-    tables = _named_from_here(tomllib.loads(progress.recipe), out, str(state))
-    saved = absolute(compose(recipe=tables, where=str(state)))
+    if not path.is_file():
+        return stored, [f"{path}: is missing; it is written again from {newest[0]}"]
+    saved = _recipe_of(newest, out)
     lines = []
     for key, left, right, may_change in _differences(saved, stored):
         if not may_change:
             raise ConfigError(
-                f"{path}: {key} is {right!r}, but the run was saved with {left!r}; write that "
-                "again, or begin another run with a new --out"
+                f"{path}: {key} is {_shown(right)}, but the run was saved with {_shown(left)}; "
+                "write that again, or begin another run with a new --out"
             )
-        lines.append(f"{path}: {key} is {right!r}, where the run was saved with {left!r}")
+        lines.append(
+            f"{path}: {key} is {_shown(right)}, where the run was saved with {_shown(left)}"
+        )
     return saved, lines
 
 
@@ -204,11 +215,12 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
             advice = BEGIN_ANOTHER
             if key.partition(".")[2] in now.data.file_keys:  # the number of files differs
                 advice = (
-                    "a run goes on with the text it began with; to train its bundle on other text, "
-                    f"begin a run with --from {shlex.quote(str(out))} and a new --out"
+                    "a run continues with the data it began with; to train its bundle on other "
+                    f"data, begin a run with --from {shlex.quote(str(out))} and a new --out"
                 )
             raise ConfigError(
-                f"is {right!r}, but the run in {out} began with {left!r}; {advice}", key=key
+                f"is {_shown(right)}, but the run in {out} began with {_shown(left)}; {advice}",
+                key=key,
             )
     return now
 
@@ -222,6 +234,14 @@ def _differences(before: Recipe, after: Recipe) -> Iterator[tuple[str, Any, Any,
             if left != right:
                 allowed = type(after).may_change(section, key)
                 yield f"{section}.{key}", left, right, allowed and _as_many(left, right)
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message; absolute names of files lose the working directory."""
+    if not isinstance(value, list):
+        return repr(value)
+    here = os.path.join(os.getcwd(), "")
+    return ", ".join(str(each).removeprefix(here) for each in value) or "[]"
 
 
 def _relative(name: str, out: Path) -> str:
@@ -278,7 +298,7 @@ def check_fine_tuned(bundle: Sections, recipe: Recipe, start: Path) -> None:
             if found != value and key not in recipe.of_training:
                 kept = " and ".join(reversed(recipe.fixed_by_bundle))
                 raise ConfigError(
-                    f"{section}.{key} is {found!r}, that of the bundle {start} {value!r}; "
+                    f"{section}.{key} is {found!r}, but the bundle {start} has {value!r}; "
                     f"fine-tuning keeps {kept}: leave {section}.{key} out"
                 )
 
@@ -325,14 +345,23 @@ def read_recipe(name: str) -> dict[str, Any]:
     if name.endswith(".toml"):
         path = Path(name)
         return _named_from_here(read_toml(path), path.parent, name)
-    shipped = importlib.resources.files("crosshead.recipe") / "shipped"
-    names = sorted(
-        entry.name.removesuffix(".toml")
-        for entry in (shipped.iterdir() if shipped.is_dir() else ())
-        if entry.name.endswith(".toml")
-    )
+    names = shipped_recipes()
     if name not in names:
         advice = nearest(name, names) if names else "give the path of a .toml file"
         raise ConfigError(f"there is no recipe {name!r}; {advice}")
-    with importlib.resources.as_file(shipped / f"{name}.toml") as path:
+    with importlib.resources.as_file(_shipped() / f"{name}.toml") as path:
         return read_toml(path)
+
+
+def shipped_recipes() -> list[str]:
+    """Return the names of the recipes that ship with crosshead."""
+    folder = _shipped()
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in (folder.iterdir() if folder.is_dir() else ())
+        if entry.name.endswith(".toml")
+    )
+
+
+def _shipped() -> Traversable:
+    return importlib.resources.files("crosshead.recipe") / "shipped"

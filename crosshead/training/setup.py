@@ -1,6 +1,7 @@
 """Preparation of a run: new, resumed, or as a worker beside the main process."""
 
 import contextlib
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
 from crosshead.training.activations import Measurement
+from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
     Progress,
@@ -33,9 +35,8 @@ from crosshead.training.checkpoint import (
     save_best,
 )
 from crosshead.training.context import Context
-from crosshead.training.distributed import shard
+from crosshead.training.distributed import World, shard
 from crosshead.training.hardware import Machine, choose_machine
-from crosshead.training.loop import STOPPED
 from crosshead.training.memory import (
     measured_memory,
     memory_room,
@@ -54,12 +55,27 @@ from crosshead.training.settings import (
 )
 from crosshead.training.sizes import with_sizes
 
-ENDED = "the run has ended, and its bundle is written"
-"""The message that the main process broadcasts if there is nothing to train or to write."""
-
 
 class Ended(Exception):
-    """Raised in a worker if the main process finds that the run has nothing to train."""
+    """Raised in a worker if the main process finds that the run has nothing to train.
+
+    Args:
+        end: The earlier end of the run.
+    """
+
+    def __init__(self, end: End) -> None:
+        super().__init__(end.text)
+        self.end = end
+
+
+def announce_data(world: World, sha256: str) -> None:
+    """Tell the workers that the run begins, with the checksum of the data of the main process."""
+    world.broadcast(json.dumps({"sha256": sha256}))
+
+
+def announce_end(world: World, end: End) -> None:
+    """Tell the workers that the run ends before it trains."""
+    world.broadcast(json.dumps({"end": [end.kind, end.text]}))
 
 
 @dataclass
@@ -106,8 +122,8 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
         setup.optimizer.set_weights(weights_of(base.model))
         setup.progress.validated, setup.progress.tuned = -1, True
     progress = setup.progress
-    progress.longest_source = max(corpus.reach, base.reach if base is not None else 0)
-    progress.pairs, progress.text_sha256 = corpus.size, corpus.sha256()
+    progress.longest_input = max(corpus.reach, base.reach if base is not None else 0)
+    progress.size, progress.data_sha256 = corpus.size, corpus.sha256()
     progress.names = recipe.data.files()
     return setup
 
@@ -133,19 +149,19 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
         renamed(each, [elsewhere.get(name, name) for name in each.data.files()])
         for each in (began, recipe)
     )
-    _check_tokenizers(out)
+    _check_own_files(out)
     machine = _machine(recipe, context)
     corpus = task_of(recipe).read(recipe, None, out, context.say, context.should_stop)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, context)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
-    _check_text(progress, corpus, out)
+    _check_data(progress, corpus, out)
     for line in [*passed_over, *_keep_best(setup, progress, out / CHECKPOINTS)]:
         context.say(line)
-    context.say(f"going on from update {progress.update} in {out}")
+    context.say(f"resuming from update {progress.update} in {out}")
     progress.names = _names(progress.names, began, recipe, given)
     other_rate = _other_rate(began.train, recipe, progress.update + 1)
     for change in [*other_rate, *_go_on(setup, progress)]:
-        context.say(f"{change}: the result is not, to the bit, that of a run without a break")
+        context.say(f"{change}: the weights will not be bit-identical to an uninterrupted run")
     return setup
 
 
@@ -163,24 +179,24 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
     Raises:
         Stopped: If this process or the main process was asked to stop.
         Ended: If there is nothing to train.
-        UserError: If this process reads other text than the main process.
+        UserError: If this process reads other data than the main process.
     """
     world = context.world
-    text_sha256 = world.broadcast("")
-    if text_sha256 == STOPPED:
-        raise Stopped
-    if text_sha256 == ENDED:
-        raise Ended
+    announced = json.loads(world.broadcast(""))
+    if "end" in announced:
+        kind, text = announced["end"]
+        end = End(EndKind(kind), text)
+        raise Stopped if end == STOPPED else Ended(end)
     recipe = stored_recipe(out)
     machine = _machine(recipe, context)
-    # One process of each machine prints the progress of reading the text.
+    # One process of each machine prints the progress of reading the data.
     say = (context.display if world.local_rank == 0 else Silent()).say
     corpus = task_of(recipe).read(recipe, None, out, say, context.should_stop)
-    if corpus.sha256() != text_sha256:
+    if corpus.sha256() != announced["sha256"]:
         names = ", ".join([*recipe.data.files(), str(out)])
         raise UserError(
-            f"process {world.rank} of the run reads another text than the first one; these have to "
-            f"be the same on all machines: {names}"
+            f"process {world.rank} of the run reads other data than process 0; these files must be "
+            f"the same on all machines: {names}"
         )
     setup = _set_up(recipe, machine, corpus, context)
     if resume:
@@ -223,9 +239,9 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) 
 def _go_on(setup: Setup, progress: Progress) -> list[str]:
     """Continue from `progress`; return a clause for each change in how the run computes."""
     new, changes = setup.progress, []
-    if progress.threads and (progress.threads, progress.processes) != (new.threads, new.processes):
+    if (progress.threads, progress.processes) != (new.threads, new.processes):
         changes.append(f"with {_crew(new)}, where the run had {_crew(progress)}")
-    if (progress.accumulate or progress.parts) != new.accumulate:
+    if progress.accumulate != new.accumulate:
         changes.append(
             f"with batches in {counted(new.parts, 'part')}, where the run had them in "
             f"{progress.parts:,}"
@@ -257,9 +273,9 @@ def _other_rate(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
     if now.schedule == "cosine" and began.max_updates != now.max_updates:
         before, after = (learning_rate(each, recipe.model.d_model, update) for each in (began, now))
         changes.append(
-            f"with a cosine that ends at update {now.max_updates:,}, where that of the run ended "
-            f"at {began.max_updates:,} (at update {update:,} a learning rate of {after:.3g} in the "
-            f"place of {before:.3g})"
+            f"with a cosine that ends at update {now.max_updates:,} instead of "
+            f"{began.max_updates:,} (learning rate at update {update:,}: {after:.3g} instead of "
+            f"{before:.3g})"
         )
     return changes
 
@@ -284,7 +300,7 @@ def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
         with contextlib.suppress(DamagedCheckpoint):
             several = [load_weights(place) for place in places]
             weights = average_weights(several) if progress.best_average else several[0]
-            config = setup.corpus.bundle_config(setup.recipe, progress.longest_source)
+            config = setup.corpus.bundle_config(setup.recipe, progress.longest_input)
             save_best(directory, weights, config.model_dump_json(), update)
             return [f"{best}: missing or damaged; written again from {', '.join(map(str, places))}"]
     # Validate the weights of this update again: they may be the best now.
@@ -292,8 +308,8 @@ def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
     progress.best_alone, progress.best_average = None, []
     progress.since_best = progress.validated = 0
     return [
-        f"{best}: missing or damaged; the best weights so far, of update {update}, are lost: the "
-        "best is counted anew from here"
+        f"{best}: missing or damaged; the best weights so far, of update {update}, are lost; the "
+        "search for the best checkpoint restarts"
     ]
 
 
@@ -330,31 +346,31 @@ def _elsewhere(recipe: Recipe, out: Path) -> dict[str, str]:
     return found
 
 
-def _check_tokenizers(out: Path) -> None:
-    """Raise `BundleError` if a tokenizer file has changed since the newest checkpoint."""
+def _check_own_files(out: Path) -> None:
+    """Raise `BundleError` if a file such as a tokenizer has changed since the newest checkpoint."""
     newest = newest_state(out / CHECKPOINTS)
-    for line in newest[1].tokenizers if newest else ():
+    for line in newest[1].own_files if newest else ():
         sha256, _, name = line.partition("  ")
         path = out / name
         if not path.is_file() or file_sha256(path) != sha256:
             found = "its checksum differs" if path.exists() else "missing"
             raise BundleError(
-                f"{path}: {found}; the run cannot go on without it: copy it back, or begin again "
-                "with --force"
+                f"{path}: {found}; the run cannot be resumed without it: copy it back, or begin "
+                "again with --force"
             )
 
 
-def _check_text(progress: Progress, corpus: Corpus, out: Path) -> None:
-    """Raise `UserError` if the text differs from the text that the run began with."""
+def _check_data(progress: Progress, corpus: Corpus, out: Path) -> None:
+    """Raise `UserError` if the data differs from the data that the run began with."""
     advice = "put the earlier files back, or begin another run with a new --out"
-    if corpus.size != progress.pairs:
+    if corpus.size != progress.size:
         raise UserError(
-            f"the run in {out} began with {progress.pairs:,} {corpus.unit}s to train on, and the "
+            f"the run in {out} began with {progress.size:,} {corpus.unit}s to train on, and the "
             f"files now give {corpus.size:,}; {advice}"
         )
-    if corpus.sha256() != progress.text_sha256:
+    if corpus.sha256() != progress.data_sha256:
         raise UserError(
-            f"the text that the run in {out} is trained or validated on has changed; {advice}"
+            f"the data that the run in {out} is trained or validated on has changed; {advice}"
         )
 
 

@@ -4,9 +4,9 @@ The chosen numbers are written into the recipe of the run, so that a resumed or 
 the same numbers.
 """
 
-from crosshead.data.batching import Epoch
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.corpus import Epoch
 
 
 def with_sizes(recipe: Recipe, epoch: Epoch) -> Recipe:
@@ -25,8 +25,7 @@ def with_sizes(recipe: Recipe, epoch: Epoch) -> Recipe:
 def warmup_updates(config: TrainConfig, updates: int) -> int:
     """Return the number of warm-up updates.
 
-    It is ten epochs, at least 200 and at most 4,000 updates, and at most a tenth of each budget in
-    updates or epochs.
+    It is the usual warm-up, and at most a tenth of each budget in updates or epochs.
 
     Args:
         config: The settings of training, with the budgets.
@@ -34,4 +33,9 @@ def warmup_updates(config: TrainConfig, updates: int) -> int:
     """
     budgets = [config.max_updates, config.max_epochs and config.max_epochs * updates]
     tenths = [budget // 10 for budget in budgets if budget is not None]
-    return max(1, min(max(10 * updates, 200), 4000, *tenths))
+    return max(1, min([usual_warmup(updates), *tenths]))
+
+
+def usual_warmup(updates: int) -> int:
+    """Return the warm-up for `updates` per epoch: ten epochs, at least 200 and at most 4,000."""
+    return min(max(10 * updates, 200), 4000)

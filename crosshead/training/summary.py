@@ -10,70 +10,47 @@ import torch
 from crosshead import __version__
 from crosshead.bundle.card import CardFacts, without_place
 from crosshead.bundle.config import BundleScore
-from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import to_toml
 from crosshead.system.files import real_path
 from crosshead.system.progress import counted
-from crosshead.tasks.base import Task
-from crosshead.tasks.corpus import Corpus
-from crosshead.training.checkpoint import Progress
-from crosshead.training.distributed import World
-from crosshead.training.hardware import Machine
+from crosshead.training.budget import budget_line
+from crosshead.training.setup import Setup
 
 
-def opening_lines(
-    task: Task,
-    recipe: Recipe,
-    corpus: Corpus,
-    machine: Machine,
-    parameters: int,
-    memory: int,
-    world: World,
-) -> list[str]:
-    """Return the opening lines: data, model, device and memory, then warnings about the data."""
+def opening_lines(setup: Setup) -> list[str]:
+    """Return the opening lines: data, model, machine, budget, then warnings about the data."""
+    recipe, corpus, machine, world = setup.recipe, setup.corpus, setup.machine, setup.context.world
     train = recipe.train
     first, *warnings = corpus.opening(recipe.data)
     return [
         first,
-        f"{recipe.model.architecture}, {parameters / 1e6:.2f} M parameters, "
+        f"{recipe.model.architecture}, {setup.optimizer.size() / 1e6:.2f} M parameters, "
         + (f"{corpus.facts()}, " if corpus.facts() else "")
-        + f"batches of {train.batch_tokens:,} {task.units}, warm-up of "
+        + f"batches of {train.batch_tokens:,} {setup.task.units}, warm-up of "
         f"{counted(train.warmup or 0, 'update')}, validation every "
         f"{counted(train.valid_every, 'update')}",
         f"on {machine.name}, "
         + (f"{world.size} processes of " if world.size > 1 else "")
         + f"{counted(machine.threads, 'thread')}, {machine.precision} "
-        f"({machine.why}); about {memory / 1e9:.1f} GB of memory",
+        f"({machine.why}); about {setup.memory / 1e9:.1f} GB of memory",
+        budget_line(train),
         *warnings,
     ]
 
 
 def card_facts(
-    task: Task,
-    recipe: Recipe,
-    out: Path,
-    corpus: Corpus,
-    machine: Machine,
-    progress: Progress,
-    parameters: int,
-    weights: str,
-    scores: list[BundleScore],
-    how: str,
+    setup: Setup, out: Path, weights: str, scores: list[BundleScore], how: str
 ) -> CardFacts:
     """Return the facts of the model card; files keep their typed names, without absolute paths.
 
     Args:
-        task: The task of the model.
-        recipe: The recipe of the run.
+        setup: The run.
         out: The run directory, whose name is the name of the model.
-        corpus: The data.
-        machine: Device, threads and precision.
-        progress: The progress of the run.
-        parameters: Number of weights.
         weights: A description of the chosen weights.
         scores: The scores of the model.
         how: A description of the search behind the scores.
     """
+    recipe, corpus, machine, progress = setup.recipe, setup.corpus, setup.machine, setup.progress
     shown = [without_place(name) for name in progress.names]
     typed = recipe.data.renamed(shown)
     names = dict(zip(recipe.data.files(), shown, strict=True))
@@ -82,7 +59,7 @@ def card_facts(
         commands=[command for command in progress.commands if command],
         recipe=to_toml(recipe.model_copy(update={"data": typed})),
         files=[dataclasses.replace(file, path=names[file.path]) for file in corpus.files],
-        words=task.pipeline.words(corpus.bundle_config(recipe, progress.longest_source)),
+        words=setup.task.pipeline.words(corpus.bundle_config(recipe, progress.longest_input)),
         architecture=recipe.model.architecture,
         unit=corpus.unit,
         unit_name=corpus.unit_name,
@@ -90,7 +67,7 @@ def card_facts(
         left_out=corpus.left_out(),
         validation=corpus.validation(typed),
         weights=weights,
-        parameters=parameters,
+        parameters=setup.optimizer.size(),
         updates=progress.update,
         epochs=progress.epochs,
         seconds=progress.seconds,

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from crosshead.attention.dropout import drawing_from
-from crosshead.data.batching import Epoch
 from crosshead.errors import is_out_of_memory
 from crosshead.models.base import Model
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task
+from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.validation import Loss
 from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World

@@ -9,8 +9,11 @@ import numpy as np
 from crosshead.bundle.places import how_to_resume
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
+from crosshead.tasks.base import Task
 from crosshead.tasks.usability import Findings
+from crosshead.training.budget import End, EndKind
 from crosshead.training.checkpoint import Progress
+from crosshead.training.sizes import usual_warmup
 
 _MANY_UPDATES = 5000
 """After this many updates, more updates do not help a model that is not usable."""
@@ -46,31 +49,39 @@ def warmup_signs(
 
 
 def verdict(
-    faults: Sequence[str], config: TrainConfig, progress: Progress, reason: str, out: Path
+    faults: Sequence[str],
+    task: Task,
+    config: TrainConfig,
+    progress: Progress,
+    end: End,
+    out: Path,
 ) -> str:
     """Return a line that says why a model is not usable yet and what to do, or an empty string.
 
     Args:
         faults: Clauses that say why the model is not usable; empty for a usable model.
+        task: The task of the model.
         config: The settings of training.
         progress: The progress of the run.
-        reason: The reason for the end of training.
+        end: The end of training.
         out: The run directory.
     """
     if not faults:
         return ""
     *first, last = faults
     why = f"this model is not usable yet: {', '.join(first)}{' and ' if first else ''}{last}; "
-    budget = reason.partition(" ")[0]
-    if budget not in ("max_updates", "max_epochs", "max_minutes"):
-        return why + "it has stopped getting better: train on more data, or another preset"
+    budget = {
+        EndKind.MAX_UPDATES: config.max_updates,
+        EndKind.MAX_EPOCHS: config.max_epochs,
+        EndKind.MAX_MINUTES: config.max_minutes,
+    }.get(end.kind)
+    if budget is None:
+        return why + "it has stopped improving: train on more data, or choose another preset"
     if progress.update >= _MANY_UPDATES:
-        return why + (
-            "check that the training data are what they should be (of pairs, that each line is the "
-            "translation of its line), or train on more of them"
-        )
-    # Enough to train for at least five warm-ups.
-    factor = max(10, math.ceil(5 * (config.warmup or 0) / max(1, progress.update)))
-    longer = np.format_float_positional(factor * getattr(config, budget), trim="-")
-    flag = f"--{budget.replace('_', '-')} {longer}"
+        return why + f"{task.check_data}, or train on more data"
+    # Enough for five warm-ups. A short budget has shortened the run's own warm-up.
+    warmup = max(config.warmup or 0, usual_warmup(progress.batches))
+    factor = max(10, math.ceil(5 * warmup / max(1, progress.update)))
+    longer = np.format_float_positional(factor * budget, trim="-")
+    flag = f"--{end.kind.replace('_', '-')} {longer}"
     return f"{why}train longer: {how_to_resume(out)} {flag}"

@@ -424,7 +424,7 @@ def test_a_mask_is_evaluated_for_what_attends(name: str, backend: Backend | None
 
 def test_a_mask_of_other_sentences_is_refused() -> None:
     drawn = inputs(12)
-    with pytest.raises(ValueError, match="mask is made for 3 sentences, found 2"):
+    with pytest.raises(ValueError, match="mask is made for 3 sentences and used with 2"):
         attend(drawn.query, drawn.key, drawn.value, mask=padding_mask(torch.ones(3, 5).bool()))
 
 

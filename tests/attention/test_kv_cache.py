@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from crosshead.attention.kv_cache import DecodingCache, KeyValues, KVCache, NoCache, SegmentMemory
+from tests.attention.cache_memory import held_bytes
 
 
 def random_pair(rows: int, length: int, generator: torch.Generator) -> KeyValues:
@@ -80,6 +81,7 @@ def test_what_is_beyond_reach_is_dropped(reach: int) -> None:
     """The new ones see `reach` positions before the first of them, and room is made for no more."""
     generator = torch.Generator().manual_seed(0)
     cache, keys, values = DecodingCache(reach), torch.zeros(2, 2, 0, 3), torch.zeros(2, 2, 0, 4)
+    position = 2 * 2 * (3 + 4) * keys.element_size()
     for length in (2, 1, 50, *[1] * 60, 7, 1, 1):
         before, new = keys.shape[2], random_pair(2, length, generator)
         keys, values = torch.cat((keys, new.keys), 2), torch.cat((values, new.values), 2)
@@ -87,9 +89,9 @@ def test_what_is_beyond_reach_is_dropped(reach: int) -> None:
         begin = before - cache.visible
         check(extend(cache, new), keys[:, :, begin:], values[:, :, begin:])
         assert cache.length == keys.shape[2]
-        assert all(part.shape[0] <= max(2 * reach, reach + 50, 16) for part in cache._buffers)
+        assert 0 < held_bytes(cache) <= position * max(2 * reach, reach + 50, 16)
         cache = cache.select(torch.tensor([0, 1]))
-    assert all(part.shape[0] <= max(2 * reach, 16) for part in cache._buffers)
+    assert held_bytes(cache) <= position * max(2 * reach, 16)
 
 
 def test_a_selection_goes_its_own_way() -> None:

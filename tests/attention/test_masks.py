@@ -113,21 +113,23 @@ def test_a_mask_of_sentences_knows_how_many(name: str) -> None:
         assert each.dense(4, 4).shape[0] == 3
         for batch in (1, 2, 4):
             with pytest.raises(
-                ValueError, match=f"mask is made for 3 sentences, found {batch}; make it for"
+                ValueError, match=f"mask is made for 3 sentences and used with {batch};"
             ):
                 each.dense(4, 4, batch=batch)
-            with pytest.raises(ValueError, match=f"mask is made for 3 sentences, found {batch}"):
+            with pytest.raises(
+                ValueError, match=f"mask is made for 3 sentences and used with {batch}"
+            ):
                 each.evaluate(4, 4, batch=batch)
     for each in masks[4:]:
         reachable = each.dense(4, 4).any(-1, keepdim=True)
         assert torch.equal(each.blocked(4).reachable, reachable)
-        with pytest.raises(ValueError, match="mask is made for 3 sentences, found 1"):
+        with pytest.raises(ValueError, match="mask is made for 3 sentences and used with 1"):
             each.blocked(4, batch=1)
     for combined in (
         lambda: mask & padding_mask(IDS[:2] == 0),
         lambda: mask | padding_mask(IDS[:2] == 0),
     ):
-        with pytest.raises(ValueError, match="mask is made for 3 sentences, found 2"):
+        with pytest.raises(ValueError, match="mask is made for 3 sentences and used with 2"):
             combined()
 
 
@@ -135,9 +137,7 @@ def test_a_mask_that_is_told_its_heads_has_all_of_them() -> None:
     table = torch.tensor([[1, 0, 0], [0, 1, 1]], dtype=torch.bool)
     mask = causal & Mask(lambda b, h, q, k: table[h, k], heads=2)
     assert torch.equal(mask.dense(1, 3, offset=2)[0, :, 0], table)
-    with pytest.raises(
-        ValueError, match="mask is made for 2 heads, found 4; make it for as many heads"
-    ):
+    with pytest.raises(ValueError, match="mask is made for 2 heads and used with 4"):
         mask.dense(3, 3, heads=4)
 
 

@@ -66,7 +66,10 @@ def test_every_pair_finds_its_distance(queries: int, keys: int, relative: Relati
 def test_along_diagonals_is_a_view_and_its_inverse_is_its_gradient(queries: int, keys: int) -> None:
     by_distance = torch.randn(2, HEADS, queries, queries + keys, requires_grad=True)
     by_key = along_diagonals(by_distance)
-    assert by_key.untyped_storage().data_ptr() == by_distance.untyped_storage().data_ptr()
+    before = by_key.detach().clone()
+    with torch.no_grad():
+        by_distance.mul_(2)
+    assert torch.equal(by_key, 2 * before)
     weighting = torch.randn_like(by_key)
     (gradient,) = torch.autograd.grad((by_key * weighting).sum(), by_distance)
     assert torch.equal(onto_distances(weighting), gradient)
@@ -189,10 +192,17 @@ def test_transformer_xl_scores_many_queries_as_it_scores_few() -> None:
 def test_transformer_xl_takes_the_sinusoids_of_the_paper() -> None:
     """The row of a distance ahead is that of the distance with its sines turned round."""
     module = TransformerXLScore(1, 1, 8)
-    rows = module._sinusoids(3, 2, RelativeOffset())
     table = sinusoidal(4, 8, pairing="halves")
-    assert torch.equal(rows[:3], table[:3].flip(0))
-    torch.testing.assert_close(rows[3], torch.cat((-table[1, :4], table[1, 4:])))
+    ahead = torch.cat((-table[1, :4], table[1, 4:]))
+    for column in range(8):  # a score that is one number of the row of its distance
+        with torch.no_grad():
+            for parameter, value in ((module.u, 0), (module.v, 1), (module.weight, 0)):
+                parameter.fill_(value)
+            module.weight[0, column] = 1
+        found = module(torch.zeros(1, 1, 3, 1), torch.zeros(1, 1, 2, 1))[0, 0]
+        distance_of = [[table[0], ahead], [table[1], table[0]], [table[2], table[1]]]
+        expected = torch.stack([torch.stack([row[column] for row in rows]) for rows in distance_of])
+        torch.testing.assert_close(found, expected)
 
 
 # Values that know distances

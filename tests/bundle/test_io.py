@@ -18,32 +18,20 @@ import torch
 
 from crosshead.bundle import io as bundle_module
 from crosshead.bundle.config import FORMAT, BundleScore
-from crosshead.bundle.io import Bundle, save_bundle, verify_bundle
+from crosshead.bundle.io import Bundle, bundle_files, card_was_changed, save_bundle
+from crosshead.bundle.packing import pack
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import set_weights, weights_of
+from crosshead.cli.reports import bundle_facts
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, DamagedBundle, UserError
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
 from crosshead.tasks.loading import load
 from crosshead.tasks.registry import load_bundle, outline_bundle
+from tests.bundle.stored import SEALED, STORED, settings
 
-STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
-# What `save_bundle(SEALED, load_bundle(STORED), (STORED / "README.md").read_text())` writes.
-SEALED = STORED.with_name("bundle-format-1-sealed")
 FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"}
-
-
-@pytest.fixture
-def stored(tmp_path: Path) -> Path:
-    """A copy of the stored bundle, to be damaged."""
-    return Path(shutil.copytree(STORED, tmp_path / "bundle"))
-
-
-@pytest.fixture
-def sealed(tmp_path: Path) -> Path:
-    """A copy of a stored bundle with checksums, to be damaged."""
-    return Path(shutil.copytree(SEALED, tmp_path / "sealed"))
 
 
 SCORES = [BundleScore(metric="BLEU", value=38.125, signature="nrefs:1", test_set="validation")]
@@ -184,16 +172,6 @@ def test_a_file_where_the_directory_should_be(tmp_path: Path) -> None:
         save_bundle(tmp_path / "run", make_bundle(), "")
 
 
-def settings(**changes: Any) -> Callable[[Path], None]:
-    """A damage: other values in config.json."""
-
-    def change(directory: Path) -> None:
-        path = directory / "config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-    return change
-
-
 def tensors(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
     """A damage: other tensors in model.safetensors."""
 
@@ -251,7 +229,7 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (settings(longest=1), r"config\.json: unknown key 'longest'; did you mean 'longest_source'"),
     (settings(longest_source=0), r"config\.json: longest_source: .* found 0"),
     (settings(task="summaries"), r"config\.json: task: .* found 'summaries'"),
-    (settings(source_vocabulary=331), "source tokenizer has 330 pieces, config.json says 331"),
+    (settings(source_vocabulary=331), "source tokenizer has 330 pieces, but config.json says 331"),
     (
         settings(model={"d_model": 64, "encoder_layers": 1, "decoder_layers": 1, "heads": 2}),
         r"tensor '.*' (is missing|has shape \[.*\], expected \[.*\])",
@@ -310,90 +288,6 @@ def test_a_file_cut_short_anywhere_or_changed_is_said_to_be_damaged(
             load_bundle(stored)
 
 
-def scale_the_weights(directory: Path) -> None:
-    """Other weights of the same shapes, in a file that is whole, with a header of its own."""
-    bundle = load_bundle(directory)
-    with torch.no_grad():
-        for parameter in bundle.model.parameters():
-            parameter *= 1.5
-    save_bundle(directory, bundle, (directory / "README.md").read_text())
-
-
-LOADED = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer.model"]
-
-
-@pytest.mark.parametrize("name", LOADED)
-def test_a_changed_file_is_named_by_its_checksum(name: str, sealed: Path) -> None:
-    whole = (sealed / name).read_bytes()
-    (sealed / name).write_bytes(whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:])
-    with pytest.raises(DamagedBundle, match=rf"^{sealed / name}: [^\n]*(SHA-256|checksum|JSON)"):
-        load_bundle(sealed)
-
-
-@pytest.mark.parametrize("name", LOADED)
-def test_a_file_of_another_version_of_the_bundle_is_named(name: str, sealed: Path) -> None:
-    other = Path(shutil.copytree(sealed, sealed.with_name("other")))
-    scale_the_weights(other)
-    (other / "tokenizer.json").write_text((other / "tokenizer.json").read_text() + " ")
-    (other / "tokenizer.model").write_bytes(b"another")
-    shutil.copyfile(other / name, sealed / name)
-    for read in (load_bundle, outline_bundle):
-        with pytest.raises(DamagedBundle, match=r"is not the one in config\.json: ") as caught:
-            read(sealed)
-        expected = "model.safetensors" if name == "config.json" else name
-        assert str(caught.value).startswith(f"{sealed / expected}: ")
-
-
-def test_an_edited_card_is_no_damage(sealed: Path) -> None:
-    (sealed / "README.md").write_text("# Mine\n")
-    assert load_bundle(sealed).config == load_bundle(SEALED).config
-    found = dict(verify_bundle(sealed))
-    assert "is not the one in config.json" in (found.pop("README.md") or "")
-    assert found == dict.fromkeys(LOADED)
-
-
-def test_who_edits_the_configuration_is_told_what_to_do(sealed: Path) -> None:
-    path = sealed / "config.json"
-    values = json.loads(path.read_text())
-    values["decode"]["beam"] = 2
-    path.write_text(json.dumps(values))
-    with pytest.raises(DamagedBundle, match="remove the key 'config_sha256'"):
-        load_bundle(sealed)
-    del values["config_sha256"]
-    path.write_text(json.dumps(values))
-    assert load_bundle(sealed).config.decode.beam == 2
-    assert dict(verify_bundle(sealed))["config.json"] == "contains no checksum of itself"
-
-
-def test_notes_are_logged_of_what_cannot_be_checked(
-    sealed: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "crosshead")
-    load_bundle(sealed)
-    outline_bundle(sealed)
-    assert caplog.messages == []
-    load_bundle(STORED)
-    assert [f"{STORED}: an old bundle" in line for line in caplog.messages] == [True]
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        [], {"model.safetensors": 1}, {"model.safetensors": {"sha256": "x", "bytes": 1}},
-        {"../../outside": {"sha256": "0" * 64, "bytes": 1}},
-        {"config.json": {"sha256": "0" * 64, "bytes": 1}},
-        {"tokenizer.json": {"sha256": "0" * 64, "bytes": 158}},
-        {"README.md": {"sha256": "0" * 64, "bytes": 77}},
-        {"model.safetensors": {"sha256": "0" * 64, "bytes": 2**70}},
-    ],
-)  # fmt: skip
-def test_checksums_that_are_none_are_damage(files: object, stored: Path) -> None:
-    settings(files=files)(stored)
-    for read in (load_bundle, outline_bundle):
-        with pytest.raises(DamagedBundle):
-            read(stored)
-
-
 def test_equal_weights_are_equal_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         save_bundle(tmp_path / name, load_bundle(SEALED), name)
@@ -425,7 +319,7 @@ def test_a_model_that_cannot_be_built_is_a_damaged_bundle(tmp_path: Path) -> Non
     config = saved.config.model_copy(update={"model": impossible})
     save_bundle(tmp_path, replace(saved, config=config), "")
     with pytest.raises(
-        BundleError, match=r"config\.json: such a model cannot be built: three-way tying"
+        BundleError, match=r"config\.json: the model cannot be built: three-way tying"
     ):
         load_bundle(tmp_path)
 
@@ -524,5 +418,24 @@ def test_an_unregistered_name_asks_for_its_registration(key: str, tmp_path: Path
     values = json.loads((place / "config.json").read_text())
     values["model"][key] = "own"
     (place / "config.json").write_text(json.dumps(values))
-    with pytest.raises(DamagedBundle, match="a program that has registered this name"):
+    with pytest.raises(DamagedBundle, match="if a program registers this name"):
         load_bundle(place)
+
+
+def test_a_bundle_without_its_card_is_described_and_packed(sealed: Path) -> None:
+    (sealed / "README.md").unlink()
+    assert "README.md" not in bundle_files(sealed) and card_was_changed(sealed)
+    packed = pack(sealed, sealed.with_name("a.crosshead.zip"))
+    assert "README.md" not in bundle_files(packed)
+    for place in (sealed, packed):
+        rows = dict(bundle_facts(place, load_bundle(place)))
+        assert "changed or removed" in rows["card"]
+
+
+@pytest.mark.parametrize("task", [["translation"], {}, None, 3])
+def test_a_task_that_is_no_name_is_damage(task: object, stored: Path) -> None:
+    values = json.loads((stored / "config.json").read_text())
+    values.pop("config_sha256", None)
+    (stored / "config.json").write_text(json.dumps(values | {"task": task}))
+    with pytest.raises(DamagedBundle, match=r"config.json: task: expected 'translation'"):
+        load_bundle(stored)

@@ -40,6 +40,13 @@ def test_a_packed_bundle_is_the_bundle(bundle: Path, tmp_path: Path) -> None:
     assert sorted(bundle_files(packed)) == sorted(bundle_files(bundle)) == sorted(FILES)
 
 
+def test_a_packed_bundle_that_is_unzipped_is_a_directory_again(tmp_path: Path) -> None:
+    with zipfile.ZipFile(pack(SEALED, tmp_path / "a.zip")) as archive:
+        archive.extractall(tmp_path / "a")
+    assert verify_bundle(tmp_path / "a") == verify_bundle(SEALED)
+    assert crosshead.load(tmp_path / "a")("One two three.") == "Eins zwei drei."
+
+
 def test_a_packed_bundle_is_averaged_and_a_start(tmp_path: Path) -> None:
     packed = pack(SEALED, tmp_path / "a.zip")
     mean = average_bundles([packed, SEALED], tmp_path / "mean")

@@ -60,6 +60,19 @@ def test_the_command_line_translates_with_it(
     assert "the run is not finished" in captured.err
 
 
+def test_a_finished_run_that_lost_its_configuration_is_not_called_unfinished(
+    stopped: Path, tmp_path: Path
+) -> None:
+    place = copy_of(stopped, tmp_path / "run")
+    (place / "model.safetensors").write_bytes(b"of the finished run")
+    with pytest.raises(BundleError, match=r"config.json is missing; .*train --resume --out"):
+        load_bundle(place)
+    (place / "model.safetensors").unlink()
+    (place / "config.json").symlink_to("nowhere")
+    with pytest.raises(BundleError):
+        load_bundle(place)
+
+
 def test_what_is_damaged_is_refused(stopped: Path, tmp_path: Path) -> None:
     out = copy_of(stopped, tmp_path / "run")
     path = out / "checkpoints" / BEST

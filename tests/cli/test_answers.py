@@ -1,8 +1,10 @@
+from pathlib import Path
+
 import pytest
 
-from crosshead.cli.answers import answering, search_settings, writing_settings
+from crosshead.cli.answers import answering, check_output, search_settings, writing_settings
 from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import ConfigError
+from crosshead.errors import ConfigError, UserError
 from crosshead.system.progress import Silent
 
 
@@ -14,7 +16,7 @@ def test_the_search_is_the_bundles_but_for_what_is_given() -> None:
     with pytest.raises(ConfigError, match="give --beam 4"):
         search_settings(says, False, {}, 4)
     for flag in ("temperature", "top_k", "top_p", "seed"):
-        with pytest.raises(ConfigError, match=f"--{flag.replace('_', '-')} acts on samples only"):
+        with pytest.raises(ConfigError, match=f"--{flag.replace('_', '-')} applies to sampling"):
             search_settings(says, False, {flag: 1}, None)
     bundled = search_settings(DecodeConfig(beam=1, sample=True), False, {"seed": 7}, None)
     assert bundled.seed == 7
@@ -41,12 +43,12 @@ def test_text_is_written_as_the_bundle_says_but_for_what_is_given(says: DecodeCo
         assert writing_settings(says, False, None, {**SAMPLES, flag: value}) == expected
         for greedy, beam, other in ((True, None, "--greedy"), (False, 4, "--beam")):
             name = f"--{flag.replace('_', '-')}"
-            with pytest.raises(ConfigError, match=f"{name} acts on .* leave out {other}$"):
+            with pytest.raises(ConfigError, match=f"{name} applies to .* leave out it or {other}$"):
                 writing_settings(says, greedy, beam, {**SAMPLES, flag: value})
     for size in (1, 5):
         assert writing_settings(says, False, size, SAMPLES) == DecodeConfig(beam=size)
     assert writing_settings(says, True, None, SAMPLES) == DecodeConfig(beam=1)
-    with pytest.raises(ConfigError, match="--beam 5 is not --greedy: leave out one"):
+    with pytest.raises(ConfigError, match="--beam 5 and --greedy"):
         writing_settings(says, True, 5, SAMPLES)
 
 
@@ -81,3 +83,24 @@ def test_progress_is_shown_of_a_known_number_of_lines(
             advance(0, 2, 1.0, ["warning: line 1"])
     assert capsys.readouterr().err == "crosshead: warning: line 1\n" * 2
     assert len(shown) == 6
+
+
+def test_no_output_replaces_the_input_or_a_file_of_the_model(tmp_path: Path) -> None:
+    bundle = tmp_path / "run"
+    (bundle / "checkpoints").mkdir(parents=True)
+    own = ["recipe.toml", "tokenizer.json", "checkpoints/best.safetensors"]
+    for name in (*own, "mine.txt"):
+        (bundle / name).write_text("kept")
+    lines = tmp_path / "lines"
+    lines.write_text("a\n")
+    with pytest.raises(UserError, match="is the input file"):
+        check_output(lines, str(lines), bundle)
+    for name in own:
+        with pytest.raises(UserError, match="is a file of the model"):
+            check_output(bundle / "checkpoints" / ".." / name, "-", bundle)
+    packed = tmp_path / "a.crosshead.zip"
+    packed.write_text("kept")
+    with pytest.raises(UserError, match="is a file of the model"):
+        check_output(packed, "-", packed)
+    for allowed in (None, bundle / "mine.txt", tmp_path / "new"):
+        check_output(allowed, str(lines), bundle)

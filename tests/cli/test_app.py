@@ -1,9 +1,15 @@
+import importlib
+import pkgutil
 import subprocess
 import sys
 
+import click
 import pytest
+import typer
 
 import crosshead
+import crosshead.cli
+from crosshead.cli.app import app
 from tests.cli.tools import BUNDLE, Refused, environment, output_of
 
 
@@ -48,6 +54,23 @@ def test_help_has_an_example(verb: str, capfd: pytest.CaptureFixture[str]) -> No
     assert (
         f"crosshead {verb}" in output_of([*verb.split(), "--help"], capfd).partition("Example")[2]
     )
+
+
+def test_every_help_shows_its_defaults_in_one_form() -> None:
+    for module in pkgutil.iter_modules(crosshead.cli.__path__):
+        importlib.import_module(f"crosshead.cli.{module.name}")
+    commands, seen = [typer.main.get_command(app)], 0
+    while commands:
+        command = commands.pop()
+        commands += getattr(command, "commands", {}).values()
+        for parameter in command.params:
+            record = parameter.get_help_record(click.Context(command))
+            said = record[1] if record else ""
+            assert "[default:" not in said
+            if parameter.default not in (None, False, "", ()):
+                assert f"(default: {parameter.default}" in said, (command.name, parameter.name)
+                seen += 1
+    assert seen > 10
 
 
 def test_help_speaks_of_what_a_verb_takes(capfd: pytest.CaptureFixture[str]) -> None:

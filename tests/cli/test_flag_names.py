@@ -21,14 +21,19 @@ from tests.cli.tools import TINY, Refused, output_of, write_corpus
         ),
         (
             ["--pairs", "x.jsonl"],
-            "--pairs: x.jsonl is JSON Lines: say which two fields are source and",
+            "--pairs: x.jsonl is JSON Lines; name the fields of source and",
         ),
-        (["--source", "a"], "--source names 1 files but data.target 0; "),
-        (["--valid-pairs", "x.jsonl"], "--valid-pairs: x.jsonl is JSON Lines: say which two"),
-        (["--pairs", "x.tsv", "--fields", "a"], "--fields names two fields"),
+        (["--source", "a"], "--source a has no --target; give the file of its translations"),
+        (["--target", "a"], "--target a has no --source; give the file of its sources"),
+        (
+            ["--pairs", "x.tsv", "--valid-source", "a", "--valid-source", "b"],
+            "--valid-source a, b have no --valid-target; give a file of translations for each",
+        ),
+        (["--valid-pairs", "x.jsonl"], "--valid-pairs: x.jsonl is JSON Lines; name the"),
+        (["--pairs", "x.tsv", "--fields", "a"], "--fields needs two fields"),
         (["--pairs", "x.tsv", "--fields", "a,a"], "--fields names 'a' twice"),
         (["--text", "a", "--pairs", "b"], "--pairs is for translation"),
-        (["--pairs", "b", "--model", "x"], "--model: there is no 'x'"),
+        (["--pairs", "b", "--model", "x"], "--model: unknown architecture 'x'"),
         (["--pairs", "b", "--max-minutes", "-1"], "--max-minutes: expected more than 0"),
         (["--pairs", "b", "--set", "train.max_minutes=-1.0"], "train.max_minutes: expected more"),
         (["--pairs", "b", "--set", "max_minutes=-1.0"], "train.max_minutes: expected more"),
@@ -77,7 +82,7 @@ def test_a_resumed_run_names_flags_only_where_they_were_typed(
     output_of(["train", "--out", out, *files, *TINY, "--max-updates", 1, "--fields", "1,2"], capfd)
     began = f"but the run in {out} began with"
     for typed, words in (
-        (["--fields", "a,b"], f"--fields is ['a', 'b'], {began} ['1', '2']"),
+        (["--fields", "a,b"], f"--fields is a, b, {began} 1, 2"),
         (["--seed", 5, "--set", "train.seed=6"], f"train.seed is 6, {began} 1"),
         (["--model", "recurrent"], f"--model is 'recurrent', {began} 'transformer'"),
     ):
@@ -85,7 +90,7 @@ def test_a_resumed_run_names_flags_only_where_they_were_typed(
     recipe = out / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('fields = ["1", "2"]', 'fields = ["a", "b"]'))
     said = refused(*resume, "--max-updates", 2)
-    changed = "data.fields is ['a', 'b'], but the run was saved with ['1', '2']"
+    changed = "data.fields is a, b, but the run was saved with 1, 2"
     assert said.startswith(f"crosshead: error: {recipe}: {changed}")
 
 
@@ -100,6 +105,17 @@ def test_a_resumed_run_names_flags_only_where_they_were_typed(
         (["--set", "model.hidden-size=3"], "did you mean 'd_model'?"),
         (["--set", "n_heads=3"], "did you mean 'heads'?"),
         (["--set", "num_layers=3"], "did you mean 'encoder_layers' or 'decoder_layers'"),
+        (["--set", "emb_size=3"], "did you mean 'd_model'?"),
+        (["--set", "fp16=true"], "unknown key 'fp16'; did you mean 'precision'?"),
+        (["--set", "gpu=0"], "did you mean 'device'?"),
+        (["--set", "bpe=1"], "did you mean 'tokenizer.kind'?"),
+        (["--set", "train.bpe=1"], "did you mean 'tokenizer.kind'?"),
+        (["--set", "optimizer=adam"], "; crosshead always uses Adam, without weight decay"),
+        (["--set", "weight_decay=0.1"], "; crosshead always uses Adam, without weight decay"),
+        (["--set", "train.weight_decay=0.1"], "; crosshead always uses Adam, without weight decay"),
+        (["--fp16", "x"], "did you mean --precision?"),
+        (["--gpu", "0"], "did you mean --device?"),
+        (["--bpe", "1"], "did you mean --set tokenizer.kind=...?"),
         (["--lr", "0.1"], "No such option: --lr; did you mean --set learning_rate=...?"),
         (["--epochs", "3"], "No such option: --epochs; did you mean --max-epochs?"),
         (["--batch-size", "3"], "did you mean --set batch_tokens=...?"),

@@ -9,6 +9,7 @@ from crosshead.bundle.weights import weights_of
 from crosshead.cli import run
 from crosshead.models.registry import MODELS
 from crosshead.tasks.registry import load_bundle
+from crosshead.training.directory_lock import locked_directory
 from tests.cli.tools import BUNDLE, Refused, output_of
 
 OLDER = BUNDLE.with_name("bundle-format-1")
@@ -96,7 +97,7 @@ def test_bundles_that_are_none(
 def test_every_file_is_verified(capfd: pytest.CaptureFixture[str]) -> None:
     lines = output_of(["info", "--verify", BUNDLE], capfd).splitlines()
     assert sorted(line.split()[0] for line in lines) == sorted(FILES)
-    assert all(line.endswith("as it was written") for line in lines)
+    assert all(line.endswith("unchanged") for line in lines)
 
 
 @pytest.mark.parametrize("name", [*FILES[:-1]])
@@ -108,8 +109,8 @@ def test_what_differs_is_named(
     assert run(["info", "--verify", str(bundle)]) == 2
     captured = capfd.readouterr()
     [line] = captured.err.splitlines()
-    assert f"{bundle}: not as the bundle was written: {name};" in line
-    wrong = [line for line in captured.out.splitlines() if not line.endswith("as it was written")]
+    assert line.startswith(f"crosshead: error: {bundle}: ") and f" {name};" in line
+    wrong = [line for line in captured.out.splitlines() if not line.endswith("unchanged")]
     assert [line.split()[0] for line in wrong] == [name]
 
 
@@ -118,7 +119,7 @@ def test_an_older_bundle_is_noted_once(capfd: pytest.CaptureFixture[str], refuse
         assert run([verb, str(OLDER), *([] if verb == "info" else ["/dev/null"])]) == 0
         [note] = capfd.readouterr().err.splitlines()
         assert note.startswith(f"crosshead: {OLDER}: an old bundle without checksums")
-    assert "an older bundle, which holds no checksums" in refused("info", "--verify", OLDER)
+    assert "holds no checksums" in refused("info", "--verify", OLDER)
 
 
 def test_a_changed_card_is_said(
@@ -146,8 +147,29 @@ def test_what_of_a_run_may_be_shared_is_said(
         line.split("  ", 1) for line in output_of(["info", run_directory], capfd).splitlines()
     )
     assert f"pack '{run_directory}'" in rows["to share"]
-    assert "recipe.toml, checkpoints;" in rows["only to resume"]
+    assert rows["only for --resume"].strip() == "recipe.toml, checkpoints"
     assert rows["may be deleted"].strip() == "log.jsonl, tensorboard, held-out.tsv"
+
+
+def test_a_run_under_way_is_not_to_be_resumed(
+    tmp_path: Path, refused: Refused, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run_directory = tmp_path / "run"
+    (run_directory / "checkpoints").mkdir(parents=True)
+    (run_directory / "recipe.toml").touch()
+    with locked_directory(run_directory):
+        said = refused("info", run_directory)
+        assert "a training run under way, before its first log entry; it has no bundle" in said
+        log = '{"kind": "train", "update": 1200}\n{"kind": "valid", "update": 1300}\n'
+        (run_directory / "log.jsonl").write_text(log)
+        said = refused("info", run_directory)
+        assert "under way, at update 1,300 or later; " in said and "--resume" not in said
+        shutil.copytree(BUNDLE, run_directory, dirs_exist_ok=True)
+        rows = output_of(["info", run_directory], capfd)  # of a run that was resumed
+        assert rows.splitlines()[-1].split("  ")[0] == "run"
+        assert rows.endswith("  under way, at update 1,300 or later\n")
+        assert "may be deleted" not in rows
+    assert "may be deleted" in output_of(["info", run_directory], capfd)
 
 
 def test_a_bundle_is_packed_and_used(
@@ -155,6 +177,7 @@ def test_a_bundle_is_packed_and_used(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "input").write_text("One two three.\n")
+    assert "  unzip en-de.crosshead.zip -d en-de\n" in output_of(["pack", "--help"], capfd)
     [name] = output_of(["pack", BUNDLE], capfd).splitlines()
     assert name == f"{BUNDLE.name}.crosshead.zip"
     for arguments in (["translate", "input"], ["info"], ["info", "--verify"]):

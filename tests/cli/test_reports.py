@@ -26,10 +26,12 @@ from crosshead.pipelines.translator import Translation
 from crosshead.tasks.loading import load
 from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.usability import Findings, Sample
+from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import Progress
 from crosshead.training.run import Summary
 
 BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
+ENDED = End(EndKind.MAX_UPDATES, "why")
 
 
 def test_metrics_are_named_by_commas() -> None:
@@ -144,10 +146,10 @@ def test_scores_are_in_the_order_asked_for() -> None:
 
 def test_a_run_is_reported_with_what_was_skipped(tmp_path: Path) -> None:
     progress = Progress(update=1200, epoch=3, batch=1, batches=4, seconds=90.0)
-    summary = Summary(tmp_path, "why", False, progress, 5, "the best", [])
+    summary = Summary(tmp_path, ENDED, progress, 5, "the best")
     assert "1,200 updates, 3.2 epochs, 1.5 minutes" in run_report(summary)
     progress.skipped = 2
-    assert "1,200 updates (2 left out: gradients not finite)" in run_report(summary)
+    assert "1,200 updates (2 skipped: gradients not finite)" in run_report(summary)
 
 
 def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> None:
@@ -155,14 +157,14 @@ def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> Non
     long = "word " * 40
     findings = Findings([score], samples=[Sample("one", "", "eins"), Sample(long, long, long)])
     summary = Summary(
-        tmp_path, "why", False, Progress(update=9), 5, "the best", [score], "beam 4",
+        tmp_path, ENDED, Progress(update=9), 5, "the best", [score], "beam 4",
         task=TASKS["translation"], validated={"bleu": 41.9}, findings=findings,
         verdict="this model is not usable yet: why; what",
     )  # fmt: skip
     report = run_report(summary)
     assert "BLEU (greedy, as in training)  41.90" in report
     assert "BLEU (beam 4)                  70.60" in report
-    assert "source     one\noutput     (nothing)\nreference  eins\n" in report
+    assert "input     one\noutput    (nothing)\nexpected  eins\n" in report
     assert "warning: this model is not usable yet: why; what\n" in report
     shown = [line for line in report.splitlines() if "word" in line]
     assert len(shown) == 3 and max(map(len, shown)) <= 100
@@ -172,9 +174,9 @@ def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> Non
 
 
 def test_what_is_left_of_a_run_that_was_stopped(tmp_path: Path) -> None:
-    begun = Summary(tmp_path, "why", True, Progress(), 5, "", [])
+    begun = Summary(tmp_path, STOPPED, Progress(), 5)
     assert interruption_report(begun).startswith("stopped before the first update: nothing is left")
     (tmp_path / "recipe.toml").write_text("")
-    assert "the earlier run is back" in interruption_report(begun)
-    later = Summary(tmp_path, "why", True, Progress(update=7), 5, "", [])
+    assert "the earlier run is restored" in interruption_report(begun)
+    later = Summary(tmp_path, STOPPED, Progress(update=7), 5)
     assert f"--resume --out {tmp_path}" in interruption_report(later)

@@ -18,9 +18,9 @@ def test_a_study_says_claim_expectation_table_and_verdict(
         "“We need to prevent",
         "section 3.2.3",
         "Expected:",
-        "This is the quick form: it shows that the code runs; its verdict says nothing of the",
+        "This is the quick form: it shows that the code runs; its verdict says nothing about the",
         "attention  1.0000",
-        "Verdict: (quick form: it shows that the code runs; its verdict says nothing of the claim)",
+        "Verdict: (quick form: it shows that the code runs; its verdict says nothing about the",
         "holds: 5 of 5 as expected",
     ]
     places = [said.index(part) for part in order]
@@ -96,7 +96,7 @@ def test_minutes_shorten_the_run_and_the_page_says_so(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--quick", "--minutes", "3"], "--quick and --minutes name two forms"),
+        (["--quick", "--minutes", "3"], "--quick and --minutes exclude"),
         (["--minutes", "0"], "--minutes 0: expected a number above 0"),
         (["--minutes", "nan"], "--minutes nan: expected a number above 0"),
     ],
@@ -113,7 +113,7 @@ def test_a_budget_that_makes_no_sense_is_one_line(
 def test_an_unknown_study_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["study", "sinusoid"]) == 2
     said = capfd.readouterr().err
-    assert said == "crosshead: error: no study 'sinusoid'; did you mean 'sinusoids'?\n"
+    assert said == "crosshead: error: unknown study 'sinusoid'; did you mean 'sinusoids'?\n"
 
 
 def test_help_has_an_example_and_says_what_a_study_is(capfd: pytest.CaptureFixture[str]) -> None:

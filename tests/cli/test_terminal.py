@@ -39,8 +39,12 @@ def raising(error: BaseException):
         (typer.Exit(7), 7, ""),
         (OSError(errno.ENOSPC, "No space left on device"), 2, "error: No space left on device\n"),
         (PermissionError(13, "Permission denied", "x"), 2, "error: x: Permission denied\n"),
-        (MemoryError(), 2, "error: not enough memory for what is read"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 2, "a smaller batch takes"),
+        (MemoryError(), 2, "error: out of memory; give the program more memory"),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+            2,
+            "error: out of memory; reduce the batch",
+        ),
     ],
 )
 def test_how_work_ends(
@@ -197,7 +201,7 @@ def test_a_full_standard_output_is_named(
     said = capsys.readouterr().err
     assert said == (
         "crosshead: error: standard output: cannot be written: No space left on device; "
-        "free some space where it goes, or send it elsewhere\n"
+        "free some disk space, or send the output elsewhere\n"
     )
 
 

@@ -92,14 +92,14 @@ def test_generate_searches_as_the_bundle_says(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--greedy", "--seed", 3], "--seed acts on samples only: leave out --greedy"),
-        (["--beam", 2, "--top-k", 3], "--top-k acts on samples only: leave out --beam"),
+        (["--greedy", "--seed", 3], "--seed applies to sampling only; leave out it or --greedy"),
+        (["--beam", 2, "--top-k", 3], "--top-k applies to sampling only; leave out it or --beam"),
         (["--greedy", "--beam", 2], "leave out one of them"),
         (["--beam", 0], "--beam"),
         (["--temperature", 0], "--temperature"),
         (["--length", 0], "'--length'"),
-        (["--greedy", "--samples", 3], "--samples 3 would print one text 3 times"),
-        (["--beam", 2, "--samples", 2], "--samples 2 would print one text 2 times"),
+        (["--greedy", "--samples", 3], "--samples 3 needs sampling"),
+        (["--beam", 2, "--samples", 2], "--samples 2 needs sampling"),
     ],
 )
 def test_flags_that_contradict_each_other_are_refused(
@@ -119,7 +119,7 @@ def test_evaluate_refuses_what_does_not_act_on_a_text(
     trained: Path, book: Path, flag: list[object], refused: Refused
 ) -> None:
     said = refused("evaluate", trained, "--text", book, *flag)
-    assert f"{flag[0]} is for translations: leave it out" in said
+    assert f"{flag[0]} applies to translations only" in said
 
 
 @pytest.mark.parametrize("flag", ["--stride", "--memory"])
@@ -127,7 +127,7 @@ def test_evaluate_refuses_what_acts_on_a_text_only(flag: str, book: Path, refuse
     sides = ["--source", book, "--reference", book]
     for given in (sides, []):
         said = refused("evaluate", BUNDLE, *given, flag, 4)
-        assert f"{flag} is for texts: leave it out, or give --text" in said
+        assert f"{flag} applies to --text only" in said
 
 
 def test_evaluate_a_text(trained: Path, book: Path, capfd: pytest.CaptureFixture[str]) -> None:

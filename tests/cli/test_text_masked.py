@@ -111,9 +111,9 @@ def test_what_it_does_not_do(trained: Path, book: Path, refused: Refused) -> Non
     sides = ["--source", book, "--reference", book]
     assert "give --text" in refused("evaluate", trained, *sides)
     text = ["evaluate", trained, "--text", book]
-    assert "--stride and --memory are for" in refused(*text, "--stride", 4)
-    assert "--stride and --memory are for" in refused(*text, "--memory", 4)
-    assert "put [MASK] in the place" in refused("fill", trained, "a a")
+    assert "--stride and --memory need" in refused(*text, "--stride", 4)
+    assert "--stride and --memory need" in refused(*text, "--memory", 4)
+    assert "this text has no [MASK]" in refused("fill", trained, "a a")
     assert "[MASK] 2 is a part of a word" in refused("fill", trained, "[MASK]\\n[MASK]s")
     assert "'--top'" in refused("fill", trained, "[MASK]", "--top", 0)
     assert "see `crosshead translate`" in refused("fill", BUNDLE, "[MASK]")

@@ -35,7 +35,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_names_the_recipes_that_ship(capfd: pytest.CaptureFixture[str]) -> None:
     names = sorted(path.stem for path in (ROOT / "crosshead" / "recipe" / "shipped").glob("*.toml"))
     said = " ".join(output_of(["train", "--help"], capfd).split())
-    assert f"or one that ships: {', '.join(names)}." in said
+    assert f"or a recipe of the package: {', '.join(names)}." in said
 
 
 def test_training_leaves_a_bundle_with_scores(
@@ -92,7 +92,7 @@ def test_the_same_command_with_resume_goes_on(
     assert run([str(each) for each in [*command, "--resume"]]) == 0
     captured = capfd.readouterr()
     assert "max_updates 5 is reached" in captured.out
-    assert "--preset and --from are not read again" in captured.err
+    assert "--preset and --from are ignored" in captured.err
     assert "max_updates 7 is reached" in output_of(
         [*command, "--resume", "--max-updates", 7], capfd
     )
@@ -119,7 +119,7 @@ def test_fine_tuning_starts_from_a_bundle(
     assert first.source_tokenizer.encode("abc") == tuned.source_tokenizer.encode("abc")
     other = [*flags, "--preset", "big", "--set", "model.d_model=32"]
     assert run([str(each) for each in ["train", "--out", tmp_path / "other", *other]]) == 2
-    assert "model.d_model is 32, that of the bundle" in capfd.readouterr().err
+    assert "model.d_model is 32, but the bundle" in capfd.readouterr().err
     assert not (tmp_path / "other").exists()
 
 
@@ -168,7 +168,7 @@ def test_a_reader_that_leaves_stops_training_with_a_checkpoint(tmp_path: Path) -
     source, target = write_corpus(tmp_path)
     out = tmp_path / "run"
     files = ["--source", source, "--target", target, "--out", out]
-    script = '"$@" 2>&1 | head -n 3; echo ${PIPESTATUS[0]}'
+    script = '"$@" 2>&1 | head -n 4; echo ${PIPESTATUS[0]}'
     budget = ["--max-minutes", "5", "--set", "max_epochs=100000", "--set", "patience=0"]
     done = subprocess.run(
         ["bash", "-c", script, "-", *preloaded_command(), "train", *files, *budget, *TINY],

@@ -36,7 +36,7 @@ TINY = [
         (["--seed", str(2**70)], "--seed: expected 9,223,372,036,854,775,807 or less"),
         (["--set", f"model.d_model={10**15}"], "model.d_model: expected"),
         (["--set", f"model.d_model={10**18}"], "model.d_model: expected"),
-        (["--preset", "tinny"], "there is no preset 'tinny'; did you mean 'tiny'?"),
+        (["--preset", "tinny"], "unknown preset 'tinny'; did you mean 'tiny'?"),
         (["--device", "gpu"], "'gpu'"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_directory_that_is_in_use(tmp_path: Path, corpus: list[object], refuse
     assert "--force replaces it" in refused("train", "--out", tmp_path / "run", *corpus, *TINY)
     (tmp_path / "run" / "thesis").write_text("x")
     said = refused("train", "--out", tmp_path / "run", *corpus, *TINY, "--force")
-    assert "stands beside a run" in said
+    assert "--force removes nothing" in said
     assert (tmp_path / "run" / "thesis").read_text() == "x"
 
 

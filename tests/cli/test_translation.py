@@ -69,8 +69,8 @@ def test_a_line_that_is_split_is_warned_of(
     assert run(["translate", str(BUNDLE), str(path), "--beam", "1"]) == 0
     captured = capfd.readouterr()
     assert captured.out.count("\n") == 2
-    said = "warning: line 2 is longer than the model's reach: it was split"
-    assert f"{said} at ends of sentences and" in captured.err
+    said = "warning: line 2 is too long for the model: it was split"
+    assert f"{said} between sentences and" in captured.err
     path.write_text("one.\n" + "one two three " * 20 + "\n")
     assert run(["translate", str(BUNDLE), str(path), "--beam", "1"]) == 0
     assert f"{said} inside a sentence and" in capfd.readouterr().err
@@ -87,7 +87,7 @@ def test_a_line_that_is_no_text_is_passed_through_with_a_warning(
     first, passed, last, _ = captured.out.split("\n")
     assert passed == letters and first and last
     assert captured.err.count("\n") == 1
-    assert "warning: line 2 has more than 10,000 characters without a space" in captured.err
+    assert "warning: line 2 was kept unchanged" in captured.err
     rows = [json.loads(row) for row in output_of([*command, "--jsonl"], capfd).splitlines()]
     assert [row["was_passed_through"] for row in rows] == [False, True, False]
     assert [row["translation"] for row in rows] == [first, letters, last]
@@ -99,7 +99,7 @@ def test_a_line_that_is_no_text_is_passed_through_with_a_warning(
     files = ["--source", str(path), "--reference", str(reference)]
     assert run(["evaluate", str(BUNDLE), *files, "--metrics", "chrf"]) == 0
     said = capfd.readouterr().err
-    assert "warning: 1 line with more than 10,000 characters" in said and said.count("\n") == 1
+    assert "warning: 1 line kept unchanged" in said and said.count("\n") == 1
 
 
 def test_a_pair_that_is_too_long_has_a_line_without_a_score(
@@ -234,12 +234,12 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
     said = refused("compare", BUNDLE, other, *sides, "--length-penalty", "-1")
     assert "--length-penalty: expected 0 or more, found -1" in said
     said = refused("translate", BUNDLE, tmp_path / "two", "--precision", "float8")
-    assert "no precision 'float8'" in said
+    assert "unknown precision 'float8'" in said
     assert "two systems" in refused("compare", BUNDLE, *sides)
     assert "is given twice" in refused("compare", BUNDLE, BUNDLE, *sides)
     assert "two bundles" in refused("average", BUNDLE, "--out", tmp_path / "mean")
     said = refused("average", BUNDLE, BUNDLE, "--out", tmp_path)
-    assert "is there already" in said
+    assert "already exists" in said
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
         (["--beam", "0"], "--beam: expected more than 0"),
         (["--length-penalty", "-1"], "--length-penalty: expected 0 or more"),
         (["--length-penalty", "nan"], "--length-penalty: expected a finite number"),
-        (["--n-best", "9"], "--n-best 9 needs a beam of as many, found 4: give --beam 9"),
-        (["--top-k", "5"], "--top-k acts on samples only: give --sample"),
+        (["--n-best", "9"], "--n-best 9 needs a beam of at least 9; the beam is 4: give --beam 9"),
+        (["--top-k", "5"], "--top-k applies to sampling only: add --sample"),
         (["--sample", "--top-p", "2"], "--top-p: expected 1 or less"),
         (["--sample", "--beam", "4"], "sampling needs beam = 1"),
         (["--device", "gpu"], "'gpu'"),
@@ -289,7 +289,7 @@ def test_the_input_is_not_written_over(tmp_path: Path, refused: Refused) -> None
     (tmp_path / "link").symlink_to(tmp_path / "in")
     for output in ("in", "link"):
         said = refused("translate", BUNDLE, tmp_path / "in", "--output", tmp_path / output)
-        assert "name another --output" in said
+        assert "is the input file; give another --output" in said
     assert (tmp_path / "in").read_text() == "one\n"
 
 
@@ -305,6 +305,12 @@ def test_a_line_without_an_end_is_refused_behind_the_lines_before(tmp_path: Path
     assert done.stderr.count("\n") == 1
 
 
+def test_a_batch_of_hardly_a_sentence_is_refused(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "in").write_text("one\n")
+    said = refused("translate", BUNDLE, tmp_path / "in", "--batch-tokens", "1")
+    assert "'--batch-tokens': expected a number greater than or equal to 64" in said
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_behind_a_pipe_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("one\n")
@@ -316,5 +322,5 @@ def test_a_full_disk_behind_a_pipe_is_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (
         2,
         "crosshead: error: standard output: cannot be written: No space left on device; "
-        "free some space where it goes, or send it elsewhere\n",
+        "free some disk space, or send the output elsewhere\n",
     )

@@ -63,7 +63,7 @@ def test_files_are_downloaded_unpacked_and_checked(
     assert all("SHA-256 as expected" in line for line in said)
     said.clear()
     download("small", tmp_path / "out", said.append)
-    assert [line.endswith("is there already") for line in said] == [True, True]
+    assert [line.endswith("already exists") for line in said] == [True, True]
 
 
 def test_a_wrong_checksum_writes_nothing(
@@ -81,7 +81,7 @@ def test_a_file_in_the_way_is_left_alone(
     offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", len(TEXT), sha256(TEXT)))
     for mine in (b"mine", TEXT[::-1]):
         (tmp_path / "a.txt").write_bytes(mine)
-        with pytest.raises(DataError, match=r"a\.txt is in the way"):
+        with pytest.raises(DataError, match=r"a\.txt exists"):
             download("small", tmp_path, print)
         assert (tmp_path / "a.txt").read_bytes() == mine
 
@@ -92,18 +92,16 @@ def test_what_is_in_the_way_is_not_read_where_its_size_is_wrong(
     offer(monkeypatch, RemoteFile("a.txt", f"{address}/plain.txt", len(TEXT), sha256(TEXT)))
     place = tmp_path / "a.txt"
     os.mkfifo(place)  # which nobody writes to: reading it would wait
-    with pytest.raises(DataError, match=r"a\.txt is in the way: expected a file of 12 bytes"):
+    with pytest.raises(DataError, match=r"a\.txt exists and is not the file of 12 bytes"):
         download("small", tmp_path, print)
     place.unlink()
     place.touch()
     os.truncate(place, 200 * 10**9)
-    with pytest.raises(DataError, match=r"a\.txt is in the way: expected a file of 12 bytes"):
+    with pytest.raises(DataError, match=r"a\.txt exists and is not the file of 12 bytes"):
         download("small", tmp_path, print)
 
 
-@pytest.mark.parametrize(
-    ("path", "words"), [("absent.txt", "404"), ("torn.txt.gz", "no whole gzip file")]
-)
+@pytest.mark.parametrize(("path", "words"), [("absent.txt", "404"), ("torn.txt.gz", "gzip file")])
 def test_what_a_source_fails_to_send(
     path: str, words: str, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +119,7 @@ def test_no_network_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.Monk
             monkeypatch,
             RemoteFile("a.txt", f"http://127.0.0.1:{port}/a.txt", len(TEXT), sha256(TEXT)),
         )
-        with pytest.raises(DataError, match="needs the network, every other command") as caught:
+        with pytest.raises(DataError, match="needs the network") as caught:
             download("small", tmp_path / "out", print)
     assert "\n" not in str(caught.value)
     assert f"127.0.0.1:{port}" in str(caught.value)
@@ -151,3 +149,27 @@ def test_sizes_and_checksums_are_those_of_the_real_files(
     for file in DATA_SETS[name]:
         content = (data / folder / file.name).read_bytes()
         assert (len(content), sha256(content)) == (file.size, file.sha256)
+
+
+def test_dates_do_not_replace_other_files(tmp_path: Path) -> None:
+    said: list[str] = []
+    download("dates", tmp_path, said.append)
+    assert len(said) == 8 and all(line.endswith(": generated") for line in said)
+    download("dates", tmp_path, said.append)
+    assert all(line.endswith(" already exists") for line in said[8:])
+    mine = tmp_path / "valid.de"
+    mine.write_text("mine")
+    (tmp_path / "train.en").unlink()
+    with pytest.raises(DataError, match=r"valid\.de exists .*; move it away"):
+        download("dates", tmp_path, said.append)
+    assert mine.read_text() == "mine" and not (tmp_path / "train.en").exists()
+
+
+@pytest.mark.parametrize("name", ["small", "dates"])
+def test_a_file_in_place_of_the_directory_is_named_before_anything_is_sent(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, RemoteFile("a.txt", "http://nowhere.invalid/a.txt", 1, sha256(b"a")))
+    (tmp_path / "out").write_text("")
+    with pytest.raises(DataError, match=r"out: is a file; name a directory with --out"):
+        download(name, tmp_path / "out", str)

@@ -156,7 +156,7 @@ def test_what_is_cut_or_is_another_file_is_refused(server: Server) -> None:
     assert "its SHA-256 is" in refusal(server, body(TEXT[::-1]))
     packed = gzip.compress(TEXT)
     for damaged in (packed[:-4], packed[:50], TEXT, packed + b"x" * 20, b""):
-        assert "no whole gzip file" in refusal(server, body(damaged), "/file.gz")
+        assert "gzip file" in refusal(server, body(damaged), "/file.gz")
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_slow_server_is_given_up(server: Server, monkeypatch: pytest.MonkeyPat
             time.sleep(0.02)
 
     for answer in (slow_body, slow_head):
-        assert "not complete after 0 seconds" in refusal(server, answer)
+        assert "more than 0 seconds" in refusal(server, answer)
     monkeypatch.setattr(remote, "LONGEST", 30.0)
     monkeypatch.setattr(remote, "TIMEOUT", 0.2)
     assert "timed out" in refusal(server, lambda send, address: server.stopped.wait(1))

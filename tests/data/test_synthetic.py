@@ -119,9 +119,7 @@ def test_copy_and_reverse_tasks(n: int, vocabulary: int, longest: int) -> None:
 
 
 def test_more_pairs_than_there_are_dates_to_write_are_refused() -> None:
-    with pytest.raises(
-        UserError, match=r"500,001 pairs of dates are too many, expected at most 500,000"
-    ):
+    with pytest.raises(UserError, match=r"500,001 pairs of dates .* at most 500,000"):
         date_pairs(size=MOST_PAIRS + 1)
 
 

@@ -239,7 +239,7 @@ def test_what_cannot_be_searched_is_refused() -> None:
     toy = random_toy(0)
     with pytest.raises(ValueError, match="n_best = 5"):
         beam_search(toy, sources(2), torch.tensor([3, 3]), SPECIALS, 4, 0.6, 5)
-    with pytest.raises(ValueError, match="maximum length below 1"):
+    with pytest.raises(ValueError, match="maximum lengths of 1 or more"):
         beam_search(toy, sources(2), torch.tensor([3, 0]), SPECIALS, 4, 0.6, 1)
 
 

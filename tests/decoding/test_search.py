@@ -287,7 +287,7 @@ def test_more_hypotheses_than_the_beam_are_refused() -> None:
         search(*arguments, SAMPLE, 0)
     with pytest.raises(ValueError, match="2 sentence numbers"):
         search(*arguments, SAMPLE, 1, [0, 1])
-    with pytest.raises(ValueError, match="maximum length below 1"):
+    with pytest.raises(ValueError, match="maximum lengths of 1 or more"):
         search(*arguments[:2], torch.tensor([0]), SPECIALS, GREEDY)
 
 

@@ -150,3 +150,27 @@ def test_every_architecture_is_among_these() -> None:
     assert {config.architecture for config in CONFIGS.values()} == {
         "transformer", "convolutional", "recurrent", "language", "transformer-xl", "encoder",
     }  # fmt: skip
+
+
+def test_a_pipeline_stands_for_its_model() -> None:
+    pipeline = pipeline_of("transformer")
+    with without_heads(pipeline.model, {(1, 2)}):
+        expected = outputs(pipeline.model)
+    with without_heads(pipeline, {(1, 2)}):
+        assert torch.equal(outputs(pipeline.model), expected)
+
+
+def test_an_argument_of_another_type_is_named() -> None:
+    model = model_of("transformer")
+    for heads, found in (
+        ([1], "1"),
+        ((1, 2), "1"),
+        ([(1, 2, 3)], r"\(1, 2, 3\)"),
+        (["12"], "'12'"),
+    ):
+        message = rf"heads: expected pairs \(layer, head\) such as \(1, 2\), found {found}$"
+        with pytest.raises(ConfigError, match=message), without_heads(model, heads):  # type: ignore[arg-type]
+            pass
+    message = "expected a model or what crosshead.load returns, found str"
+    with pytest.raises(ConfigError, match=message), without_heads("runs/dates", [(1, 1)]):  # type: ignore[arg-type]
+        pass

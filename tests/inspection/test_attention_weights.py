@@ -207,3 +207,9 @@ def test_the_model_is_as_before() -> None:
 
 def test_every_architecture_is_among_these() -> None:
     assert {name for name, _ in KINDS} == set(CONFIGS) - {"no attention"}
+
+
+def test_a_model_is_no_pipeline() -> None:
+    message = "expected what crosshead.load returns, found Transformer$"
+    with pytest.raises(ConfigError, match=message):
+        attention_weights(pipeline_of("transformer").model, "to be")  # type: ignore[arg-type]

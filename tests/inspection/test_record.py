@@ -3,9 +3,11 @@ import torch
 
 from crosshead.attention.attend import sdpa
 from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.errors import ConfigError
 from crosshead.inspection import record_attention
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import TransformerConfig
+from tests.inspection.pipelines import pipeline_of
 
 SHAPE = TransformerConfig(encoder_layers=2, decoder_layers=3, d_model=8, d_ff=8, heads=2)
 SOURCE = torch.tensor([[5, 6, 7, 2], [5, 2, 0, 0]])
@@ -56,3 +58,13 @@ def test_recording_changes_no_output_and_is_undone() -> None:
     assert all(
         module.backend is sdpa and module.observe is None for module in attentions(model)[1:]
     )
+
+
+def test_a_pipeline_stands_for_its_model() -> None:
+    pipeline = pipeline_of("transformer")
+    with record_attention(pipeline) as recorded:
+        pipeline.model(SOURCE, TARGET)
+    assert all(len(calls) == 1 for calls in recorded.values()) and len(recorded) == 8
+    message = "expected a model or what crosshead.load returns, found str"
+    with pytest.raises(ConfigError, match=message), record_attention("runs/dates"):  # type: ignore[arg-type]
+        pass

@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.validation import Validation
-from crosshead.training import log as log_module
 from crosshead.training.checkpoint import (
     Progress,
 )
@@ -28,7 +28,7 @@ PRE_NORM = POST_NORM.model_copy(update={"norm": "pre", "positions": "sinusoidal-
 
 @pytest.fixture(autouse=True)
 def _no_tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "_tensorboard", lambda directory: None)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
 
 
 def exact_match(model: Transformer, examples: list[Example]) -> float:

@@ -16,6 +16,7 @@ from crosshead.models.attention_kinds import SCORES
 from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import self_mask
 from crosshead.models.transformer import Transformer, TransformerConfig
+from tests.attention.cache_memory import held_bytes
 from tests.learning import SEEDS, learns
 from tests.models.small_language_models import model_of as language_model_of
 from tests.models.small_language_models import nothing
@@ -225,10 +226,11 @@ def test_a_cache_keeps_what_can_still_be_seen_and_no_more(name: str, positions: 
         if length == 3:
             state, text, expected = state.select(order), text[order], expected[order]
     assert end == 200
+    position = 2 * (16 + 16) * expected.element_size()  # keys and values of two sentences
     for cache in state.caches:
         assert cache.length == 200
         assert cache.visible == reach
-        assert all(buffer.shape[0] <= 16 for buffer in cache._buffers)
+        assert 0 < held_bytes(cache) <= 16 * position
 
 
 def test_the_cache_of_a_translation_is_bounded_by_the_window() -> None:
@@ -238,7 +240,8 @@ def test_the_cache_of_a_translation_is_bounded_by_the_window() -> None:
     for t in range(80):
         found, state = model.step(state, target[:, t : t + 1])
         torch.testing.assert_close(found, expected[:, t], rtol=1e-10, atol=1e-10)
-    assert all(buffer.shape[0] == 16 for cache in state.caches for buffer in cache._buffers)
+    position = 2 * (16 + 16) * expected.element_size()  # keys and values of two sentences
+    assert all(0 < held_bytes(cache) <= 16 * position for cache in state.caches)
 
 
 @pytest.mark.usefixtures("always_in_blocks")

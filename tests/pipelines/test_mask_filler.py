@@ -14,7 +14,7 @@ from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tok
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.encoder_only import EncoderConfig
 from crosshead.models.registry import build_model
-from crosshead.pipelines.mask_filler import MARK, MaskFiller, hidden_windows
+from crosshead.pipelines.mask_filler import MARK, MaskFiller, masked_windows
 from crosshead.vocabulary import EOS, MASK, PAD, UNK
 
 CONTEXT = 16
@@ -129,24 +129,24 @@ def test_the_mark_that_is_a_part_of_a_word_is_named_by_its_place_in_the_text() -
 
 
 def test_what_cannot_be_filled(filler: MaskFiller) -> None:
-    with pytest.raises(ConfigError, match=r"has no mark: put \[MASK\] in the place"):
+    with pytest.raises(ConfigError, match=r"text has no \[MASK\]"):
         filler.fill("to be")
     with pytest.raises(ConfigError, match="1 or more, found 0"):
         filler.fill("to [MASK]", top=0)
     with pytest.raises(DataError, match="has 23 tokens, but the model reads at most 16"):
         filler.fill("to be or not to be to[MASK]"[:20] + "[MASK]")
-    with pytest.raises(TypeError, match="expected a text, its lines in one string, found list"):
+    with pytest.raises(TypeError, match="expected a text as one string, found list"):
         filler.fill(["to [MASK]"])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["characters", "bytes", "bpe"])
 def test_scores_are_those_of_hidden_tokens_alone(kind: str) -> None:
-    """Written out: each window by itself, its hidden tokens by the logits at their places."""
+    """Written out: each window by itself, its masked tokens by the logits at their places."""
     config = TokenizerConfig(kind=kind, vocab_size=290 if kind == "bpe" else None)
     filler = filler_of(train_tokenizer(config, TEXT.split("\n")))
     stream = Stream.of(filler.tokenizer, TEXT)
     scored = filler.score(TEXT)
-    windows = hidden_windows(stream, CONTEXT, filler.tokenizer.vocab_size)
+    windows = masked_windows(stream, CONTEXT, filler.tokenizer.vocab_size)
     assert len(scored.windows) == len(windows.lengths)
     for row, (nats, tokens, hits) in enumerate(scored.windows):
         batch = windows.collate([row])

@@ -11,7 +11,7 @@ import crosshead
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import BundleError, ConfigError, DataError
+from crosshead.errors import BundleError, DataError
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import AnyConfig, build_model
 from crosshead.models.transformer import TransformerConfig
@@ -69,6 +69,12 @@ def untrained(shape: AnyConfig) -> Translator:
     with torch.no_grad():
         model.projection.weight.mul_(4)  # bolder, so that neighbours in probability are no ties
     return Translator(TextBundle(config, model, tokenizer, tokenizer))
+
+
+def test_it_is_shown_in_one_short_line(random_translator: Translator) -> None:
+    assert repr(random_translator) == (
+        "<Translator: transformer, 1+1 layers, d_model 8, d_ff 8, 2 heads, post-norm, on cpu>"
+    )
 
 
 def test_a_line_gives_a_line_and_a_list_a_list() -> None:
@@ -337,23 +343,6 @@ def test_what_is_no_text_is_refused_where_it_is_given(translator: Translator) ->
     with pytest.raises(TypeError, match="a list of lines of text, found str"):
         translator.score("One.", "Eins.")
     assert translator(line for line in ["One."]) == ["Eins."]  # type: ignore[call-overload]
-
-
-def test_the_precision_is_that_asked_for() -> None:
-    narrow = load(STORED, "cpu", precision="bfloat16")
-    assert {parameter.dtype for parameter in narrow.model.parameters()} == {torch.bfloat16}
-    lines = ["One two three.", "Ten nine."]
-    assert narrow(lines) == load(STORED, "cpu")(lines)
-    assert narrow.score(["One."], ["Eins."])[0].log_prob == pytest.approx(
-        load(STORED, "cpu").score(["One."], ["Eins."])[0].log_prob, abs=0.1
-    )
-    with pytest.raises(ConfigError, match="no precision 'float16'; did you mean 'bfloat16'"):
-        load(STORED, "cpu", precision="float16")
-
-
-def test_a_bundle_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="no such directory"):
-        load(tmp_path / "nothing")
 
 
 def test_a_model_that_diverged_is_named(translator: Translator) -> None:

@@ -1,6 +1,7 @@
 """Damaged and hostile files are refused, quickly and by name, and never run code."""
 
 import ast
+import hashlib
 import json
 import pickle
 import random
@@ -21,7 +22,6 @@ from crosshead.errors import UserError
 from crosshead.models.convolutional import ConvolutionalConfig
 from crosshead.models.registry import CONFIGS, build_model
 from crosshead.tasks.registry import load_bundle
-from crosshead.training import checkpoint
 from crosshead.training.checkpoint import (
     BEST,
     OPTIMIZER,
@@ -43,6 +43,7 @@ from tests.reliability.tools import (
     save_two,
     small_optimizer,
 )
+from tests.training.states import state_bytes
 
 Record = Callable[[str], None]
 
@@ -126,8 +127,8 @@ def sealed(place: Path, name: str, data: bytes) -> None:
     """Put a file into a checkpoint, and the checksums that go with it."""
     (place / name).write_bytes(data)
     state = json.loads((place / STATE).read_bytes())
-    sums = {**state["sha256"], name: checkpoint.hashlib.sha256(data).hexdigest()}
-    (place / STATE).write_bytes(checkpoint._state(state["progress"], sums))
+    sums = {**state["sha256"], name: hashlib.sha256(data).hexdigest()}
+    (place / STATE).write_bytes(state_bytes(state["progress"], sums))
 
 
 def test_hostile_safetensors_files(tmp_path: Path, record: Record) -> None:
@@ -185,7 +186,7 @@ def hostile_states(good: str) -> list[str]:
         and not (isinstance(progress[key], str) and isinstance(value, str))
         and not (isinstance(progress[key], float) and isinstance(value, float))
     ]  # fmt: skip
-    fitting = [checkpoint._state(each, state["sha256"]).decode() for each in wrong]
+    fitting = [state_bytes(each, state["sha256"]).decode() for each in wrong]
     return [
         *fitting,
         "", "null", "[]", "{}", "1", '"state"', "NaN", "[" * 200_000, '{"a":' * 200_000,
@@ -340,7 +341,7 @@ def test_a_tokenizer_that_was_changed_with_its_checksums(
     refused = loaded = 0
     for _ in range(count):
         flip_a_bit(model, rng)
-        digest = checkpoint.hashlib.sha256(model.read_bytes()).hexdigest()
+        digest = hashlib.sha256(model.read_bytes()).hexdigest()
         metadata.write_text(json.dumps({**values, "model_sha256": digest}))
         try:
             tokenizer = load_bundle(bundle).source_tokenizer

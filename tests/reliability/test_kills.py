@@ -213,7 +213,7 @@ def test_resume_takes_the_newest_that_is_whole_and_says_so(
     assert done.returncode == 0, done.stderr
     (line,) = (line for line in done.stderr.splitlines() if line.startswith(f"{damaged}: "))
     assert line.endswith("passed over")
-    assert f"going on from update 27 in {out}" in done.stderr
+    assert f"resuming from update 27 in {out}" in done.stderr
     assert results(out) == unbroken
 
 

@@ -52,7 +52,7 @@ def save_two(directory: Path, width: int = 16) -> tuple[Path, Path]:
     places = []
     for update in (10, 20):
         take_step(optimizer)
-        progress = Progress(update, target_tokens=100 * update, commands=["crosshead train"])
+        progress = Progress(update, predictions=100 * update, commands=["crosshead train"])
         places.append(save_checkpoint(directory, optimizer, progress, keep=5))
     return places[0], places[1]
 

@@ -91,7 +91,7 @@ def test_captions_that_are_not_there_are_one_line(
         said: list[str] = []
         assert multi30k(FULL, said.append) is None
         [line] = said
-        assert line.startswith(f"no captions in {named if text == named else here}, so")
+        assert line.startswith(f"Multi30k not found in {named if text == named else here};")
         assert "`crosshead data get multi30k`" in line and "CROSSHEAD_DATA" in line
         text.mkdir(parents=True)
         (text / "train.en").write_text("")

@@ -66,7 +66,7 @@ def test_a_record_is_written_as_a_page_as_json_and_as_a_picture(tmp_path: Path) 
     for said in (
         "# A toy\n",
         "> Toys are drawn.\n>\n> Nobody, section 0\n",
-        "**Quick form: it shows that the code runs; its verdict says nothing of the claim.**",
+        "**Quick form: it shows that the code runs; its verdict says nothing about the claim.**",
         "- drawn: 0 to 0.5. A guess.\n- lost: at least 0. Never found.\n"
         "- seen: reported, not judged. No source has a number.\n",
         "**Holds as far as measured: 1 of 1 as expected, 1 not measured.**",
@@ -167,7 +167,7 @@ def test_a_caveat_stands_on_the_page_in_the_picture_and_beside_the_verdict(effor
     [figure] = figures
     page = as_markdown(found, with_picture=False)
     said = (figure.get_suptitle(), page.partition("\n>")[0], found.said(brief=True))
-    assert ("nothing of the claim" in effort.caveat) == effort.quick
+    assert ("nothing about the claim" in effort.caveat) == effort.quick
     if effort.full:
         assert effort.caveat == figure.get_suptitle() == ""
         assert "form" not in said[1] + said[2]

@@ -32,7 +32,7 @@ def test_a_budget_beyond_both_forms_is_the_nearer_one(minutes: float, found: Eff
 
 def test_only_the_full_form_has_no_caveat() -> None:
     assert FULL.caveat == "" and FULL.full and not FULL.quick
-    assert QUICK.quick and "says nothing of the claim" in QUICK.caveat
+    assert QUICK.quick and "says nothing about the claim" in QUICK.caveat
     assert "25% of the full form" in Effort(0.25).caveat
     assert "0.3% of the full form" in Effort(0.003).caveat
     assert "99% of the full form" in Effort(0.999).caveat

@@ -44,7 +44,7 @@ def test_what_is_proven_holds_at_any_size() -> None:
 
 def test_an_unknown_name_is_one_line() -> None:
     assert chosen("all") == list(STUDIES.values())
-    with pytest.raises(ConfigError, match="no study 'mask'; did you mean 'masks'"):
+    with pytest.raises(ConfigError, match="unknown study 'mask'; did you mean 'masks'"):
         chosen("mask")
 
 

@@ -3,7 +3,6 @@ import math
 import pytest
 
 from crosshead.studies.effort import FULL, QUICK
-from crosshead.studies.formats import number
 from crosshead.studies.study import (
     Band,
     Value,
@@ -48,7 +47,7 @@ def test_what_is_reported_is_not_judged() -> None:
 
 
 def test_a_number_that_nobody_expected_is_refused() -> None:
-    with pytest.raises(ValueError, match="'middle' is measured, and no band"):
+    with pytest.raises(ValueError, match="'middle' is measured but has no"):
         judge(BANDS, {"low": 0.5, "middle": 1.0})
 
 
@@ -67,11 +66,8 @@ def test_a_precondition_that_failed_is_the_reason() -> None:
     assert found == {"low": 0.5, "high": "nobody learned"}
 
 
-def test_bands_and_numbers_are_read_easily() -> None:
+def test_bands_are_read_easily() -> None:
     bands = [Band("", 0, 0, ""), Band("", 0.5, math.inf, ""), Band("", -math.inf, 1e-6, "")]
     assert [*map(str, bands), str(BANDS[0])] == [
         "exactly 0", "at least 0.5", "at most 1.0e-06", "0 to 1",
-    ]  # fmt: skip
-    assert [*map(number, (12345, 0.98765, 64, math.inf, 3e-8, -0.4034))] == [
-        "12,345", "0.988", "64", "inf", "3.0e-08", "-0.403",
     ]  # fmt: skip

@@ -55,3 +55,10 @@ def test_a_spreadsheet_is_known_and_its_export_named(tmp_path: Path) -> None:
         archive.writestr("xl/workbook.xml", "<workbook/>")
     with pytest.raises(DataError, match=r"pairs\.xlsx: a spreadsheet.*CSV UTF-8"):
         read_lines(path)
+
+
+def test_a_gzip_file_under_another_name_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(gzip.compress(b"one\ttwo\n"))
+    with pytest.raises(DataError, match=r"a\.tsv: a gzip file whose name does not end in \.gz"):
+        list(read_lines(path))

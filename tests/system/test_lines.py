@@ -72,7 +72,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     cut = tmp_path / "cut.gz"
     for damaged in (b"plain text", whole.read_bytes()[:-20], whole.read_bytes()[:12] + b"\0" * 30):
         cut.write_bytes(damaged)
-        assert "cut.gz: not a whole gzip file" in refusal(read_lines, cut)
+        assert "cut.gz: incomplete or damaged gzip file" in refusal(read_lines, cut)
 
 
 def test_the_checksum_of_a_file(tmp_path: Path) -> None:
@@ -128,6 +128,6 @@ def test_a_text_may_be_one_long_line(tmp_path: Path) -> None:
 def test_what_cannot_be_read_twice_is_refused_by_what_it_is(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for place, kind in ((tmp_path / "fifo", "pipe"), (Path("/dev/zero"), "device")):
-        assert f"{place}: a {kind}, and text is read several" in refusal(check_regular, place)
+        assert f"{place}: a {kind}, but text is read several" in refusal(check_regular, place)
     for place in (tmp_path, tmp_path / "absent", write(tmp_path / "file", "")):
         check_regular(place)

@@ -6,7 +6,8 @@ validation and its pipeline, and one call that registers them.
 
 import csv
 import hashlib
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,21 +17,28 @@ import torch
 from pydantic import SerializeAsAny
 from torch import Tensor, nn
 
-from crosshead.bundle.card import CardFile, Words
-from crosshead.bundle.config import BundleConfig, BundleScore
-from crosshead.bundle.io import Bundle
-from crosshead.data.section import DataSection
+from crosshead import Recipe
+from crosshead.bundle import Bundle, BundleConfig, BundleScore, CardFile, Words
+from crosshead.data import DataSection, file_sha256
 from crosshead.errors import DataError
-from crosshead.models.base import Model, ModelConfig
-from crosshead.pipelines.base import Pipeline
-from crosshead.recipe.recipe import Recipe
+from crosshead.models import Model, ModelConfig
+from crosshead.pipelines import Pipeline
 from crosshead.recipe.train import TrainConfig
-from crosshead.system.lines import file_sha256
-from crosshead.tasks.base import Task
-from crosshead.tasks.corpus import Corpus
-from crosshead.tasks.registry import register_task
-from crosshead.tasks.usability import Findings, Sample
-from crosshead.tasks.validation import LOSS, Loss, Metric, Validation, Validator
+from crosshead.system.stored import read_stored
+from crosshead.tasks import (
+    LOSS,
+    Corpus,
+    Findings,
+    Loss,
+    Metric,
+    Sample,
+    Task,
+    Validation,
+    Validator,
+    register_task,
+)
+
+RANGE, HELD_OUT = "range.json", "held-out-windows.txt"
 
 MAE = Metric("mae", "mean absolute error", higher_is_better=False, digits=4)
 
@@ -71,13 +79,26 @@ class SeriesBundleConfig(BundleConfig):
     deviation: float
 
 
+@dataclass(frozen=True)
 class SeriesBundle(Bundle):
+    """A forecaster, with the range of its training series in a file of its own."""
+
+    config: SeriesBundleConfig
+    range: bytes
     config_type: ClassVar[type[BundleConfig]] = SeriesBundleConfig
+    own_files: ClassVar[tuple[str, ...]] = (RANGE,)
 
     @classmethod
     def build(cls, config: BundleConfig) -> Model:
         assert isinstance(config.model, SeriesConfig)
         return SeriesModel(config.model)
+
+    @classmethod
+    def read(cls, directory: Path, config: BundleConfig) -> dict[str, Any]:
+        return {"range": read_stored(directory / RANGE)}
+
+    def files(self) -> dict[str, bytes]:
+        return {RANGE: self.range}
 
 
 @dataclass(frozen=True)
@@ -117,8 +138,9 @@ class SeriesCorpus(Corpus):
     valid: Windows
     mean: float
     deviation: float
+    range: bytes
     kind: ClassVar[type[Bundle]] = SeriesBundle
-    unit, unit_name, bound = "window", "windows", "model.window"
+    unit, unit_name = "window", "windows"
 
     @property
     def size(self) -> int:
@@ -142,9 +164,6 @@ class SeriesCorpus(Corpus):
     def origin(self, row: int) -> str:
         return f"{self.files[0].path}:{row + 2}"
 
-    def extent(self, row: int) -> str:
-        return self.train.extent(row)
-
     def opening(self, data: SeriesData) -> list[str]:
         return [f"{self.size:,} windows to train on; validation: {self.validation(data)}"]
 
@@ -159,6 +178,16 @@ class SeriesCorpus(Corpus):
         return SeriesBundleConfig(
             task="series", model=recipe.model, mean=self.mean, deviation=self.deviation
         )
+
+    def bundle(self, config: BundleConfig, model: Model) -> SeriesBundle:
+        return SeriesBundle(config, model, self.range)
+
+    def left_out(self) -> dict[str, int]:
+        return {"too late": self.valid.count}
+
+    def write_files(self, out: Path, names: Mapping[str, str]) -> None:
+        (out / RANGE).write_bytes(self.range)
+        (out / HELD_OUT).write_text("\n".join(names.values()))
 
 
 class SeriesValidator(Validator[SeriesRecipe, SeriesCorpus, SeriesBundle]):
@@ -214,6 +243,7 @@ class Series(Task):
     architecture: ClassVar[str] = "series"
     units: ClassVar[str] = "values"
     counter: ClassVar[str] = "values"
+    run_files: ClassVar[tuple[str, ...]] = (HELD_OUT,)
 
     def read(
         self,
@@ -244,6 +274,7 @@ class Series(Task):
             Windows(inputs[cut:], following[cut:]),
             mean,
             deviation,
+            json.dumps([min(values), max(values)]).encode(),
         )
 
     def loss(self, model: SeriesModel, batch: Windows, settings: TrainConfig) -> Loss:

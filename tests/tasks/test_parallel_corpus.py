@@ -48,6 +48,19 @@ def test_what_is_held_out_is_not_trained_on(folder: Path) -> None:
     assert corpus.validation(data) == "2 pairs held out of the training files (held-out.tsv)"
 
 
+def test_the_same_text_on_both_sides_is_warned_of(folder: Path) -> None:
+    (folder / "copy").write_bytes((folder / "en").read_bytes())
+    said: list[str] = []
+    read_parallel(recipe(folder), None, None, said.append)
+    assert said == []
+    for source, target in (("en", "en"), ("en", "copy")):
+        data = {"source": str(folder / source), "target": str(folder / target)}
+        settings = compose(flags={"data": data}, assignments=["tokenizer.kind=words"])
+        read_parallel(settings, None, None, said.append)
+        [warning], said = said, []
+        assert warning.startswith(f"warning: {folder / source} and {folder / target} hold the same")
+
+
 def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:
     settings = recipe(folder, f"valid_pairs={folder / 'tsv'}")
     corpus = read_parallel(settings, None, None)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.cli import run
-from crosshead.config import ConfigError
+from crosshead.models.registry import CONFIGS
 from crosshead.recipe.presets import PRESETS
+from crosshead.recipe.toml import toml_value
 from crosshead.tasks.recipes import compose, known_keys
-from crosshead.tasks.reference import all_keys, commented_recipe, reference
+from crosshead.tasks.reference import all_keys, commented_recipe, explained, reference
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "configuration.md"
 
@@ -28,7 +28,14 @@ def test_defaults_are_those_of_recipes() -> None:
     assert ("data", "source", "[]") in shown
     [heads] = [key for key in all_keys() if key.name == "heads"]
     assert heads.kind == "whole number, >= 1, <= 1,024"
+    [rate] = [key for key in all_keys() if key.name == "learning_rate"]
+    assert rate.kind == "number, > 0, <= 1e30"
     assert "recurrent" not in heads.users and "language" in heads.users
+
+
+def test_names_of_values_are_explained_and_stay_whole() -> None:
+    for name in ("sinusoidal", "sinusoidal-halves", "sinusoidal-marian", "learned"):
+        assert f"`{name}`" in reference("model.positions")
 
 
 @pytest.mark.parametrize(
@@ -49,19 +56,33 @@ def test_a_key_is_explained_by_its_name_or_with_its_section() -> None:
         reference("nothing")
 
 
-def test_the_command_explains_and_prints(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["recipe", "--explain", "lr"]) == 2
-    assert "did you mean 'learning_rate'" in capfd.readouterr().err
-    assert run(["recipe"]) == 2
-    assert "--explain" in capfd.readouterr().err
-    assert run(["recipe", "--preset", "small", "--explain"]) == 2
-    assert capfd.readouterr().err.count("\n") == 1
-    assert run(["recipe", "--preset", "tiny", "--model", "language"]) == 0
-    assert 'architecture = "language"' in capfd.readouterr().out
-    assert run(["recipe", "heads"]) == 0
-    assert capfd.readouterr().out.startswith("model.heads = 8\n")
-    with pytest.raises(ConfigError, match="no preset 'base' of language"):
-        commented_recipe("base", "language")
+def test_a_key_is_explained_with_its_values_in_the_presets() -> None:
+    lines = reference("d_model").splitlines()
+    assert "    presets of transformer: tiny 128, small 256, base 512, big 1024" in lines
+    assert "    presets of recurrent, convolutional: tiny 128, small 256" in lines
+    warmup = reference("warmup").splitlines()
+    assert "    presets of transformer: tiny unset, small unset, base 4000, big 4000" in warmup
+    assert not any("recurrent" in line for line in warmup)
+    assert "preset" not in reference("log_every")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "preset"), [(name, size) for name, sizes in PRESETS.items() for size in sizes]
+)
+def test_the_values_of_presets_are_those_of_recipes(architecture: str, preset: str) -> None:
+    recipe = compose(preset, {"model": architecture}).model_dump()
+    fixed = known_keys().refused  # an architecture that fixes a key shows its own value
+    for key in all_keys():
+        users = {architecture, CONFIGS[architecture].task}
+        if users & set(key.users) and key.name not in ("architecture", "metric", *fixed):
+            shown = {preset: key.default}
+            for line in explained(key, every=True).splitlines():
+                head, _, values = line.strip().partition(": ")
+                if architecture in head.removeprefix("presets of ").split(", "):
+                    shown = dict(each.split(" ", 1) for each in values.split(", "))
+            value = recipe[key.section][key.name]
+            written = "unset" if value is None else toml_value(value)
+            assert shown[preset] == written, key.name
 
 
 def test_the_page_is_the_reference() -> None:

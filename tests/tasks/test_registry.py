@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 import pytest
 
 from crosshead.bundle.card import front_matter, use
+from crosshead.models.base import SequenceModel
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS
@@ -87,6 +88,24 @@ def test_a_registered_architecture_has_the_presets_of_its_task_or_its_own(
 
 
 def test_an_architecture_of_an_unknown_task_is_refused() -> None:
-    with pytest.raises(ValueError, match="no task 'strange'; known: 'translation'"):
+    with pytest.raises(ValueError, match="unknown task 'strange'; known: 'translation'"):
         register_architecture(StrangeConfig, TransformerLanguageModel)
     assert "own" not in CONFIGS
+
+
+def test_what_is_no_architecture_is_refused_at_its_registration() -> None:
+    class Taken(LanguageConfig):
+        architecture: Literal["transformer"] = "transformer"  # type: ignore[assignment]
+
+    class Incomplete(SequenceModel):
+        pass
+
+    known = dict(CONFIGS)
+    with pytest.raises(ValueError, match="crosshead has an architecture 'transformer'"):
+        register_architecture(Taken, TransformerLanguageModel)
+    with pytest.raises(TypeError, match="derived from ModelConfig"):
+        register_architecture(TransformerLanguageModel, LanguageConfig)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Incomplete must define features, start, step"):
+        register_architecture(LanguageConfig, Incomplete)
+    assert known == CONFIGS
+    register_architecture(LanguageConfig, TransformerLanguageModel, PRESETS["language"])

@@ -61,6 +61,14 @@ def test_it_learns_and_forecasts(capfd: pytest.CaptureFixture[str]) -> None:
     assert not any(wrong for _, wrong in verify_bundle(Path("run")))
 
 
+def test_its_presets_are_listed(capfd: pytest.CaptureFixture[str]) -> None:
+    assert command("presets") == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split() for line in lines if line.startswith("series")] == [
+        ["series", "tiny", "windows", "of", "8,", "d_model", "32"]
+    ]
+
+
 def test_a_run_that_is_resumed_is_one_that_was_not_interrupted() -> None:
     whole = trained("whole", "--max-updates", 40)
     trained("parts", "--max-updates", 20)
@@ -86,6 +94,36 @@ def test_bundles_are_averaged_packed_and_tuned() -> None:
     assert command("train", "recipe.toml", "--from", "a", "--out", "c", "--max-updates", 5) == 0
 
 
+def test_a_run_is_replaced_with_its_own_files(capfd: pytest.CaptureFixture[str]) -> None:
+    trained("run", "--max-updates", 5)
+    assert {sample_task.RANGE, sample_task.HELD_OUT} <= {
+        path.name for path in Path("run").iterdir()
+    }
+    report = capfd.readouterr().out
+    assert "left out of training  windows\ntoo late" in report and "pairs" not in report
+    Path("run", "notes.txt").write_text("")
+    arguments = ["train", "recipe.toml", "--out", "run", "--max-updates", 6, "--force"]
+    assert command(*arguments) == 2 and "notes.txt" in capfd.readouterr().err
+    Path("run", "notes.txt").unlink()
+    assert command(*arguments) == 0
+    assert command("info", "run") == 0
+    assert f", {sample_task.HELD_OUT}\n" in capfd.readouterr().out
+    Path("run", "model.safetensors").write_bytes(b"damaged")
+    assert command("train", "--out", "run", "--resume") == 0
+
+
+@pytest.mark.parametrize("values", [[9.0, *VALUES[1:]], VALUES[:-5]])
+def test_messages_about_changed_data_speak_of_no_text(
+    values: list[float], capfd: pytest.CaptureFixture[str]
+) -> None:
+    trained("run", "--max-updates", 5)
+    Path("wave.csv").write_text("value\n" + "".join(f"{each}\n" for each in values))
+    capfd.readouterr()
+    assert command("train", "--resume", "--out", "run", "--max-updates", 9) == 2
+    said = capfd.readouterr().err
+    assert ("data" in said or "windows" in said) and "text" not in said and "pair" not in said
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
@@ -93,6 +131,7 @@ def test_bundles_are_averaged_packed_and_tuned() -> None:
         ("model.window=0.5", "model.window"),
         ("train.metric=bleu", "expected 'loss' or 'mae', found 'bleu'"),
         ("model.widow=3", "did you mean 'window'"),
+        ("model.memory=3", "model.memory"),
         ("tokenizer.kind=words", "tokenizer"),
         ("model.window=1000", "too few"),
     ],
@@ -101,3 +140,4 @@ def test_mistakes_are_named(setting: str, message: str, capfd: pytest.CaptureFix
     assert command("train", "recipe.toml", "--out", "run", "--set", setting) == 2
     found = capfd.readouterr().err
     assert message in found and found.count("\n") == 1 and not Path("run").exists()
+    assert "transformer" not in found

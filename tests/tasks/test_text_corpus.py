@@ -60,7 +60,7 @@ def test_text_that_cannot_be_read_twice_is_refused_unopened(
     os.mkfifo(tmp_path / "fifo")  # that nobody writes to: opening it would wait
     for place, kind in ((tmp_path / "fifo", "a pipe"), (Path("/dev/zero"), "a device")):
         settings = recipe(book, **{key: [str(place)]})
-        with pytest.raises(DataError, match=f"^{place}: {kind}, and text is read several times"):
+        with pytest.raises(DataError, match=f"^{place}: {kind}, but text is read several times"):
             read_text(settings, None, None)
 
 
@@ -101,7 +101,7 @@ def test_rows_are_written_down_as_text(book: Path) -> None:
 
 def test_what_is_too_short_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("ab")
-    with pytest.raises(DataError, match=r"^\S*/a\.txt: 0 characters to validate on"):
+    with pytest.raises(DataError, match=r"^\S*/a\.txt: 0 characters are too few to validate on"):
         read_text(recipe(tmp_path / "a.txt"), None, None)
 
 
@@ -110,7 +110,9 @@ def test_a_validation_text_that_is_too_short_is_refused_by_its_own_name(
 ) -> None:
     (tmp_path / "valid.txt").write_text("")
     settings = recipe(book, valid_text=[str(tmp_path / "valid.txt")])
-    with pytest.raises(DataError, match=r"^\S*/valid\.txt: \d characters to validate on"):
+    with pytest.raises(
+        DataError, match=r"^\S*/valid\.txt: \d characters are too few to validate on"
+    ):
         read_text(settings, None, None)
 
 

@@ -1,22 +1,14 @@
 """Signs that a model is of no use yet: each is seen, and good translations have none."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from crosshead.bundle.config import BundleScore
-from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.usability import (
-    LOW_BLEU,
-    Findings,
     frequency_faults,
     repeats_itself,
     translation_faults,
     translation_samples,
 )
-from crosshead.training.checkpoint import Progress
-from crosshead.training.verdict import verdict, warmup_signs
 
 SOURCES = [f"sentence number {n}" for n in range(20)]
 REFERENCES = [f"Satz Nummer {n}" for n in range(20)]
@@ -37,7 +29,7 @@ def test_texts_that_repeat_themselves(text: str) -> None:
     ["", "very very good", "no, no, no", "Wait......... what?", "1 000 000 000 000 000",
      "----------", "Ein Mann und ein Mann und eine Frau"],
 )  # fmt: skip
-def test_texts_that_do_not(text: str) -> None:
+def test_texts_that_do_not_repeat_themselves(text: str) -> None:
     assert not repeats_itself(text)
 
 
@@ -108,69 +100,3 @@ def test_translations_without_a_word_are_counted_once(text: str) -> None:
 def test_one_translation_is_counted_in_the_singular(outputs: list[str], words: str) -> None:
     count = len(outputs)
     assert translation_faults(9.0, SOURCES[:count], outputs, REFERENCES[:count]) == [words]
-
-
-IN_WARMUP = TrainConfig(max_updates=40, learning_rate=0.1, warmup=40)
-
-
-def scored(bleu: float, *faults: str) -> Findings:
-    score = BundleScore(metric="BLEU", value=bleu, signature="s", test_set="validation")
-    return Findings([score], list(faults), scores_enough=bleu >= LOW_BLEU)
-
-
-@pytest.mark.parametrize("findings", [scored(3.0, "BLEU 3.0 is below 5"), Findings([])])
-def test_a_run_that_ends_in_its_warm_up(findings: Findings) -> None:
-    """Of a model of text, without BLEU, it is a sign by itself."""
-    [fault], note = warmup_signs(IN_WARMUP, Progress(update=40), findings)
-    assert "update 40" in fault and "warm-up of 40 updates" in fault and not note
-    assert warmup_signs(IN_WARMUP, Progress(update=41), findings) == ([], "")
-
-
-@pytest.mark.parametrize(("findings", "tuned"), [(scored(5.0), False), (Findings([]), True)])
-def test_a_model_that_is_of_use_may_have_ended_in_its_warm_up(
-    findings: Findings, tuned: bool
-) -> None:
-    faults, note = warmup_signs(IN_WARMUP, Progress(update=13, tuned=tuned), findings)
-    assert not faults and note == (
-        "training ended within the warm-up (update 13 of 40); longer training may improve the model"
-    )
-    assert warmup_signs(IN_WARMUP, Progress(update=41, tuned=tuned), findings) == ([], "")
-
-
-@pytest.mark.parametrize(
-    ("budget", "update", "least"),
-    [
-        ({"max_updates": 20}, 20, 1050),
-        ({"max_updates": 35}, 35, 1050),
-        ({"max_minutes": 0.5}, 7, 0.5 * 1050 / 7),
-        ({"max_epochs": 2}, 35, 2 * 1050 / 35),
-    ],
-)
-def test_the_advice_leads_far_beyond_the_warm_up(
-    budget: dict[str, float], update: int, least: float
-) -> None:
-    config = TrainConfig(learning_rate=0.1, warmup=210, **budget)
-    reason = f"{next(iter(budget))} is reached"
-    said = verdict(["why"], config, Progress(update=update), reason, Path("run"))
-    assert float(said.split()[-1]) >= least
-
-
-@pytest.mark.parametrize(
-    ("budget", "reason", "update", "advice"),
-    [
-        ({"max_updates": 30_000}, "max_updates 30000 is reached", 400, "--max-updates 300000"),
-        ({"max_minutes": 0.5}, "max_minutes 0.5 is reached: 3 s", 400, "--max-minutes 5"),
-        ({"max_epochs": 2}, "max_epochs 2 is reached", 9000, "check that the training data"),
-        ({"max_epochs": 2}, "3 validations brought nothing better", 9000, "train on more data"),
-    ],
-)
-def test_the_advice_fits_the_end(
-    budget: dict[str, float], reason: str, update: int, advice: str
-) -> None:
-    config = TrainConfig(learning_rate=0.1, **budget)
-    said = verdict(["BLEU 0.1 is below 5"], config, Progress(update=update), reason, Path("a b"))
-    assert said.startswith("this model is not usable yet: BLEU 0.1 is below 5; ")
-    assert said.endswith(advice) or advice in said
-    if advice.startswith("--"):
-        assert "train --resume --out 'a b'" in said
-    assert verdict([], config, Progress(update=update), reason, Path("a b")) == ""

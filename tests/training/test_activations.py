@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from crosshead.data.batching import Epoch, Pairs
+from crosshead.data.batching import Pairs
 from crosshead.data.text.masking import MaskedWindows
 from crosshead.data.text.streams import Windows
 from crosshead.models.base import Model
 from crosshead.models.registry import CONFIGS, build_model
 from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.registry import TASKS
 from crosshead.training.activations import Activations, Measurement, SavedTensor
 from crosshead.training.memory import recompute_activations

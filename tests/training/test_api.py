@@ -1,12 +1,15 @@
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pandas
 import pytest
 
 import crosshead
+from crosshead.bundle.places import how_to_resume
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.system.progress import Silent
 from crosshead.training import api
@@ -24,6 +27,13 @@ def train(out: Path, **data: Any) -> Any:
     return crosshead.train(out=out, display=Silent(), **{**SECTIONS, **data})
 
 
+def in_memory(directory: Path) -> Path:
+    """The only file of data in memory of the run `run`."""
+    [found] = (directory / "run.data").iterdir()
+    assert found.name.startswith("train-")
+    return found
+
+
 def stored(name: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in name.read_text().splitlines()]
 
@@ -32,7 +42,7 @@ def test_lists_train_a_bundle_that_translates(tmp_path: Path) -> None:
     summary = train(tmp_path / "run", source=SOURCES, target=TARGETS)
     assert summary.progress.update == 3 and not summary.interrupted
     assert isinstance(crosshead.load(tmp_path / "run")("a b"), str)
-    assert stored(tmp_path / "run.data/train.jsonl") == [
+    assert stored(in_memory(tmp_path)) == [
         {"source": a, "target": b} for a, b in zip(SOURCES, TARGETS, strict=True)
     ]
 
@@ -63,6 +73,10 @@ FORMS: dict[str, tuple[Any, list[str] | None]] = {
     "tuples": (list(zip(SOURCES, TARGETS, strict=True)), None),
     "a generator": (((a, b) for a, b in zip(SOURCES, TARGETS, strict=True)), None),
     "a data set": (Rows(), ["en", "de"]),
+    "rows of one field": (
+        [{"translation": {"en": a, "de": b}} for a, b in zip(SOURCES, TARGETS, strict=True)],
+        ["translation.en", "translation.de"],
+    ),
     "columns": ({"en": SOURCES, "de": TARGETS, "other": [1]}, ["en", "de"]),
     "a table": (pandas.DataFrame({"en": SOURCES, "de": TARGETS}), ["en", "de"]),
 }
@@ -80,10 +94,11 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
     """What runs are given, without training."""
     found: list[Given] = []
 
-    def noted(recipe: Any, out: Path, **more: Any) -> None:
+    def noted(recipe: Any, out: Path, **more: Any) -> SimpleNamespace:
         folder = out.with_name(f"{out.name}.data")
-        files = {path.name: path.read_text() for path in folder.glob("*")}
+        files = {re.sub("-.*[.]", ".", path.name): path.read_text() for path in folder.glob("*")}
         found.append(Given(recipe, files))
+        return SimpleNamespace(verdict="")
 
     monkeypatch.setattr(api.run, "train", noted)
     return found
@@ -121,7 +136,7 @@ def test_a_preset_a_recipe_and_a_file_are_named_by_the_first_argument(
     crosshead.train(preset, out=tmp_path / "object", display=Silent(), train={"seed": 7})
     recipe = given[-1].recipe
     assert (recipe.train.seed, recipe.model) == (7, preset.model)
-    with pytest.raises(ConfigError, match="there is no recipe 'smal'"):
+    with pytest.raises(ConfigError, match="no preset or recipe 'smal'; did you mean 'small'"):
         crosshead.train("smal", **data)
     assert not (tmp_path / "run.data").exists()
 
@@ -143,6 +158,58 @@ def test_callbacks_receive_rows_of_updates_and_validations(tmp_path: Path) -> No
     assert updates[-1]["learning_rate"] == pytest.approx(train_rows["learning_rate"].iloc[-1])
 
 
+class Kept(Silent):
+    """A display that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+AWKWARD = Path("it's; (a)")
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            "longer: crosshead train --resume --out 'my runs/a' --max-minutes 2.5",
+            "longer: crosshead.train(out='my runs/a', resume=True, train={'max_minutes': 2.5})",
+        ),
+        (
+            "go on with crosshead train --resume --out a; it",
+            "go on with crosshead.train(out='a', resume=True); it",
+        ),
+        (
+            f"to resume it: {how_to_resume(AWKWARD)}; or not",
+            'to resume it: crosshead.train(out="it\'s; (a)", resume=True); or not',
+        ),
+        ("more memory (--resume), or another --out", "more memory (resume=True), or another out"),
+        ("runs/--out/a: --force would remove it", "runs/--out/a: force=True would remove it"),
+        ("--forced, --other and nothing", "--forced, --other and nothing"),
+    ],
+)
+def test_messages_name_arguments_in_place_of_flags(message: str, expected: str) -> None:
+    assert api.in_python(message) == expected
+
+
+def test_a_key_outside_of_its_section_is_shown_within(tmp_path: Path) -> None:
+    hint = r"'max_updates'; give train=\{'max_updates': 3\}$"
+    with pytest.raises(ConfigError, match=hint):
+        train(tmp_path / "run", source=SOURCES, target=TARGETS, max_updates=3)
+    with pytest.raises(ConfigError, match=r"'sources'; did you mean 'source'\?"):
+        train(tmp_path / "run", sources=SOURCES, target=TARGETS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_recipe_is_answered_with_presets_too(tmp_path: Path) -> None:
+    hint = "no preset or recipe 'medium'; known: base, big, multi30k, quickstart, small, tiny"
+    with pytest.raises(ConfigError, match=hint):
+        crosshead.train("medium", source=SOURCES, target=TARGETS, out=tmp_path / "run")
+
+
 def test_a_stopped_run_is_resumed_with_or_without_its_data(tmp_path: Path) -> None:
     seen: list[Mapping[str, Any]] = []
     stopped = train(
@@ -152,6 +219,16 @@ def test_a_stopped_run_is_resumed_with_or_without_its_data(tmp_path: Path) -> No
     assert stopped.interrupted and stopped.progress.update == 2
     ended = crosshead.train(out=tmp_path / "run", resume=True, display=Silent())
     assert ended.progress.update == 3
+    run = f"crosshead.train(out={str(tmp_path / 'run')!r}, resume=True"
+    assert f"; train longer: {run}, train={{'max_updates': " in ended.verdict
+    assert repr(ended).startswith(
+        f"<Summary: {tmp_path / 'run'}, update 3, max_updates 3 is reached, "
+    )
+    assert repr(ended).endswith(", not usable yet (see verdict)>")
+    kept = Kept()
+    crosshead.train(out=tmp_path / "run", resume=True, display=kept)
+    assert "train={'max_updates': ...}, train={'max_epochs': ...}" in kept.lines[-1]
+    assert "or train={'patience': N})" in kept.lines[-1] and "--" not in kept.lines[-1]
     longer = {"train": {"max_updates": 5}, "display": Silent()}
     again = crosshead.train(
         out=tmp_path / "run", resume=True, source=SOURCES, target=TARGETS, **longer
@@ -166,18 +243,58 @@ def test_a_stopped_run_is_resumed_with_or_without_its_data(tmp_path: Path) -> No
     assert (tmp_path / "run" / weights).read_bytes() == (tmp_path / "whole" / weights).read_bytes()
 
 
-def test_the_data_of_a_run_is_not_replaced_without_force(tmp_path: Path) -> None:
+def test_the_data_of_a_run_stay_until_another_has_taken_its_place(tmp_path: Path) -> None:
     train(tmp_path / "run", source=SOURCES, target=TARGETS)
-    kept = (tmp_path / "run.data/train.jsonl").read_bytes()
-    for more in ({}, {"resume": True}):
-        with pytest.raises(UserError, match="was trained on other data"):
-            train(tmp_path / "run", source=TARGETS, target=SOURCES, **more)
-    assert (tmp_path / "run.data/train.jsonl").read_bytes() == kept
-    with pytest.raises(UserError, match="holds a run already"):
-        train(tmp_path / "run", source=SOURCES, target=TARGETS)
-    train(tmp_path / "run", source=TARGETS, target=SOURCES, force=True)
-    assert (tmp_path / "run.data/train.jsonl").read_bytes() != kept
-    assert sorted(each.name for each in (tmp_path / "run.data").iterdir()) == ["train.jsonl"]
+    first = in_memory(tmp_path)
+    kept = first.read_bytes()
+    other = {"source": TARGETS, "target": SOURCES}
+    refusals: list[dict[str, Any]] = [
+        {},
+        {"resume": True},
+        {"force": True, "model": {"heads": 7, "d_model": 16}},
+        {"force": True, "start": tmp_path / "nowhere"},
+    ]
+    for more in refusals:
+        with pytest.raises(UserError):
+            train(tmp_path / "run", **other, **more)
+        assert in_memory(tmp_path) == first and first.read_bytes() == kept
+    with pytest.raises(UserError, match=r"run already; resume=True .*, force=True replaces it$"):
+        train(tmp_path / "run", **other)
+    stopped = train(tmp_path / "run", **other, force=True, should_stop=lambda: True)
+    assert stopped.interrupted
+    assert in_memory(tmp_path) == first and first.read_bytes() == kept
+    longer = SECTIONS["train"] | {"max_updates": 5}
+    again = train(tmp_path / "run", source=SOURCES, target=TARGETS, resume=True, train=longer)
+    assert again.progress.update == 5
+    train(tmp_path / "run", **other, force=True)
+    assert in_memory(tmp_path) != first
+    assert stored(in_memory(tmp_path))[0] == {"source": TARGETS[0], "target": SOURCES[0]}
+
+
+@pytest.mark.parametrize("kind", ["on_update", "on_validation", "should_stop"])
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt()])
+def test_an_exception_of_a_callback_keeps_the_run(
+    kind: str, error: BaseException, tmp_path: Path
+) -> None:
+    calls: list[object] = []
+
+    def raising(*row: object) -> bool:
+        if len(calls) > 2:
+            raise error
+        if kind != "should_stop":
+            calls.append(row)
+        return False
+
+    settings = {"max_updates": 8, "valid_every": 2}
+    longer = {"source": SOURCES, "target": TARGETS, "train": SECTIONS["train"] | settings}
+    with pytest.raises(type(error)) as found:
+        train(tmp_path / "run", **longer, **{"on_update": calls.append, kind: raising})
+    assert found.value is error
+    assert "saved" in error.__notes__[-1]
+    train(tmp_path / "run", **longer, resume=True)
+    train(tmp_path / "whole", **longer)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("run", "whole")]
+    assert weights[0] == weights[1]
 
 
 def generator() -> Iterator[str]:
@@ -190,10 +307,15 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "data and a file": ({"source": ["a"], "target": "b.de"}, ConfigError, "one form"),
     "a shorter side": ({"source": ["a", "b"], "target": ["c"]}, DataError, "no target 2"),
     "names as data": ({"source": [__file__], "target": [__file__]}, ConfigError, "list of Path"),
+    "half a character": ({"source": ["\ud800"], "target": ["a"]}, DataError, "text 1 has half"),
+    "no pairs": ({"pairs": 5}, DataError, "expected pairs or the name of a file, found 5"),
+    "no section": ({"data": None}, ConfigError, "data: expected settings by name"),
+    "a dict as recipe": ({"recipe": {"train": {}}}, ConfigError, "recipe: expected a name"),
     "a number": ({"source": generator(), "target": ["a", "b"]}, DataError, "found int at 2"),
     "a triple": ({"pairs": [("a", "b", "c")]}, DataError, "row 1 is no pair"),
     "a string for a pair": ({"pairs": ["ab"]}, DataError, "row 1 is no pair"),
     "other keys": ({"pairs": [{"en": "a", "de": "b"}]}, DataError, "name both with fields"),
+    "inner keys": ({"pairs": [{"t": {"en": "a", "de": "b"}}]}, DataError, "t.en, t.de, expected"),
     "other columns": ({"pairs": {"en": ["a"]}}, DataError, "no column 'source'"),
     "both forms": (
         {"pairs": [("a", "b")], "source": ["a"], "target": ["b"]}, ConfigError, "leave it out",

@@ -147,5 +147,5 @@ def test_another_tokenizer_is_refused(words: tuple[str, ...], tmp_path: Path) ->
 def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for out in (tmp_path, tmp_path / "file"):
-        with pytest.raises(UserError, match="is there already"):
+        with pytest.raises(UserError, match="already exists"):
             average_bundles([BUNDLE, BUNDLE], out)

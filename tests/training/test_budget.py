@@ -3,7 +3,15 @@
 import pytest
 
 from crosshead.recipe.train import TrainConfig
-from crosshead.training.budget import Around, budget_spent, needs_measure, share_done
+from crosshead.training.budget import (
+    Around,
+    EndKind,
+    budget_line,
+    budget_spent,
+    needs_measure,
+    share_done,
+    warmup_outlook,
+)
 from crosshead.training.checkpoint import Progress
 
 
@@ -30,21 +38,22 @@ def test_the_first_limit_that_is_reached_is_named(
     values: dict[str, object], progress: Progress, since: float, word: str
 ) -> None:
     found = budget_spent(config(**values), progress, Around(before=10), since)
-    assert found.startswith(word) and bool(found) == bool(word)
+    assert found.text.startswith(word) if found else not word
 
 
 def test_minutes_leave_time_for_as_long_as_the_end_takes() -> None:
     progress = Progress(update=9, seconds=30, validation_seconds=5)
     minute = config(max_minutes=1.0)
     assert not budget_spent(minute, progress, Around(validations_after=4), 9)
-    reason = budget_spent(minute, progress, Around(validations_after=4), 10)
-    assert reason.endswith("is reached: validation and scoring at the end need about 20 seconds")
+    end = budget_spent(minute, progress, Around(validations_after=4), 10)
+    assert end and end.kind is EndKind.MAX_MINUTES
+    assert end.text.endswith("is reached: validation and scoring at the end need about 20 seconds")
 
 
 def test_the_end_of_a_run_may_need_more_than_all_of_its_minutes() -> None:
     progress = Progress(update=1, seconds=1, validation_seconds=20.75)
     found = budget_spent(config(max_minutes=1.0), progress, Around(validations_after=4), 0)
-    assert "need about 83 seconds" in found and "of it" not in found
+    assert found and "need about 83 seconds" in found.text
 
 
 @pytest.mark.parametrize(("minutes", "is_spent"), [(0.5, True), (1.0, True), (1.5, False)])
@@ -68,3 +77,48 @@ def test_the_share_is_of_the_budget_that_ends_the_run_first() -> None:
     assert share_done(config(), progress, around, 0) == 0.25
     assert share_done(config(max_minutes=1.0), progress, around, 10) == 0.5
     assert share_done(config(max_minutes=0.1), progress, around, 10) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "update", "seconds", "warns"),
+    [
+        ({"max_minutes": 4.0}, 76, 38, True),  # of 240 seconds: 480 updates
+        ({"max_minutes": 4.0}, 76, 20, False),  # less than a tenth of the minutes
+        ({"max_minutes": 8.0}, 152, 76, False),  # two warm-ups and more
+        ({"max_minutes": 4.0, "warmup": 200}, 76, 38, False),
+        ({"max_minutes": 4.0}, 3, 38, False),  # too few to know the speed
+        ({}, 76, 38, False),
+    ],
+)
+def test_minutes_that_end_within_the_warm_up_are_foreseen(
+    values: dict[str, object], update: int, seconds: int, warns: bool
+) -> None:
+    """Another budget does not change the outlook."""
+    found = config(**{"warmup": 420} | values)
+    progress = Progress(update=update, seconds=seconds)
+    line = warmup_outlook(found, progress, Around(), 0)
+    tuned = Progress(update=update, seconds=seconds, tuned=True)
+    assert not warmup_outlook(found, tuned, Around(), 0)
+    expected = (
+        "at this speed about 480 updates fit into max_minutes 4, and the warm-up takes 420: the "
+        "model may not become usable; give more minutes, or begin again with train.warmup=48"
+    )
+    assert line == (expected if warns else "")
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"patience": 0}, "100 % is 1,000 updates"),
+        (
+            {"max_updates": None, "max_epochs": 1, "patience": 1},
+            "100 % is 1 epoch; early stopping after 1 validation without improvement",
+        ),
+        (
+            {"max_minutes": 1.5, "patience": 0},
+            "100 % is 1,000 updates or 1.5 minutes, whichever comes first",
+        ),
+    ],
+)
+def test_a_line_says_what_the_percentage_is_of(values: dict[str, object], line: str) -> None:
+    assert budget_line(config(**values)) == line

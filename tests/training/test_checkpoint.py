@@ -73,7 +73,7 @@ def test_all_comes_back_to_the_bit(tmp_path: Path, dtype: torch.dtype) -> None:
     optimizer = new_optimizer(dtype=dtype)
     take_steps(optimizer, 3)
     progress = Progress(
-        update=3, epoch=1, batch=2, batches=7, seconds=1.25, target_tokens=300, skipped=1,
+        update=3, epoch=1, batch=2, batches=7, seconds=1.25, predictions=300, skipped=1,
         best_update=2, best_score=[-0.1, 3.5], since_best=1, validated=3, log_bytes=999,
         commands=["crosshead train --out höhe"], names=["a", "b"],
     )  # fmt: skip
@@ -196,7 +196,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"0\.weight has shape \(5, 4\).*\(6, 4\)"):
         load_checkpoint(place, new_optimizer(width=6))
     other = Optimizer(nn.Linear(4, 3), CONFIG)
-    with pytest.raises(BundleError, match="not those of the recipe's model"):
+    with pytest.raises(BundleError, match="do not fit the recipe's model"):
         load_checkpoint(place, other)
 
 

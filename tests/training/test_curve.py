@@ -68,6 +68,28 @@ def test_a_run_of_one_point_is_readable(
     assert written == ["5.20", "5.00", f"{bleu:.2f}"]
 
 
+@pytest.mark.parametrize("trained", [5.0, 5.2, 5.9, 9.0])
+def test_the_values_of_single_points_stand_inside_the_frame_and_apart(
+    trained: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(curve, "rendered", lambda figure: figures.append(figure) or b"")
+    rows = [
+        {"kind": "train", "update": 30, "nll": trained},
+        {"kind": "valid", "update": 30, "nll": 5.0, "bleu": 0.5},
+    ]
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    plot_curve(log, tmp_path / "curve.png", TASKS["translation"].metrics)
+    figures[0].draw_without_rendering()
+    frame = figures[0].axes[0].get_window_extent()
+    written = [text.get_window_extent() for axes in figures[0].axes for text in axes.texts]
+    assert len(written) == 3
+    for number, box in enumerate(written):
+        assert frame.x0 <= box.x0 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+        assert not any(box.overlaps(other) for other in written[:number])
+
+
 def test_a_curve_that_fails_as_it_is_drawn_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

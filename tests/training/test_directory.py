@@ -72,7 +72,7 @@ def test_a_run_can_be_replaced_as_a_whole(run: Path) -> None:
 def test_what_no_run_writes_is_never_removed(run: Path, name: str) -> None:
     fill(run, name)
     said = refusal(run, force=True)
-    assert str(run / name.split("/")[0]) in said and "none of its files" in said
+    assert str(run / name.split("/")[0]) in said and "--force removes nothing" in said
 
 
 @pytest.mark.parametrize("name", ["README.md", "log.jsonl"])
@@ -178,7 +178,7 @@ def test_what_a_kill_left_unfinished_is_removed_under_the_lock(run: Path) -> Non
 
 
 def test_only_what_can_be_resumed_is_offered_for_it(run: Path, tmp_path: Path) -> None:
-    assert "--resume goes on with it, --force replaces it" in refusal(run)
+    assert "--resume continues it, --force replaces it" in refusal(run)
     check_directory(run, resume=True, force=False, inputs=[])
     begun = fill(tmp_path / "begun", "recipe.toml", "log.jsonl")
     assert "--resume" not in refusal(begun)

@@ -295,7 +295,7 @@ def test_a_model_in_main_memory_is_shared_out_there_though_there_is_a_gpu(
 )
 @pytest.mark.usefixtures("started")
 def test_a_lost_process_is_one_line_wherever_it_is_noticed(error: Exception) -> None:
-    words = "process 1 of the run has lost another one"
+    words = "process 1 of the run: another process died"
     with pytest.raises(UserError, match=words) as caught, joined():
         raise error
     assert "\n" not in str(caught.value)
@@ -344,7 +344,7 @@ def test_the_command_line_trains_in_two_processes_and_goes_on_in_one(
     alone = recipe_for(text, *settings, "max_updates=13", "sharded=true")  # of no effect
     display = Remembering()
     train(alone, tmp_path / "two", resume=True, display=display)
-    [change] = [line for line in display.lines if "to the bit" in line]
+    [change] = [line for line in display.lines if "bit-identical" in line]
     assert change.startswith("with 1 thread, where the run had 2 processes of 1 thread: ")
     again = [*command(tmp_path / "two", text, *settings, "sharded=false"), "--resume"]
     for code, said in ended(together(again, tmp_path)):
@@ -439,7 +439,7 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(
     processes[victim].popen.kill()
     code, said = ended(processes)[1 - victim]
     assert code == 2 and "Traceback" not in said
-    assert f"process {1 - victim} of the run has lost another one" in said.splitlines()[-1]
+    assert f"process {1 - victim} of the run: another process died" in said.splitlines()[-1]
 
 
 def test_of_a_run_that_diverges_the_first_process_alone_speaks(text: Path, tmp_path: Path) -> None:
@@ -504,7 +504,7 @@ def test_a_process_that_reads_another_text_says_so(text: Path, tmp_path: Path) -
     names = [str(stale / "en"), str(stale / "de")]
     (first, _), (second, said) = reading(text, tmp_path, other=names)
     assert (first, second) == (2, 2)
-    assert said.startswith("process 1 of the run reads another text than the first one")
+    assert said.startswith("process 1 of the run reads other data")
     assert said.count("\n") == 1 and all(name in said for name in names)
 
 
@@ -521,7 +521,7 @@ def test_a_signal_to_torchrun_saves_a_checkpoint(text: Path, tmp_path: Path) -> 
                 break
         process.send_signal(signal.SIGTERM)
         said = process.stderr.read()
-    assert "go on with: " in said
+    assert "resume with: " in said
     newest = max((tmp_path / "run/checkpoints").glob("update-*"))
     assert int(newest.name.removeprefix("update-")) >= 20
 

@@ -16,10 +16,10 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.registry import load_bundle
 from crosshead.tasks.translation import TranslationValidator
 from crosshead.tasks.validation import Validation
-from crosshead.training import checkpoint
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.run import train
 from tests.training.runs import Remembering, digest, logged, recipe_for, stop_after, tree
+from tests.training.states import state_bytes
 
 Script = Callable[..., None]
 
@@ -77,7 +77,7 @@ def test_a_finished_run_whose_bundle_is_whole_is_left_alone(
     for budget in ("max_updates=18", "max_updates=9", "max_minutes=0.0001"):
         summary, lines = resumed(recipe_for(text, budget), out)
         assert lines[-1] == nothing_said(lines)
-        assert "stands at update 18, and max_updates 18 is reached" in lines[-1]
+        assert "ended at update 18 (max_updates 18 is reached)" in lines[-1]
         assert tree(out) == before
         said = end_of_run(summary)
         assert "no update was made" in said and len(said.splitlines()) == 2
@@ -204,7 +204,7 @@ def test_a_finished_run_of_an_older_crosshead_gets_the_same_bundle(
     values = json.loads(path.read_text())
     for key in ("best_average", "best_alone", "minutes_spent", "bundled", "tuned"):
         del values["progress"][key]
-    path.write_bytes(checkpoint._state(values["progress"], values["sha256"]))
+    path.write_bytes(state_bytes(values["progress"], values["sha256"]))
     resumed(recipe_for(text), out)
     assert digest(out / "model.safetensors") == before
     _, lines = resumed(recipe_for(text), out)

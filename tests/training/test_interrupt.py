@@ -45,7 +45,7 @@ def test_an_interrupt_in_python_saves_the_run(text: Path, tmp_path: Path) -> Non
     """A real SIGINT, and a directory named by text."""
     out = tmp_path / "run"
     said = interrupted(text, str(out))
-    assert "stopped at update 5 " in said and said.endswith("resume=True to go on")
+    assert "stopped at update 5 " in said and said.endswith("resume=True to continue")
     assert not (out / "config.json").exists()
     summary = train(recipe_for(text, "max_updates=6"), str(out), resume=True)
     assert summary.progress.update == 6 and summary.out == out

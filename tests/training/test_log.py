@@ -1,4 +1,7 @@
+import contextlib
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,12 +10,10 @@ from crosshead.errors import UserError
 from crosshead.training import log as log_module
 from crosshead.training.log import LOG, RunLog
 
-TENSORBOARD = log_module._tensorboard
-
 
 @pytest.fixture(autouse=True)
 def _no_tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "_tensorboard", lambda directory: None)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
 
 
 def updates(directory: Path) -> list[int]:
@@ -58,21 +59,63 @@ def test_an_earlier_run_is_not_continued_unasked(tmp_path: Path) -> None:
     assert updates(tmp_path) == [2]
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_said_of_the_log(tmp_path: Path) -> None:
+def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
     log = RunLog(tmp_path)
-    log._file.close()
-    with Path("/dev/full").open("ab", buffering=0) as full:
-        log._file = full
-        with pytest.raises(UserError, match=r"log\.jsonl: cannot be written: No space left"):
-            log.write("train", 1)
+    log.write("train", 1)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.tell(), limits[1]))
+    try:
+        with pytest.raises(UserError, match=r"log\.jsonl: cannot be written: File too large"):
+            log.write("train", 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    log.write("train", 3)
+    log.close()
+    assert updates(tmp_path) == [1, 3]
+
+
+def test_a_log_that_is_no_file_is_refused_by_name(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / LOG)
+    with pytest.raises(UserError, match=r"log\.jsonl: is not a regular file; remove it"):
+        RunLog(tmp_path)
+    (tmp_path / LOG).unlink()
+    (tmp_path / LOG).symlink_to("/dev/full")
+    with pytest.raises(UserError, match=r"log\.jsonl: is not a regular file; remove it"):
+        RunLog(tmp_path)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_moved_directory_is_reported_before_an_error_of_tensorboard(
+    ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lost:
+        def add_scalar(self, *values: object) -> None:
+            raise FileNotFoundError(2, "No such file or directory", "events")
+
+        def close(self) -> None:
+            raise FileNotFoundError(2, "No such file or directory", "events")
+
+    monkeypatch.setattr(log_module, "_tensorboard", lambda directory: Lost())
+    asked: list[int] = []
+
+    def check() -> None:
+        asked.append(1)
+        if ends or len(asked) == 2:
+            raise UserError("the directory has moved")
+
+    log = RunLog(tmp_path, check=check)
+    with pytest.raises(UserError, match="the directory has moved"):
+        log.close() if ends else log.write("train", 1, loss=1.0)
+    with contextlib.suppress(UserError):
+        log.close()
 
 
 def test_tensorboard_gets_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    monkeypatch.setattr(log_module, "_tensorboard", TENSORBOARD)
+    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard")
     log = RunLog(tmp_path)
     log.write("valid", 3, loss=1.5, reason="text is not for a curve")
     log.close()

@@ -2,6 +2,7 @@ import copy
 import hashlib
 import itertools
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,8 @@ from crosshead.tasks.registry import TASKS
 from crosshead.tasks.token_loss import token_loss
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss, Validation
-from crosshead.training import log as log_module
 from crosshead.training import loop
-from crosshead.training.budget import Around
+from crosshead.training.budget import STOPPED, Around, EndKind
 from crosshead.training.checkpoint import (
     Progress,
     list_checkpoints,
@@ -46,7 +46,7 @@ SHAPE = TransformerConfig(
 
 @pytest.fixture(autouse=True)
 def _no_tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "_tensorboard", lambda directory: None)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
 
 
 def settings(**changed: Any) -> TrainConfig:
@@ -97,7 +97,7 @@ def begin(
 def run(directory: Path, config: TrainConfig, **more: Any) -> tuple[Training, str]:
     training = begin(directory, config, **more)
     try:
-        return training, fit(training)
+        return training, fit(training).text
     finally:
         training.context.log.close()
 
@@ -119,7 +119,7 @@ def stopped_run(directory: Path, config: TrainConfig, update: int, **more: Any) 
     """A run that is asked to stop after an update."""
     training = begin(directory, config, **more)
     training.context.should_stop = lambda: training.progress.update >= update
-    assert fit(training) == "it was asked to stop"
+    assert fit(training) == STOPPED
     training.context.log.close()
     return training
 
@@ -154,7 +154,7 @@ def test_resumed_is_uninterrupted(
     resumed, resumed_reason = run(tmp_path / "parts", config, resume=True, dtype=dtype)
     assert digest(resumed) == expected
     assert resumed_reason == reason == "max_updates 14 is reached"
-    for key in ("update", "epoch", "batch", "target_tokens", "best_update", "best_score"):
+    for key in ("update", "epoch", "batch", "predictions", "best_update", "best_score"):
         assert getattr(resumed.progress, key) == getattr(whole.progress, key)
     assert resumed.progress.since_best == whole.progress.since_best
     names = [
@@ -199,7 +199,7 @@ def test_memory_that_ends_in_validation_costs_no_update(tmp_path: Path) -> None:
         raise MemoryError
 
     config = settings(max_updates=9, valid_every=5)
-    with pytest.raises(UserError, match=r"kept at update 5: go on with more \(--resume\), or"):
+    with pytest.raises(UserError, match=r"saved at update 5: .*--resume.*decode.batch_tokens"):
         run(tmp_path / "parts", config, validate=validate)
     whole, _ = run(tmp_path / "whole", config)
     resumed, _ = run(tmp_path / "parts", config, resume=True)
@@ -225,7 +225,7 @@ def test_a_pair_that_memory_does_not_hold_is_written_down(
         fit(training)
     training.context.log.close()
     [(source, target)] = kept
-    assert f"has {len(source)} and {len(target)} tokens; it is there; go on with more" in str(
+    assert f"has {len(source)} and {len(target)} tokens; it is there; resume with more" in str(
         caught.value
     )
 
@@ -361,7 +361,7 @@ def test_the_budget_of_minutes_leaves_time_for_the_end(
     validate = timed(monkeypatch, 10, 5)
     training = begin(tmp_path, settings(max_minutes=4.0), validate=validate)
     training.around = Around(before=30, validations_after=6)
-    reason = fit(training)
+    reason = fit(training).text
     training.context.log.close()
     # 240 seconds, but for 30 before and 30 after: seven times two updates and a validation are 175.
     assert "max_minutes 4 is reached: validation" in reason and "about 30 seconds" in reason
@@ -392,7 +392,7 @@ def test_a_budget_that_reading_has_used_up_still_trains_and_validates(
     validate = timed(monkeypatch, 10, 20)
     training = begin(tmp_path, settings(max_minutes=4.0, valid_every=100), validate=validate)
     training.around = Around(before=before, validations_after=1)
-    reason = fit(training)
+    reason = fit(training).text
     training.context.log.close()
     assert reason.startswith("max_minutes 4 is reached")
     valid = [line["update"] for line in logged(tmp_path) if line["kind"] == "valid"]
@@ -561,7 +561,7 @@ def test_a_share_of_updates_without_finite_gradients_is_left_out(
     """1 and 10 % of them; all of them end the run."""
     training = begin(tmp_path, settings(max_updates=100, valid_every=0, log_every=100))
     break_gradients(training, set(range(every, 101, every)), monkeypatch)
-    assert fit(training) == "max_updates 100 is reached"
+    assert fit(training).kind is EndKind.MAX_UPDATES
     training.context.log.close()
     assert training.progress.skipped == skipped
     assert logged(tmp_path)[0]["skipped"] == skipped
@@ -685,7 +685,17 @@ def test_where_no_update_was_finite_there_is_no_loss(
     assert [first[key] for key in ("loss", "nll", "gradient_norm")] == [None] * 3
     assert all(second[key] > 0 for key in ("loss", "nll", "gradient_norm"))
     assert "epoch 0  no finite update  " in watching.lines[1]
-    assert f"  loss {second['loss']:.3f}  " in watching.lines[2]
+    assert f"  nll {second['nll']:.3f}  " in watching.lines[2]
+
+
+def test_without_label_smoothing_the_loss_is_shown(tmp_path: Path) -> None:
+    training = begin(tmp_path, settings(max_updates=2, valid_every=0, label_smoothing=0.0))
+    training.context.display = watching = Watching(every=2)
+    fit(training)
+    training.context.log.close()
+    (line,) = (line for line in logged(tmp_path) if line["kind"] == "train")
+    assert line["loss"] == line["nll"]
+    assert f"  loss {line['loss']:.3f}  " in watching.lines[1]
 
 
 def test_figures_are_shown_when_they_are_due_and_logged_by_updates(tmp_path: Path) -> None:
@@ -705,10 +715,21 @@ def test_a_run_whose_gradients_stay_infinite_ends_no_later_for_a_break(
     broken = begin(tmp_path, config)
     break_gradients(broken, set(range(4, 50)), monkeypatch)
     broken.context.should_stop = lambda: broken.progress.update == 8
-    assert fit(broken) == "it was asked to stop"
+    assert fit(broken) == STOPPED
     broken.context.log.close()
     resumed = begin(tmp_path, config, resume=True)
     break_gradients(resumed, set(range(4, 50)), monkeypatch)
     with pytest.raises(UserError, match="10 updates in a row, up to update 13,"):
         fit(resumed)
     resumed.context.log.close()
+
+
+def test_minutes_within_the_warm_up_are_announced_once(tmp_path: Path) -> None:
+    lines: list[str] = []
+    training = begin(tmp_path, settings(max_minutes=10.0, max_updates=7, warmup=50))
+    training.progress.seconds = 590
+    training.context.say = lines.append  # type: ignore[method-assign]
+    fit(training)
+    training.context.log.close()
+    [line] = [line for line in lines if "warm-up" in line]
+    assert line.startswith("at this speed about 5 updates fit into max_minutes 10, and the warm-up")

@@ -1,5 +1,7 @@
 import dataclasses
 import random
+import re
+import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -153,12 +155,11 @@ def test_a_pair_that_cannot_fit_is_refused_and_a_shorter_one_is_trained_on() -> 
         )  # fmt: skip
         assert done[0].returncode == 2 and (len(done) == 2 or not Path("out").exists())
     refused, fits = done
-    said, advice = refused.stderr.split(" are left of ")
-    assert said.startswith(
-        "crosshead: error: en:13: to train on 2,600 and 2,600 tokens takes about 1.7 GB, and 1."
-    )
-    assert advice == (
-        "this process's address space (ulimit -v); lower data.max_length, or take a smaller model\n"
+    assert re.fullmatch(
+        r"crosshead: error: en:13: training on 2,600 and 2,600 tokens needs about 1\.7 GB, but "
+        r"only 1\.\d GB of this process's address space \(ulimit -v\) are free; lower "
+        r"data\.max_length, or choose a smaller model\n",
+        refused.stderr,
     )
     assert fits.returncode == 0, fits.stderr
 
@@ -194,14 +195,14 @@ def test_what_is_refused_is_what_does_not_fit(run: tuple[Recipe, Corpus]) -> Non
 
     with pytest.raises(ConfigError) as caught:
         check(20 * parameters - 1)
-    assert str(caught.value).startswith("a model of 1.3 M parameters takes about 0.0 GB to train")
+    assert str(caught.value).startswith("a model of 1.3 M parameters needs about 0.0 GB to train")
     assert "\n" not in str(caught.value)
     # Weights, moments and weights to validate with, and row 3, which is by far the longest.
     fits = 16 * parameters + measurement.activations([3], 1).peak()
     check(fits)
-    with pytest.raises(DataError, match=r"^en:5: to train on 101 and 101 tokens takes") as caught:
+    with pytest.raises(DataError, match=r"^en:5: training on 101 and 101 tokens needs") as caught:
         check(fits - 1)
-    assert str(caught.value).endswith("; lower data.max_length, or take a smaller model")
+    assert str(caught.value).endswith("; lower data.max_length, or choose a smaller model")
     assert "\n" not in str(caught.value)
     # Of several processes each computes its share of a batch at once.
     two = World(0, 2, 0, 2)
@@ -224,7 +225,7 @@ def test_a_row_too_long_to_be_measured_is_refused(
 
     monkeypatch.setattr(Measurement, "activations", fails)
     room = Room(GB, "what is there")
-    with pytest.raises(DataError, match=r"takes more than 1\.0 GB, and 1\.0 GB are left of what"):
+    with pytest.raises(DataError, match=r"needs more than 1\.0 GB, but only 1\.0 GB of what is"):
         measured_memory(measurement, corpus, MACHINE, ALONE, room)
 
 
@@ -260,7 +261,7 @@ def test_what_is_measured_may_not_take_more_than_there_is(
 
     monkeypatch.setattr(Measurement, "activations", greedy)
     measurement, room = measurement_of(recipe, corpus), Room(GB, "what is there")
-    with pytest.raises(DataError, match=r"^en:5: .* takes more than 1\.0 GB"):
+    with pytest.raises(DataError, match=r"^en:5: .* needs more than 1\.0 GB"):
         measured_memory(measurement, corpus, MACHINE, ALONE, room)
     assert not taken and resource.getrlimit(resource.RLIMIT_AS) == before
 
@@ -291,7 +292,7 @@ def test_what_fits_in_shares_is_not_refused(run: tuple[Recipe, Corpus]) -> None:
     parameters = sum(each.numel() for each in measurement_of(recipe, corpus).model.parameters())
     room = Room(15 * parameters, "what is there")
     world = World(0, 4, 0, 4)
-    with pytest.raises(ConfigError, match=r"take a smaller one, or set train\.sharded$"):
+    with pytest.raises(ConfigError, match=r"choose a smaller model, or set train\.sharded$"):
         refuse_large_model(recipe, corpus, MACHINE, world, room)
     shares = recipe.model_copy(update={"train": recipe.train.model_copy(update={"sharded": True})})
     refuse_large_model(shares, corpus, MACHINE, world, room)
@@ -335,9 +336,10 @@ def test_the_room_is_the_least_of_what_there_is(
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(memory, "PROC", tmp_path)
     monkeypatch.setattr(memory, "CGROUPS", tmp_path / "groups")
-    monkeypatch.setattr(memory, "_address_space", lambda: None)
+    unlimited = resource.RLIM_INFINITY
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (unlimited, unlimited))
     assert memory_room(CPU, processes) == room
-    monkeypatch.setattr(memory, "_address_space", lambda: 3_500 * 1024)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (3_500 * 1024, unlimited))
     assert memory_room(CPU, processes).left == 500 * 1024
 
 

@@ -43,7 +43,7 @@ def test_the_best_of_fine_tuning_is_not_worse_than_its_start(
     assert all(line["bleu"] < first["bleu"] for line in rest)
     lines = ["one two", "three four five"]
     assert crosshead.load(tmp_path / "tuned")(lines) == crosshead.load(finished)(lines)
-    assert summary.weights.endswith("at update 0: those that training began with")
+    assert summary.weights.endswith("at update 0 (the initial weights)")
     assert summary.validated["bleu"] == first["bleu"]
 
 

@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 from crosshead.bundle.io import load_config
+from crosshead.bundle.places import kept_beside
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import to_toml
 from crosshead.tasks.registry import kinds, sections_of
-from crosshead.training import checkpoint
-from crosshead.training.checkpoint import list_checkpoints
+from crosshead.training.directory import check_directory
 from crosshead.training.run import train
 from crosshead.training.settings import (
+    absolute,
     check_fine_tuned,
     check_resumed,
     new_recipe,
@@ -129,6 +130,20 @@ def test_a_run_is_resumed_with_as_many_files_as_it_began_with(tmp_path: Path) ->
         now = resumed_recipe(tmp_path, None, {"data": given}, [])
         with pytest.raises(ConfigError, match=r"^data\.(source|pairs) is .*began with"):
             check_resumed(began, now, tmp_path)
+
+
+def test_messages_about_files_show_them_as_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    began = new_recipe(None, None, {"data": {"source": "a b.en", "target": "a.de"}}, [])
+    given = {"source": ["a b.en", "/c.en"], "target": ["a.de", "c.de"]}
+    with pytest.raises(ConfigError) as caught:
+        check_resumed(
+            absolute(began), absolute(new_recipe(None, None, {"data": given}, [])), Path("run")
+        )
+    said = "data.source is a b.en, /c.en, but the run in run began with a b.en; "
+    assert str(caught.value).startswith(said)
 
 
 def test_the_same_settings_once_more_are_no_change(tmp_path: Path) -> None:
@@ -246,7 +261,7 @@ def test_another_architecture_is_refused_by_its_name(
     else:
         assignments = ["model.architecture=transformer-xl"]
     tuned = (
-        f"model.architecture is 'transformer-xl', that of the bundle {reader} 'language'; "
+        f"model.architecture is 'transformer-xl', but the bundle {reader} has 'language'; "
         "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
         "without --from"
     )
@@ -293,24 +308,28 @@ def test_an_edit_that_would_change_a_resumed_run_is_refused_by_name(
     assert tree(out) == files
 
 
+def test_a_lost_recipe_is_written_again_from_the_checkpoint(finished: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(finished, tmp_path / "run"))
+    recipe = (out / "recipe.toml").read_text()
+    (out / "recipe.toml").unlink()
+    check_directory(out, resume=True, force=False, inputs=[])
+    found, [line] = saved_recipe(out)
+    assert "is missing; it is written again from" in line
+    assert to_toml(found) == to_toml(saved_recipe(finished)[0])
+    train(resumed_recipe(out, None, {"train": {"max_updates": 19}}, []), out, resume=True)
+    written = (out / "recipe.toml").read_text()
+    assert written == recipe.replace("max_updates = 18", "max_updates = 19")
+    (out / "recipe.toml").unlink()
+    kept_beside(out).mkdir()  # a killed --force was moving this run
+    with pytest.raises(UserError, match=r"holds no recipe\.toml"):
+        stored_recipe(out)
+
+
 def test_an_edit_that_a_resumed_run_may_follow_is_told(finished: Path, tmp_path: Path) -> None:
     out = edited(finished, tmp_path / "run", "max_updates = 18", "max_updates = 19")
     saved, (line,) = saved_recipe(out)
     assert saved.train.max_updates == 18
     assert "train.max_updates is 19, where the run was saved with 18" in line
-
-
-def test_a_checkpoint_without_a_recipe_is_resumed_with_a_note(
-    finished: Path, tmp_path: Path
-) -> None:
-    out = edited(finished, tmp_path / "run", "seed = 1\nprecision", "seed = 2\nprecision")
-    for place in list_checkpoints(out / "checkpoints"):
-        found = json.loads((place / "state.json").read_text())
-        del found["progress"]["recipe"]
-        (place / "state.json").write_bytes(checkpoint._state(found["progress"], found["sha256"]))
-    recipe, (line,) = saved_recipe(out)
-    assert recipe.train.seed == 2
-    assert "an earlier crosshead wrote it, without the recipe" in line
 
 
 @pytest.fixture

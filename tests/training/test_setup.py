@@ -12,8 +12,8 @@ from crosshead.bundle.io import load_config
 from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import kinds, load_bundle
-from crosshead.training import checkpoint
 from crosshead.training import run as run_module
+from crosshead.training.budget import End
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.hardware import Machine
 from crosshead.training.loop import Training
@@ -29,6 +29,7 @@ from tests.training.runs import (
     stop_after,
     tree,
 )
+from tests.training.states import state_bytes
 
 
 @pytest.mark.parametrize("stop", [4, 12, 18])
@@ -55,7 +56,7 @@ def test_a_run_can_be_prolonged(text: Path, tmp_path: Path) -> None:
     summary = train(longer, tmp_path / "run", resume=True, display=display)
     assert summary.progress.update == 8
     assert stored_recipe(tmp_path / "run") == recipe_for(text, "max_updates=8")
-    assert not [line for line in display.lines if "to the bit" in line]
+    assert not [line for line in display.lines if "bit-identical" in line]
     assert len([line for line in logged(tmp_path / "run") if line["kind"] == "train"]) == 8
 
 
@@ -115,29 +116,9 @@ def test_other_threads_are_warned_of_and_what_was_left_open_stays_so(
         recipe = recipe_for(text, f"max_updates={updates}", "threads=0")
         train(recipe, out, resume=out.exists(), display=display)
         assert stored_recipe(out).train.threads == 0
-        warnings = [line for line in display.lines if "to the bit" in line]
+        warnings = [line for line in display.lines if "bit-identical" in line]
         expected = ["with 3 threads, where the run had 1 thread: "] if updates == 3 else []
         assert [line[: len(expected[0])] for line in warnings] == expected
-
-
-def test_of_a_run_that_did_not_write_its_threads_down_nothing_is_said_of_them(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nor is its recipe refused, which states what an earlier version chose."""
-    out = tmp_path / "run"
-    train(recipe_for(text, "max_updates=2", "threads=1"), out)
-    state = list_checkpoints(out / "checkpoints")[-1] / "state.json"
-    found = json.loads(state.read_text())
-    for name in ("threads", "processes", "accumulate", "skipped_in_a_row"):
-        del found["progress"][name]
-    state.write_bytes(checkpoint._state(found["progress"], found["sha256"]))
-    monkeypatch.setattr("crosshead.training.setup.choose_machine", machine_with(3))
-    display = Remembering()
-    summary = train(
-        recipe_for(text, "max_updates=3", "threads=1"), out, resume=True, display=display
-    )
-    assert summary.progress.update == 3 and summary.progress.threads == 3
-    assert not [line for line in display.lines if "to the bit" in line]
 
 
 def test_another_end_of_a_cosine_is_told_with_the_rates_before_and_after(
@@ -148,12 +129,11 @@ def test_another_end_of_a_cosine_is_told_with_the_rates_before_and_after(
         display = Remembering()
         recipe = recipe_for(text, "schedule=cosine", "warmup=2", f"max_updates={updates}")
         train(recipe, out, resume=out.exists(), display=display)
-        said.append([line for line in display.lines if "to the bit" in line])
+        said.append([line for line in display.lines if "bit-identical" in line])
     # 0.01 (0.55 + 0.45 cos(pi 3/14)), and the tenth of the peak where the run had ended.
     told = (
-        "with a cosine that ends at update 16, where that of the run ended at 4 (at update 5 a "
-        "learning rate of 0.00902 in the place of 0.001): the result is not, to the bit, that of "
-        "a run without a break"
+        "with a cosine that ends at update 16 instead of 4 (learning rate at update 5: 0.00902 "
+        "instead of 0.001): the weights will not be bit-identical to an uninterrupted run"
     )
     assert said == [[], [], [told]]
     trained = [line for line in logged(out) if line["kind"] == "train"]
@@ -169,7 +149,7 @@ def test_parts_may_be_others_when_a_run_goes_on(text: Path, tmp_path: Path) -> N
         recipe = recipe_for(text, f"accumulate={parts}", f"max_updates={updates}")
         summary = train(recipe, out, resume=out.exists(), display=display)
         assert summary.progress.parts == parts
-        said.append([line for line in display.lines if "to the bit" in line])
+        said.append([line for line in display.lines if "bit-identical" in line])
     assert [len(lines) for lines in said] == [0, 1, 0, 1]
     assert said[1][0].startswith("with batches in 3 parts, where the run had them in 1: ")
 
@@ -179,7 +159,7 @@ def test_parts_that_memory_called_for_are_kept_when_a_run_goes_on(
 ) -> None:
     out, fit = tmp_path / "run", run_module.fit
 
-    def split(training: Training) -> str:
+    def split(training: Training) -> End:
         training.progress.parts = 4
         return fit(training)
 
@@ -194,7 +174,7 @@ def test_parts_are_side_by_side_again_where_others_are_asked_for(
 ) -> None:
     out, fit = tmp_path / "run", run_module.fit
 
-    def one_by_one(training: Training) -> str:
+    def one_by_one(training: Training) -> End:
         training.progress.parts, training.progress.side_by_side = 4, False
         return fit(training)
 
@@ -257,11 +237,26 @@ def test_a_run_goes_on_with_another_learning_rate_and_says_so(text: Path, tmp_pa
         assignments = [f"learning_rate={rate}", f"max_updates={updates}"]
         recipe = recipe_for(text, *assignments, f"recompute={str(recompute).lower()}")
         train(recipe, out, resume=out.exists(), display=display)
-        said.append([line for line in display.lines if "to the bit" in line])
+        said.append([line for line in display.lines if "bit-identical" in line])
     assert [len(lines) for lines in said] == [0, 1, 0]
     assert said[1][0].startswith("with a learning rate of 0.002, where the run had 0.01: ")
     rates = [line["learning_rate"] for line in logged(out) if line["kind"] == "train"]
     assert rates == pytest.approx([0.001, 0.002, 0.0006, 0.0008, 0.001, 0.0012])
+
+
+def test_a_resumed_run_says_its_first_line_again(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own_text(text, tmp_path))
+    out, valid = Path("run"), ["data.valid_source=en", "data.valid_target=de"]
+    said = []
+    for updates in (1, 2):
+        display = Remembering()
+        recipe = recipe_for(Path(), f"max_updates={updates}", *valid)
+        train(recipe, out, resume=updates > 1, display=display)
+        said += [line for line in display.lines if "pairs to train on" in line]
+    assert said[0].endswith(" of en, de")
+    assert said[1] == said[0]
 
 
 @pytest.mark.parametrize(
@@ -345,7 +340,7 @@ def forget_best(place: Path, best_update: int) -> None:
     found = json.loads((place / "state.json").read_text())
     found["progress"].update(best_update=best_update, best_score=[99.0, 0.0], since_best=1)
     found["progress"].update(best_average=[], best_alone=None)
-    (place / "state.json").write_bytes(checkpoint._state(found["progress"], found["sha256"]))
+    (place / "state.json").write_bytes(state_bytes(found["progress"], found["sha256"]))
 
 
 def test_best_weights_that_are_lost_at_the_end_are_missed(
@@ -353,10 +348,10 @@ def test_best_weights_that_are_lost_at_the_end_are_missed(
 ) -> None:
     out, fit = tmp_path / "run", run_module.fit
 
-    def fit_and_lose(training: Training) -> str:
-        reason = fit(training)
+    def fit_and_lose(training: Training) -> End:
+        end = fit(training)
         (out / "checkpoints/best.safetensors").unlink()
-        return reason
+        return end
 
     monkeypatch.setattr(run_module, "fit", fit_and_lose)
     with pytest.raises(BundleError, match=r"best\.safetensors: missing"):

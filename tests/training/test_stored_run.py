@@ -21,8 +21,8 @@ def test_a_stored_run_goes_on(tmp_path: Path) -> None:
     recipe = resumed_recipe(out, None, {"train": {"max_updates": 8}}, [])
     summary = train(recipe, out, resume=True, display=display)
     assert summary.progress.update == 8
-    assert "going on from update 4" in display.lines[0]
-    assert not any("to the bit" in line for line in display.lines)
+    assert "resuming from update 4" in display.lines[0]
+    assert not any("bit-identical" in line for line in display.lines)
     found = [row["loss"] for row in logged(out) if row["kind"] == "train" and row["update"] > 4]
     assert found == pytest.approx(LOSSES, rel=1e-4)
     assert load_bundle(out).config.model == recipe.model

@@ -1,23 +1,44 @@
 import dataclasses
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.training.checkpoint import Progress
-from crosshead.training.distributed import ALONE
+from crosshead.training.context import Context
 from crosshead.training.hardware import Machine
+from crosshead.training.optimizer import Optimizer
+from crosshead.training.setup import Setup
 from crosshead.training.sizes import with_sizes
 from crosshead.training.summary import card_facts, opening_lines
 from tests.tasks.reading import read_corpus
 
 CPU = torch.device("cpu")
 MACHINE = Machine(CPU, 1, torch.float32, "as asked")
+
+
+def setup_of(recipe: Recipe, corpus: Corpus, progress: Progress | None = None) -> Setup:
+    """The setup of a run, whose model has 1.23 million weights that nothing trains."""
+    model = nn.Linear(1_230_000, 1, bias=False, device="meta")
+    return Setup(
+        task_of(recipe),
+        recipe,
+        MACHINE,
+        corpus,
+        cast(Model, model),
+        Optimizer(model, recipe.train),
+        progress or Progress(),
+        Context(),
+        512_000_000,
+    )
 
 
 @pytest.fixture
@@ -35,9 +56,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus
 
 def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
-    text, sizes, machine, warning = opening_lines(
-        task_of(recipe), recipe, corpus, MACHINE, 1_230_000, 512_000_000, ALONE
-    )
+    text, sizes, machine, budget, warning = opening_lines(setup_of(recipe, corpus))
     assert text.startswith("19 pairs to train on (left out: 1 empty side; see left-out.tsv); ")
     assert text.endswith("validation: 1 pair held out of the training files (held-out.tsv)")
     assert sizes == (
@@ -45,39 +64,32 @@ def test_the_first_lines_say_what_was_chosen(run: tuple[Recipe, Corpus]) -> None
         "batches of 4,096 tokens, warm-up of 200 updates, validation every 200 updates"
     )
     assert machine.startswith("on cpu, 1 thread, float32 (as asked); about 0.5 GB of memory")
+    assert budget == (
+        "100 % is 30,000 updates; early stopping after 10 validations without improvement"
+    )
     assert warning.startswith("warning: from 19 pairs a model only learns to repeat them; ")
 
 
 def test_a_hundred_pairs_are_no_longer_few(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
     encoded = corpus.kept.encoded
-    for count, lines in ((99, 4), (100, 3)):
+    for count, lines in ((99, 5), (100, 4)):
         more = {
             name: np.resize(encoded.source_ids, 2 * count) for name in ("source_ids", "target_ids")
         }
         more |= {name: 2 * np.arange(1, count + 1) for name in ("source_ends", "target_ends")}
         kept = dataclasses.replace(corpus.kept, encoded=encoded._replace(**more))
         enough = dataclasses.replace(corpus, kept=kept)
-        assert len(opening_lines(task_of(recipe), recipe, enough, MACHINE, 1, 1, ALONE)) == lines
+        assert len(opening_lines(setup_of(recipe, enough))) == lines
 
 
 def test_the_card_names_files_as_they_were_typed(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
     progress = Progress(
-        update=7, longest_source=5, commands=["begin", "", "go on"], names=["en", "de"]
+        update=7, longest_input=5, commands=["begin", "", "go on"], names=["en", "de"]
     )
-    facts = card_facts(
-        task_of(recipe),
-        recipe,
-        Path("out"),
-        corpus,
-        MACHINE,
-        progress,
-        9,
-        "the best",
-        [],
-        "beam 7, length penalty 0.6",
-    )
+    setup = setup_of(recipe, corpus, progress)
+    facts = card_facts(setup, Path("out"), "the best", [], "beam 7, length penalty 0.6")
     assert [file.path for file in facts.files] == ["en", "de"]
     assert 'source = ["en"]' in facts.recipe and str(Path.cwd()) not in facts.recipe
     assert facts.commands == ["begin", "go on"]  # a library's call types nothing

@@ -40,8 +40,8 @@ def cache_directory() -> Path:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosshead"
     except RuntimeError:
         raise UserError(
-            "there is no home directory, where tokenized corpora are kept: set HOME, or set "
-            "CROSSHEAD_CACHE to another place"
+            "no home directory, so no place to keep tokenized corpora: set HOME, or set "
+            "CROSSHEAD_CACHE to a directory"
         ) from None
 
 
@@ -56,6 +56,9 @@ def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
         say: A callback that gets a line before a wait.
         check: A callback that is called several times a second during a wait. An exception from it
             ends the wait.
+
+    Yields:
+        Nothing; the lock is held until the block ends.
     """
     path = _lock_of(place)
     with explained(path):
@@ -63,7 +66,7 @@ def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
     with file:
         # The system's own blocking wait is not used: Python resumes it after a signal.
         if not lock(file, exclusive=True):
-            say(f"another run is tokenizing this corpus in {place.parent}: waiting for it")
+            say(f"waiting for another run that is tokenizing this corpus in {place.parent}")
             while not lock(file, exclusive=True):
                 check()
                 time.sleep(PATIENCE)
@@ -73,9 +76,15 @@ def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
 def lock(file: BinaryIO, *, exclusive: bool) -> bool:
     """Hold the system's lock on a file while it is open or mapped.
 
-    Return False if another process holds the lock and `exclusive` is True. A shared lock waits
-    instead, because no process holds an exclusive lock on a corpus for long. On systems and file
-    systems without locks this does nothing.
+    A shared lock waits, because no process holds an exclusive lock on a corpus for long. On systems
+    and file systems without locks this does nothing.
+
+    Args:
+        file: The open file.
+        exclusive: True for a lock that no other process shares.
+
+    Returns:
+        False if `exclusive` is true and another process holds the lock, otherwise True.
     """
     try:
         import fcntl
@@ -93,6 +102,10 @@ def remove_unused(directory: Path, say: Say) -> None:
 
     Unfinished corpora are removed too. A corpus that a process is writing or has mapped stays, and
     so does everything else in `directory`.
+
+    Args:
+        directory: The folder of all corpora.
+        say: A callback that gets the line.
     """
     removed = 0
     for place in sorted(directory.iterdir()):

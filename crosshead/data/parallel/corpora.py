@@ -33,6 +33,7 @@ from crosshead.data.parallel.tables import (
 from crosshead.data.section import DataSection, Names
 from crosshead.errors import DataError
 from crosshead.system.lines import check_regular, iter_lines
+from crosshead.system.progress import counted
 
 _Weight = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
 PAIRED = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
@@ -56,7 +57,8 @@ class DataConfig(DataSection):
 
     fields: Names = Field(default_factory=list)
     """The source field and the target field of `pairs`: names (in TSV and CSV, names in the first
-    line) or, in TSV and CSV, column numbers from 1. A file of two columns needs none."""
+    line; in JSON Lines, `translation.en` is `en` inside `translation`) or, in TSV and CSV, column
+    numbers from 1. A file of two columns needs none."""
 
     valid_source: Names = Field(default_factory=list)
     """Files of source sentences for validation, in the form of `source`."""
@@ -88,8 +90,8 @@ class DataConfig(DataSection):
     """A pair with more tokens than this on either side is left out of training."""
 
     max_ratio: float = Field(default=9.0, ge=1, le=1e6)
-    """A pair is left out of training when one side has more than this many times the tokens of the
-    other side, plus five."""
+    """A pair is left out of training when its longer side has more than `max_ratio` times the
+    tokens of its shorter side, plus 5 tokens."""
 
     drop_duplicates: bool = False
     """True leaves out pairs of training that repeat an earlier pair, ignoring surrounding white
@@ -97,8 +99,8 @@ class DataConfig(DataSection):
 
     weights: list[_Weight] = Field(default_factory=list)
     """The number of passes through each corpus in an epoch (each file of `source`, then each of
-    `pairs`): 2 uses each pair twice, 0.5 half of the pairs, drawn anew in each epoch. Unset: one
-    pass."""
+    `pairs`): 2 uses each pair twice, 0.5 half of the pairs, drawn anew in each epoch. An empty
+    list means one pass through each."""
 
     source_language: str | None = None
     """The language code of the sources, such as `en`, for the bundle and its card. Unset: the
@@ -116,39 +118,60 @@ class DataConfig(DataSection):
 
     @model_validator(mode="after")
     def _sides_match(self, info: ValidationInfo) -> Self:
-        for source, target in (("source", "target"), ("valid_source", "valid_target")):
-            counts = len(getattr(self, source)), len(getattr(self, target))
-            if counts[0] != counts[1]:
-                raise ValueError(
-                    f"{called(f'data.{source}', info)} names {counts[0]} files but "
-                    f"{called(f'data.{target}', info)} {counts[1]}; each source file needs a "
-                    f"target file (--{target.replace('_', '-')})"
-                )
+        for sides in (("source", "target"), ("valid_source", "valid_target")):
+            self._check_sides(sides, info)
         if len(self.fields) not in (0, 2):
             raise ValueError(
-                f"{called('data.fields', info)} names two fields, of source and target; found "
+                f"{called('data.fields', info)} needs two fields, the source and the target; found "
                 f"{self.fields}"
             )
         if self.fields and self.fields[0] == self.fields[1]:
             raise ValueError(
                 f"{called('data.fields', info)} names {self.fields[0]!r} twice; expected the field "
-                "of the source and that of the target"
+                "of the source and the field of the target"
             )
         corpora = len(self.source) + len(self.pairs)
         if self.weights and len(self.weights) != corpora:
             raise ValueError(
                 f"data.weights has {len(self.weights)} numbers for {corpora} corpora; give one "
-                "for each file of source, then one for each of pairs"
+                "for each source file, then one for each file of pairs"
             )
         for key in ("pairs", "valid_pairs"):
             for name in getattr(self, key):
                 if is_jsonl(Path(name)) and not self.fields:
                     raise ValueError(
-                        f"{called(f'data.{key}', info)}: {name} is JSON Lines: say which two "
-                        "fields are source and target (--fields, or fields in [data]), such as "
-                        "en,de"
+                        f"{called(f'data.{key}', info)}: {name} is JSON Lines; name the fields "
+                        "of source and target (--fields, or fields in [data]), such as en,de or "
+                        "translation.en,translation.de"
                     )
         return self
+
+    def _check_sides(self, sides: tuple[str, str], info: ValidationInfo) -> None:
+        """Raise `ValueError` if the keys `sides` name different numbers of files."""
+        files = [getattr(self, key) for key in sides]
+        source, target = (called(f"data.{key}", info) for key in sides)
+        if all(files) and len(files[0]) != len(files[1]):
+            raise ValueError(
+                f"{source} names {counted(len(files[0]), 'file')} but {target} {len(files[1])}; "
+                "each source file needs a target file"
+            )
+        for given, other, name, missing, wanted in (
+            (*files, source, sides[1], "translations"),
+            (*files[::-1], target, sides[0], "sources"),
+        ):
+            if given and not other:
+                # Name both sides in one form: as flags, or as keys.
+                flag = f"--{missing.replace('_', '-')}"
+                lacking = flag if name.startswith("-") else f"data.{missing}"
+                one = len(given) == 1
+                raise ValueError(
+                    f"{name} {', '.join(given)} {'has' if one else 'have'} no {lacking}; "
+                    + (
+                        f"give the file of its {wanted}"
+                        if one
+                        else f"give a file of {wanted} for each"
+                    )
+                )
 
 
 @dataclass(frozen=True)
@@ -314,6 +337,10 @@ def read_valid_pairs(
 
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
     """Return the lines of two aligned files.
+
+    Args:
+        source: The file of the sources.
+        target: The file of the targets.
 
     Raises:
         DataError: If the files have different numbers of lines, or both are empty.

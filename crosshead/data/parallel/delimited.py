@@ -17,6 +17,7 @@ import numpy as np
 
 from crosshead.data.parallel.languages import language_code
 from crosshead.errors import DataError
+from crosshead.system.encodings import line_feeds
 from crosshead.system.lines import LONGEST_LINE
 
 Lines = Callable[[], Iterator[str]]
@@ -30,6 +31,9 @@ SAMPLE = 100
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 """Possible delimiters of a CSV, the most likely first, with their names."""
+
+_QUOTED = re.compile(r'"[^"]*"')
+"""Text between quotes."""
 
 _LOOKS_QUOTED = re.compile(r'(?:^|\t)"(?:[^"\t]|"")*""(?:[^"\t]|"")*"(?=\t|$)')
 
@@ -97,9 +101,14 @@ def layout_of(path: Path, lines: Lines) -> Layout:
         path: The name of the file, which tells CSV from TSV and begins messages.
         lines: Reads the file; it is called several times.
 
+    Returns:
+        The layout.
+
     Raises:
-        DataError: If the file cannot be read, or is CSV with misplaced quotes.
+        DataError: If the file cannot be read, is CSV with misplaced quotes, or has carriage returns
+            as line ends.
     """
+    _check_line_ends(path, lines)
     delimiter, above = _csv_delimiter(lines) if is_csv(path) else ("\t", 0)
     layout = Layout(delimiter, above=above)
     if is_csv(path):
@@ -177,8 +186,8 @@ def _quoted_records(
         else:
             wrong = "the quote that begins a cell here is not closed"
         raise DataError(
-            f"{path}:{above + read + 1}: {wrong}; put quotes around the whole cell, and write a "
-            'quote that belongs to its text twice ("")'
+            f"{path}:{above + read + 1}: {wrong}; put quotes around the whole cell, and double "
+            'each quote inside it ("")'
         ) from None
 
 
@@ -192,8 +201,8 @@ def _surveyed(path: Path, layout: Layout, records: Iterator[_Quoted], note: str)
             cells_broken += sum("\n" in cell for cell in cells)
     if broken:
         notes.append(
-            f"{path}:{layout.above + broken[0] + 1}: a cell holds a line break, which is read as a "
-            f"space (such cells in the file: {cells_broken:,})"
+            f"{path}:{layout.above + broken[0] + 1}: a line break in this cell is read as a space "
+            f"(such cells in the file: {cells_broken:,})"
         )
     sums = np.cumsum(extra, dtype=np.int64)
     return replace(
@@ -267,6 +276,28 @@ def _csv_delimiter(lines: Lines) -> tuple[str, int]:
     return max(_DELIMITERS, key=agreement), 0
 
 
+def _check_line_ends(path: Path, lines: Lines) -> None:
+    """Raise `DataError` if carriage returns end the lines, as in Excel's CSV (Macintosh).
+
+    They do if the text before the first line feed consists of records between carriage returns.
+    """
+    first = next(lines(), "")
+    if "\r" not in first:
+        return
+    delimiters, outside = "\t", first
+    if is_csv(path):
+        delimiters = "".join(_DELIMITERS)
+        # The last cell may go on after the line feed; its record may have any delimiter.
+        outside, unclosed, _ = _QUOTED.sub("", first).partition('"')
+        outside += delimiters if unclosed else ""
+    records = [record for record in outside.split("\r") if record]
+    if len(records) > 1 and any(all(mark in each for each in records) for mark in delimiters):
+        raise DataError(
+            f"{path}: carriage returns end its lines, as in Excel's CSV (Macintosh); expected line "
+            f"feeds; convert the file: {line_feeds(str(path))}"
+        )
+
+
 def _unquoted_notes(path: Path, lines: Lines) -> tuple[str, ...]:
     """Return a warning if some cells look quoted by a spreadsheet, although the file is not."""
     found = [
@@ -277,7 +308,7 @@ def _unquoted_notes(path: Path, lines: Lines) -> tuple[str, ...]:
     if not found:
         return ()
     return (
-        f"warning: {path}:{found[0]}: a cell is quoted as a spreadsheet writes it, but quotes in "
-        f"other cells belong to the text; all quotes ({len(found):,} such lines) are read as text: "
-        "save the file as .csv, or remove the quotes",
+        f"warning: {path}:{found[0]}: a cell is quoted as a spreadsheet writes it, but the quotes "
+        "of other cells belong to their text; so all quotes are read as text (lines with quoted "
+        f"cells: {len(found):,}): save the file as .csv, or remove the quotes",
     )

@@ -164,7 +164,7 @@ def mixture(counts: Sequence[int], weights: Sequence[float], seed: int, epoch: i
         first += count
     found = np.concatenate(rows)
     if not len(found):
-        raise DataError(f"no pair is left to train on with data.weights {list(weights)}")
+        raise DataError(f"data.weights {list(weights)} leave no pair to train on; raise them")
     return found
 
 

@@ -139,6 +139,9 @@ def keep_pairs(
         target: The target tokenizer.
         held: The held-out pairs.
 
+    Returns:
+        The kept pairs, and the reasons for the pairs left out.
+
     Raises:
         DataError: If no pair is left.
     """
@@ -167,6 +170,10 @@ def examples_of(encoded: Encoded) -> Examples:
 def tasks(text: Text, held: HeldOut) -> Iterator[FilterJob]:
     """Yield the chunks of a text as jobs to tokenize.
 
+    Args:
+        text: The pairs.
+        held: The held-out pairs.
+
     Raises:
         DataError: If the number of pairs has changed since the text was opened.
     """
@@ -176,7 +183,10 @@ def tasks(text: Text, held: HeldOut) -> Iterator[FilterJob]:
         rows = (within(each, first, end) for each in (held.rows, held.repeats))
         yield FilterJob(first, *sides, *rows)
     if end != len(text):
-        raise DataError(f"the text had {len(text)} pairs and now has {end}; start again")
+        raise DataError(
+            f"the text changed while it was read: it had {len(text)} pairs and now has {end}; "
+            "start again"
+        )
 
 
 def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Tokenizer) -> Encoded:
@@ -187,6 +197,9 @@ def encode(task: FilterJob, config: DataConfig, source: Tokenizer, target: Token
         config: The limits of the filters.
         source: The source tokenizer.
         target: The target tokenizer.
+
+    Returns:
+        The kept pairs of the chunk and the pairs left out.
     """
     held, repeats = set(task.held), set(task.repeats)
     kept: list[tuple[int, Sequence[int], Sequence[int]]] = []
@@ -246,12 +259,22 @@ def continued(pieces: Iterable[Encoded]) -> Iterator[Encoded]:
 
 
 def write_left_out(path: Path, rows: Sequence[LeftOut]) -> None:
-    """Write a TSV file with a header: file, line and reason of each pair left out."""
+    """Write a TSV file with a header: file, line and reason of each pair left out.
+
+    Args:
+        path: The file.
+        rows: The pairs left out.
+    """
     _write_rows(path, [LeftOut._fields, *rows])
 
 
 def write_held_out(path: Path, rows: Sequence[Origin]) -> None:
-    """Write a TSV file with a header: file and line of each held-out pair."""
+    """Write a TSV file with a header: file and line of each held-out pair.
+
+    Args:
+        path: The file.
+        rows: The places of the held-out pairs in their files.
+    """
     _write_rows(path, [Origin._fields, *rows])
 
 

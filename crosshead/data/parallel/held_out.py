@@ -62,6 +62,9 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
         config: `valid_size` and `max_length`.
         seed: The random seed of the run.
 
+    Returns:
+        The held-out pairs, and the rows that repeat them.
+
     Raises:
         DataError: If too few pairs remain for training or for validation.
     """
@@ -75,9 +78,9 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     repeats = _repeats(text, held)
     if not rows or len(rows) + len(repeats) == len(text):
         raise DataError(
-            f"the training pairs ({len(text)}) are too few, or too much alike, to hold some out "
-            "for validation; give validation files (--valid-source and --valid-target, or their "
-            "keys in [data])"
+            f"the training pairs ({len(text)}) are too few or too similar to hold some out for "
+            "validation; give validation files (--valid-source and --valid-target, or their keys "
+            "in [data])"
         )
     valid = [(pairs[row], text.origin(row)) for row in rows]
     return held_out(valid, rows, repeats)

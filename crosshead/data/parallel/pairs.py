@@ -69,7 +69,13 @@ def numbered(text: Readable) -> Iterator[tuple[int, Sides]]:
 
 
 def within(rows: np.ndarray, first: int, end: int) -> list[int]:
-    """Return the rows from `first` to below `end`; `rows` are sorted."""
+    """Return the rows from `first` to below `end`.
+
+    Args:
+        rows: Sorted row numbers.
+        first: The first number of the range.
+        end: The number after the last of the range.
+    """
     begin, stop = np.searchsorted(rows, [first, end])
     found: list[int] = rows[begin:stop].tolist()
     return found

@@ -119,7 +119,7 @@ def open_stored(place: Path, parts: Sequence[Part], say: Say) -> Stored | None:
     try:
         return _opened(place, parts)
     except _Damaged as error:
-        say(f"the tokenized corpus in {place} is damaged ({error.found}); it is written again")
+        say(f"the tokenized corpus in {place} is damaged ({error.found}); writing it again")
         return None
 
 
@@ -148,6 +148,9 @@ def store(
         say: A callback that gets messages.
         check: A callback that is called several times a second. An exception from it ends the call,
             and finished shards stay.
+
+    Returns:
+        The stored corpus.
 
     Raises:
         DataError: If no pair is left.
@@ -201,8 +204,8 @@ def _reading(path: Path) -> Iterator[None]:
         raise _Damaged(Path(error.filename or path), "missing") from None
     except OSError as error:
         raise UserError(
-            f"{error.filename or path}: cannot be read: {error.strerror or error}; nothing was "
-            "removed: make it readable, or remove its folder, and run the same command again"
+            f"{error.filename or path}: cannot be read: {error.strerror or error}; make it "
+            "readable, or remove its folder, then run the same command again (nothing was removed)"
         ) from None
     except (LookupError, TypeError, ValueError, safetensors.SafetensorError) as error:
         raise _Damaged(path, str(error)) from None
@@ -377,8 +380,8 @@ def _in_processes(
                 yield _result(waiting.popleft(), check)
         except BrokenProcessPool:
             raise UserError(
-                "a tokenizing process has died, perhaps from lack of memory; finished shards are "
-                "kept: run the same command again"
+                "a tokenizing process died, perhaps because memory ran out; run the same command "
+                "again, which keeps the finished shards"
             ) from None
         finally:
             if waiting:  # unfinished work is not needed any more

@@ -1,7 +1,7 @@
 """Read pairs from files of cells (TSV, CSV) and from JSON Lines."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,43 @@ def file_kind(path: Path) -> str:
 
 
 def has_header(path: Path, fields: Sequence[str]) -> bool:
-    """Return whether the first line of a file is a header, which it is if `fields` are names."""
+    """Return whether the first line of a file is a header, which it is if `fields` are names.
+
+    Args:
+        path: The name of the file, which tells JSON Lines from tables.
+        fields: The fields of a recipe: names or numbers of columns.
+    """
     return not is_jsonl(path) and bool(fields) and not _are_numbers(fields)
+
+
+def field_of(row: Mapping[str, Any], field: str) -> Any:
+    """Return the value of a field in a mapping.
+
+    Args:
+        row: The mapping, as from a line of JSON Lines.
+        field: A key of `row`; or, as `outer.inner`, a key of the mapping in `row[outer]`.
+
+    Raises:
+        KeyError: If there is no such field.
+    """
+    if field in row:
+        return row[field]
+    outer, _, inner = field.partition(".")
+    holder = row[outer]
+    if isinstance(holder, Mapping):
+        return holder[inner]
+    raise KeyError(field)
+
+
+def field_names(row: Mapping[str, Any]) -> list[str]:
+    """Return the names that `field_of` takes for the values of a mapping."""
+    return [
+        name
+        for outer, value in row.items()
+        for name in (
+            [f"{outer}.{inner}" for inner in value] if isinstance(value, Mapping) else [str(outer)]
+        )
+    ]
 
 
 def jsonl_pairs(path: Path, lines: Iterator[str], fields: Sequence[str]) -> Iterator[Pair]:
@@ -117,9 +152,12 @@ def _jsonl_pair(fields: Sequence[str], where: str, line: str) -> tuple[str, str]
 
 
 def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
-    if field not in row:
-        raise DataError(f"{where}: no field {field!r}; the fields are {_names(list(row))}")
-    text = row[field]
+    try:
+        text = field_of(row, field)
+    except KeyError:
+        raise DataError(
+            f"{where}: no field {field!r}; the fields are {_names(field_names(row))}"
+        ) from None
     if not isinstance(text, str):
         raise DataError(f"{where}: field {field!r} is not a string but {json.dumps(text)[:40]}")
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):

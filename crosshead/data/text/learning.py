@@ -35,6 +35,10 @@ def learn_tokenizers(
 
     If the text has more than `MOST_PAIRS` pairs, a sample is used.
 
+    Args:
+        config: The settings. Without `vocab_size`, a size is chosen.
+        text: The training text.
+
     Returns:
         The configuration with the resulting vocabulary size, the source tokenizer and the target
         tokenizer.
@@ -55,6 +59,10 @@ def learn_tokenizer(
     """Learn the tokenizer of monolingual text from its lines.
 
     Unlike in pairs, white space around a line belongs to the text and is learned from.
+
+    Args:
+        config: The settings. Without `vocab_size`, a size is chosen.
+        lines: The lines of the training text.
 
     Returns:
         The configuration with the resulting vocabulary size, and the tokenizer.

@@ -25,9 +25,9 @@ possibly the same one, replaces `REPLACED` of them."""
 
 @dataclass(frozen=True)
 class MaskedWindows:
-    """An epoch of windows with hidden tokens, which are drawn anew in each epoch.
+    """An epoch of windows with masked tokens, which are drawn anew in each epoch.
 
-    The hidden tokens are a function of `drawn` and the row, so that a resumed run hides the same
+    The masked tokens are a function of `drawn` and the row, so that a resumed run masks the same
     tokens. If `all_hidden`, all tokens to predict are replaced by the mask. Models are validated in
     this way.
     """
@@ -52,7 +52,7 @@ class MaskedWindows:
         return self.windows.in_order(max_tokens)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        """Return some windows with hidden tokens.
+        """Return some windows with masked tokens.
 
         The target output holds the original token at the positions to predict, and padding
         elsewhere.

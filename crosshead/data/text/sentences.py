@@ -55,6 +55,9 @@ def split_long(text: str, length: Callable[[str], int], limit: int) -> list[str]
         length: Returns the length of a text, for example in tokens, without surrounding white
             space.
         limit: The largest length of a part.
+
+    Returns:
+        The parts.
     """
     parts: list[str] = []
     for sentence in split_sentences(text):
@@ -82,6 +85,9 @@ def join_parts(parts: list[str], translations: list[str]) -> str:
     Args:
         parts: The parts of the source, as `split_long` returns them.
         translations: The translation of each part.
+
+    Returns:
+        The line.
     """
     line = ""
     last = len(parts) - 1

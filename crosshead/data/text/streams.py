@@ -27,11 +27,15 @@ _UNFINISHED = ("\ufffd", ESCAPE)
 def check_text(text: object) -> None:
     """Raise `TypeError` if `text` is not a string, for example a list of lines."""
     if not isinstance(text, str):
-        raise TypeError(f"expected a text, its lines in one string, found {type(text).__name__}")
+        raise TypeError(f"expected a text as one string, found {type(text).__name__}")
 
 
 def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
     """Return the ids of a text: the ids of its lines, with EOS between lines.
+
+    Args:
+        tokenizer: The tokenizer.
+        text: The text, its lines in one string.
 
     Raises:
         TypeError: If `text` is not a string.
@@ -47,7 +51,12 @@ def encode_text(tokenizer: Tokenizer, text: str) -> np.ndarray:
 
 
 def decode_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """Return the text whose ids `encode_text` returned."""
+    """Return the text whose ids `encode_text` returned.
+
+    Args:
+        tokenizer: The tokenizer.
+        ids: The ids, with EOS between lines.
+    """
     return "\n".join(tokenizer.decode(line) for line in _split(ids))
 
 
@@ -58,6 +67,9 @@ def fill_line(tokenizer: Tokenizer, parts: Sequence[str], found: Sequence[int]) 
         tokenizer: The tokenizer.
         parts: The parts of the line between the gaps.
         found: One id for each gap.
+
+    Returns:
+        The text, which has several lines if an id is EOS.
     """
     lines, first = [], 0
     for place in [*(place for place, index in enumerate(found) if index == EOS), len(found)]:
@@ -67,7 +79,12 @@ def fill_line(tokenizer: Tokenizer, parts: Sequence[str], found: Sequence[int]) 
 
 
 def pieces_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    r"""Return a readable piece for each id. The end of a line is `\n` and a space is U+2581."""
+    r"""Return a readable piece for each id. The end of a line is `\n` and a space is U+2581.
+
+    Args:
+        tokenizer: The tokenizer.
+        ids: The ids, with EOS between lines.
+    """
 
     def piece(index: int) -> str:
         if index == EOS:
@@ -95,6 +112,9 @@ class RunningText:
     character is settled and not decoded again. Later ids are decoded behind the last settled id,
     because that id decides whether a space stands between the two. No space stands at the beginning
     of a line.
+
+    Args:
+        tokenizer: The tokenizer.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -139,7 +159,12 @@ class Stream:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> "Stream":
-        """Return the stream of a text."""
+        """Return the stream of a text.
+
+        Args:
+            tokenizer: The tokenizer.
+            text: The text, its lines in one string.
+        """
         ids, unknown = encode_text(tokenizer, text), []
         if (ids == UNK).any():
             unknown = [len(each) for line in text.split("\n") for each in tokenizer.unknown(line)]

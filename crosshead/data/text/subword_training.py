@@ -18,7 +18,12 @@ _MOST_PIECES = 1_000_000
 
 
 class VocabularyError(ConfigError):
-    """A vocabulary size that does not fit the text. `fits` is the nearest size that fits."""
+    """A vocabulary size that does not fit the text.
+
+    Args:
+        message: The message.
+        fits: The nearest size that fits.
+    """
 
     def __init__(self, message: str, fits: int) -> None:
         super().__init__(message)

@@ -54,7 +54,13 @@ _LONGEST_CACHED_WORD = 64
 
 
 class SubwordTokenizer(SpelledInBytes):
-    """The base of BPE and unigram: the pieces of a SentencePiece model, and decoding to text."""
+    """The base of BPE and unigram: the pieces of a SentencePiece model, and decoding to text.
+
+    Args:
+        model: The serialised SentencePiece model.
+        special: Pieces that are never split.
+        sampling: The probability of dropping a merge in BPE; 0 in other tokenizers.
+    """
 
     kind: str
 
@@ -185,18 +191,29 @@ class SubwordTokenizer(SpelledInBytes):
 
 
 class UnigramTokenizer(SubwordTokenizer):
-    """A tokenizer with a unigram language model (Kudo 2018): the most probable segmentation."""
+    """A tokenizer with a unigram language model: the most probable segmentation.
+
+    Reference:
+        Kudo 2018.
+    """
 
     kind = "unigram"
 
 
 class BpeTokenizer(SubwordTokenizer):
-    """Byte-pair encoding (Sennrich 2016), with BPE-dropout (Provilkov 2020) on request.
+    """Byte-pair encoding, with BPE-dropout on request.
 
     Without `rng` the segmentation is the same as SentencePiece's. With `rng`, every step drops each
     possible merge independently with probability `sampling` and makes the best remaining merge. The
-    word is done when no merge is left (Provilkov 2020, Algorithm 1). The distribution is exact and
-    depends on `rng` alone.
+    word is done when no merge is left. The distribution is exact and depends on `rng` alone.
+
+    Args:
+        model: The serialised SentencePiece model.
+        special: Pieces that are never split.
+        sampling: The probability of dropping a merge when `rng` is given.
+
+    Reference:
+        Sennrich et al. 2016; Provilkov et al. 2020, Algorithm 1 (BPE-dropout).
     """
 
     kind = "bpe"

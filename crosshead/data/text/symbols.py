@@ -27,7 +27,12 @@ MOST_SPECIAL, MOST_SPECIAL_CHARACTERS = 10_000, 200_000
 
 
 class GapError(DataError):
-    """A gap at a wrong place: its number in the line, counted from 1, and the reason."""
+    """A gap at a wrong place of a line.
+
+    Args:
+        number: The number of the gap in the line, counted from 1.
+        why: The reason, which ends the message.
+    """
 
     def __init__(self, number: int, why: str) -> None:
         super().__init__(f"gap {number} of the line {why}")
@@ -35,7 +40,12 @@ class GapError(DataError):
 
 
 class ListedTokenizer(ABC):
-    """The base of words and characters: a list of pieces. Everything else is `UNK`."""
+    """The base of words and characters: a list of pieces. Everything else is `UNK`.
+
+    Args:
+        listed: The pieces after the fixed ones, in the order of their ids.
+        special: Pieces that are never split.
+    """
 
     kind: str
     sampling = 0.0
@@ -89,7 +99,16 @@ class ListedTokenizer(ABC):
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
-        """Return the tokenizer that `save` wrote. `metadata` is the content of its JSON file."""
+        """Return the tokenizer that `save` wrote.
+
+        Args:
+            directory: The directory of the files.
+            stem: The beginning of their names.
+            metadata: The content of the JSON file.
+
+        Raises:
+            ValueError: If the metadata do not describe a tokenizer.
+        """
         return cls(string_list(metadata, "pieces"), string_list(metadata, "special"))
 
     @abstractmethod
@@ -116,6 +135,9 @@ class WordTokenizer(ListedTokenizer):
             lines: The text.
             vocab_size: The largest number of ids.
             special: Pieces that always have an id.
+
+        Returns:
+            The tokenizer.
         """
         counts = Counter(word for line in lines for word in line.split(" "))
         return cls(_most_frequent(counts, [*special, ""], vocab_size), special)
@@ -163,6 +185,9 @@ class CharacterTokenizer(ListedTokenizer):
             lines: The text.
             vocab_size: The largest number of ids.
             special: Pieces that are never split.
+
+        Returns:
+            The tokenizer.
         """
         counts: Counter[str] = Counter()
         for line in lines:
@@ -191,6 +216,9 @@ class ByteTokenizer(SpelledInBytes):
 
     Nothing is learned. Every text is restored exactly. Invalid UTF-8, which only a model can
     produce, is decoded as U+FFFD.
+
+    Args:
+        special: Pieces that are never split.
     """
 
     kind = "bytes"
@@ -249,7 +277,16 @@ class ByteTokenizer(SpelledInBytes):
 
     @classmethod
     def load(cls, directory: Path, stem: str, metadata: dict[str, Any]) -> Self:
-        """Return the tokenizer that `save` wrote. `metadata` is the content of its JSON file."""
+        """Return the tokenizer that `save` wrote.
+
+        Args:
+            directory: The directory of the files.
+            stem: The beginning of their names.
+            metadata: The content of the JSON file.
+
+        Raises:
+            ValueError: If the metadata do not describe a tokenizer.
+        """
         return cls(string_list(metadata, "special"))
 
     def _piece(self, index: int) -> str:
@@ -285,7 +322,16 @@ def to_utf8(text: str) -> bytes:
 
 
 def write_metadata(directory: Path, stem: str, metadata: dict[str, Any]) -> None:
-    """Write `directory/stem.json`, the file from which a tokenizer is loaded."""
+    """Write `directory/stem.json`, the file from which a tokenizer is loaded.
+
+    Args:
+        directory: The directory of the file.
+        stem: The name of the file without its suffix.
+        metadata: The content of the file.
+
+    Raises:
+        ConfigError: If the vocabulary is too large to be loaded again.
+    """
     data = (json.dumps(metadata, ensure_ascii=True, indent=1) + "\n").encode()
     if len(data) > LARGEST_METADATA:  # `read_metadata` would refuse it
         raise ConfigError(
@@ -296,7 +342,15 @@ def write_metadata(directory: Path, stem: str, metadata: dict[str, Any]) -> None
 
 
 def string_list(metadata: dict[str, Any], key: str) -> list[str]:
-    """Return the list of strings at `key`; raise `ValueError` if there is none."""
+    """Return a list of strings from the metadata of a tokenizer.
+
+    Args:
+        metadata: The content of the JSON file.
+        key: The key of the list.
+
+    Raises:
+        ValueError: If there is no such list, or it holds too many special pieces.
+    """
     found = metadata.get(key)
     if not isinstance(found, list) or not all(isinstance(piece, str) for piece in found):
         raise ValueError(f"{key!r} is not a list of strings")

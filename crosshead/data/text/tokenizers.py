@@ -139,22 +139,40 @@ class Tokenizer(Protocol):
     def encode(self, text: str, rng: np.random.Generator | None = None) -> list[int]:
         """Return the ids of a line, without begin and end.
 
-        With `rng`, the segmentation is sampled.
+        Args:
+            text: The line.
+            rng: A random generator. With one, `bpe` samples the segmentation, with strength
+                `sampling`.
         """
         ...
 
     def encode_lines(
         self, lines: Iterable[str], rng: np.random.Generator | None = None
     ) -> list[list[int]]:
-        """Return the ids of many lines, faster than one line at a time."""
+        """Return the ids of many lines, faster than one line at a time.
+
+        Args:
+            lines: The lines.
+            rng: A random generator. With one, `bpe` samples the segmentation, with strength
+                `sampling`.
+        """
         ...
 
     def unknown(self, text: str) -> list[str]:
-        """Return the symbols of a line that are encoded as `UNK`, in their order."""
+        """Return the symbols of a line that are encoded as `UNK`, in their order.
+
+        Args:
+            text: The line.
+        """
         ...
 
     def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
-        """Return the ids of a line with gaps: `gap` stands between each two of its parts."""
+        """Return the ids of a line with gaps: `gap` stands between each two of its parts.
+
+        Args:
+            parts: The parts of the line between the gaps.
+            gap: The id that stands for a gap.
+        """
         ...
 
     def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
@@ -163,19 +181,36 @@ class Tokenizer(Protocol):
         The parts stay as given, including symbols that the vocabulary lacks. With `bpe` and
         `unigram` a space before a gap belongs to the piece, and stands there if the piece begins
         with one.
+
+        Args:
+            parts: The parts of the line between the gaps.
+            found: One id for each gap.
         """
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of the ids. Padding, begin and end are left out; unknown is `<unk>`."""
+        """Return the text of the ids. Padding, begin and end are left out; unknown is `<unk>`.
+
+        Args:
+            ids: The ids.
+        """
         ...
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return a readable piece for each id."""
+        """Return a readable piece for each id.
+
+        Args:
+            ids: The ids.
+        """
         ...
 
     def save(self, directory: Path, stem: str) -> None:
-        """Write `directory/stem.json`, and any further files, for `load_tokenizer`."""
+        """Write `directory/stem.json`, and any further files, for `load_tokenizer`.
+
+        Args:
+            directory: The directory of the files.
+            stem: The beginning of their names.
+        """
         ...
 
 
@@ -187,6 +222,9 @@ def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
     Args:
         config: The settings. If `vocab_size` is None, `MOST_PIECES` is used.
         lines: The text.
+
+    Returns:
+        The tokenizer.
 
     Raises:
         ConfigError: If the vocabulary does not fit the text; the message names the largest or
@@ -240,6 +278,10 @@ def save_tokenizers(directory: Path, source: Tokenizer, target: Tokenizer, *, jo
 def load_tokenizers(directory: Path, *, joint: bool) -> tuple[Tokenizer, Tokenizer]:
     """Return the source and the target tokenizer of a directory.
 
+    Args:
+        directory: The directory of the files.
+        joint: Whether both sides share one tokenizer.
+
     Raises:
         DamagedBundle: As `load_tokenizer` does.
     """
@@ -251,7 +293,11 @@ def load_tokenizers(directory: Path, *, joint: bool) -> tuple[Tokenizer, Tokeniz
 
 
 def load_tokenizer(directory: Path, stem: str) -> Tokenizer:
-    """Return the tokenizer that `save` wrote under `stem` (`tokenizer`, `source` or `target`).
+    """Return the tokenizer that `save` wrote under a name.
+
+    Args:
+        directory: The directory of the files.
+        stem: The beginning of their names: `tokenizer`, `source` or `target`.
 
     Raises:
         DamagedBundle: If a file is missing, damaged, or of an unknown kind; the message names the

@@ -120,7 +120,7 @@ def test_who_waits_says_so_once_and_is_asked_whether_to_go_on(tmp_path: Path) ->
     asked = iter([lambda: None, other.close])
     with alone(tmp_path / "key", said.append, lambda: next(asked)()):
         pass
-    assert said == [f"another run is tokenizing this corpus in {tmp_path}: waiting for it"]
+    assert said == [f"waiting for another run that is tokenizing this corpus in {tmp_path}"]
     assert not list(asked)
 
 

@@ -54,11 +54,12 @@ def test_tsv_by_position(tmp_path: Path) -> None:
 
 def test_configurations_that_do_not_fit_together() -> None:
     for values, message in [
-        ({"source": "a"}, "data.source names 1 files but data.target 0"),
-        ({"source": ["a"], "target": ["a", "b"]}, "data.source names 1 files but data.target 2"),
-        ({"valid_source": ["a"]}, "data.valid_source names 1 files but data.valid_target 0"),
-        ({"pairs": "a.jsonl.gz"}, "which two fields"),
-        ({"fields": ["en"]}, "data.fields names two fields, of source and target"),
+        ({"source": "a"}, "^data.source a has no data.target; "),
+        ({"source": ["a"], "target": ["a", "b"]}, "data.source names 1 file but data.target 2"),
+        ({"target": "a"}, "^data.target a has no data.source; give the file of its sources"),
+        ({"valid_source": ["a"]}, "^data.valid_source a has no data.valid_target; "),
+        ({"pairs": "a.jsonl.gz"}, "JSON Lines; name the fields"),
+        ({"fields": ["en"]}, "data.fields needs two fields"),
         ({"max_ratio": float("nan")}, "max_ratio"),
         ({"max_length": 0}, "max_length"),
         ({"pairs": "a.tsv", "weights": [1.0, 2.0]}, "weights has 2 numbers for 1 corpora"),
@@ -117,7 +118,7 @@ def test_a_pipe_is_refused_since_text_is_read_again(
                 names = {"source": [source], "target": [target]}
                 valid = {f"valid_{key}": value for key, value in names.items()}
                 said = refusal(read, config(**names, **valid))
-                assert said.startswith(f"{pipe}: a pipe, and text is read several times; write it")
+                assert said.startswith(f"{pipe}: a pipe, but text is read several times; write it")
             said = refusal(read, config(pairs=[pipe], valid_pairs=[pipe]))
             assert said.startswith(f"{pipe}: a pipe")
     finally:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,40 @@ def test_excels_first_line_names_the_delimiter(quote: str, tmp_path: Path) -> No
 def test_damaged_csv_is_named(content: str, message: str, tmp_path: Path) -> None:
     path = write(tmp_path / "x.csv", content)
     assert refusal(read_pairs, config(pairs=str(path))).startswith(f"{tmp_path}/{message}")
+
+
+MACINTOSH = "carriage returns end its lines, as in Excel's CSV (Macintosh); expected line feeds; "
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "en;de\rHi, you;Hallo\rBye;Tschüss\r",
+        '"en";"de"\r"Hi\nyou";"Hallo"\r',
+        '"He said ""Hi""",Hallo\r"Bye",Ade',
+        "sep=;\ra;b\rc;d",
+    ],
+)
+def test_a_csv_with_carriage_returns_as_line_ends_is_refused(content: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a b.csv", content)
+    command = f"tr '\\r' '\\n' < '{path}' > '{tmp_path / 'a b.lines.csv'}'"
+    said = refusal(read_pairs, config(pairs=str(path)))
+    assert said == f"{path}: {MACINTOSH}convert the file: {command}"
+    subprocess.run(command, shell=True, check=True)
+    text = read_pairs(config(pairs=str(tmp_path / "a b.lines.csv")))
+    assert len(text.source) == content.count("\r") + (content[-1] != "\r") - ("sep" in content)
+
+
+def test_a_gzipped_tsv_with_carriage_returns_as_line_ends_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.tsv.gz", "a\tb\rc\td\r")
+    said = refusal(read_pairs, config(pairs=str(path)))
+    assert said.startswith(f"{path}: {MACINTOSH}convert the file: gunzip -c {path} | tr '")
+
+
+def test_a_carriage_return_inside_a_line_stays(tmp_path: Path) -> None:
+    for name, content in {"x.tsv": "a\rb\tc\n", "x.csv": '"a\rb","c,\rd"\n'}.items():
+        text = read_pairs(config(pairs=str(write(tmp_path / name, content))))
+        assert (text.source, text.target[0][0]) == (["a\rb"], "c")
 
 
 @pytest.mark.parametrize(

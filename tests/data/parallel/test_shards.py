@@ -171,7 +171,7 @@ def test_a_process_that_dies_ends_it_in_one_line_and_loses_no_shard(
         for child in multiprocessing.active_children():
             child.kill()
 
-    with pytest.raises(UserError, match="a tokenizing process has died") as caught:
+    with pytest.raises(UserError, match="a tokenizing process died") as caught:
         store(place, *split(config), config, BOTH, 1, kill, never)
     assert "\n" not in str(caught.value)
     said: list[str] = []
@@ -405,7 +405,7 @@ def test_what_another_process_has_made_meanwhile_is_taken(
 def test_text_that_changes_while_it_is_read_is_refused(config: DataConfig, tmp_path: Path) -> None:
     text, held = split(config)
     Path(config.pairs[0]).write_text("one\ttwo\n")
-    with pytest.raises(DataError, match=f"the text had {PAIRS} pairs and now has 105"):
+    with pytest.raises(DataError, match=f"it had {PAIRS} pairs and now has 105"):
         store(tmp_path / "key", text, held, config, BOTH, 1, print, never)
 
 
@@ -504,7 +504,7 @@ def test_whoever_waits_for_another_run_may_be_asked_to_stop(
 
     with another_at_work(place), pytest.raises(Killed):
         store(place, *split(config), config, BOTH, 1, said.append, check)
-    assert said == [f"another run is tokenizing this corpus in {tmp_path}: waiting for it"]
+    assert said == [f"waiting for another run that is tokenizing this corpus in {tmp_path}"]
     assert not place.with_suffix(".part").exists()
     assert_same(stored(config, place, said).kept, in_memory(config))
 

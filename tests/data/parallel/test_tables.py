@@ -26,6 +26,14 @@ from tests.data.written import config, refusal, write
         ("x.jsonl", '{"en": "a", "de": 3}', ["en", "de"], "x.jsonl:1: field 'de' is not a string"),
         (
             "x.jsonl",
+            '{"translation": {"en": "a", "de": "b"}, "id": 1}',
+            ["en", "de"],
+            "x.jsonl:1: no field 'en'; the fields are 'translation.en', 'translation.de', 'id'",
+        ),
+        ("x.jsonl", '{"a": {"en": "a"}}', ["a.en", "a.de"], "x.jsonl:1: no field 'a.de'"),
+        ("x.jsonl", '{"a": "b", "c": "d"}', ["a.en", "c"], "x.jsonl:1: no field 'a.en'"),
+        (
+            "x.jsonl",
             '{"en": "\\ud800", "de": ""}',
             ["en", "de"],
             "x.jsonl:1: field 'en' contains a",
@@ -65,3 +73,13 @@ def test_columns_are_named_where_there_are_too_many(tmp_path: Path) -> None:
     write(tmp_path / "x.csv", "ID,English,Deutsch\n1,One two,Eins zwei\n")
     said = refusal(read_pairs, config(pairs=str(tmp_path / "x.csv")))
     assert "found 3 ('ID', 'English', 'Deutsch')" in said and "--fields 1,2" in said
+
+
+def test_fields_inside_a_field_are_named_with_a_dot(tmp_path: Path) -> None:
+    rows = (
+        '{"translation": {"en": "a", "de": "b"}}\n{"translation.en": "c", "translation.de": "d"}\n'
+    )
+    path = write(tmp_path / "x.jsonl", rows)
+    fields = ["translation.en", "translation.de"]
+    text = read_pairs(config(pairs=str(path), fields=fields))
+    assert (text.source, text.target) == (["a", "c"], ["b", "d"])

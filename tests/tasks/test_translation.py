@@ -1,11 +1,19 @@
-"""The languages of a run, by the names of its files and columns."""
+"""Translation: the languages of a run, and the scores of its validation."""
+
+from collections.abc import Callable
 
 import pytest
 
 from crosshead.errors import ConfigError
+from crosshead.evaluation import bleu
+from crosshead.pipelines.translator import Translator
 from crosshead.recipe.recipe import Recipe
+from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.recipes import compose
-from crosshead.tasks.translation import with_languages
+from crosshead.tasks.translation import GREEDY, TranslationValidator, with_languages
+from tests.tasks.validators import (
+    weights,
+)
 
 
 def found(data: dict[str, object], *assignments: str) -> tuple[tuple[str | None, str | None], int]:
@@ -23,6 +31,7 @@ def found(data: dict[str, object], *assignments: str) -> tuple[tuple[str | None,
         ({"source": ["a.en", "b.txt"], "target": ["a.de", "b.txt"]}, ("en", "de")),
         ({"pairs": "x.csv", "fields": ["en", "pt_BR"]}, ("en", "pt-BR")),
         ({"pairs": "x.jsonl", "fields": ["de", "cs"]}, ("de", "cs")),
+        ({"pairs": "x.jsonl", "fields": ["translation.de", "translation.cs"]}, ("de", "cs")),
         ({"source": "a.en", "target": "a.de", "pairs": "x.tsv"}, ("en", "de")),
         ({"source": "a.txt", "target": "b.txt"}, (None, None)),
         ({"source": "a.src", "target": "b.tgt"}, (None, None)),
@@ -66,3 +75,47 @@ def test_a_line_says_which_language_was_given() -> None:
 def test_the_fields_of_both_sides_differ() -> None:
     with pytest.raises(ConfigError, match="'de' twice"):
         compose(flags={"data": {"pairs": "a.csv", "fields": ["de", "de"]}})
+
+
+def test_the_bleu_on_the_way_is_greedy_and_that_of_the_end_the_recipes(
+    validator: TranslationValidator,
+) -> None:
+    chosen = weights(validator, 1)
+    found, scores = validator.validate(chosen), validator.findings(chosen).scores
+    valid, translator = validator.corpus.valid, Translator(validator.bundle_of(chosen))
+    for decode, value in (
+        (GREEDY, found.values["bleu"]),
+        (validator.recipe.decode, scores[0].value),
+    ):
+        best = translator.translate(valid.source, decode=decode)
+        assert bleu([each[0].text for each in best], valid.target) == pytest.approx(value)
+    assert [(score.metric, score.test_set) for score in scores] == [
+        ("BLEU", "validation"), ("chrF2", "validation"),
+    ]  # fmt: skip
+    assert all("version" in score.signature for score in scores)
+
+
+@pytest.mark.parametrize(
+    "validates", [TranslationValidator.validate, TranslationValidator.findings]
+)
+def test_whoever_asks_for_the_end_does_not_wait_for_all_batches(
+    validates: Callable[..., object], validator: TranslationValidator
+) -> None:
+    looks = iter([False, True])
+    validator.should_stop = lambda: next(looks)
+    with pytest.raises(Stopped):
+        validates(validator, weights(validator, 1))
+
+
+def test_samples_of_translations_are_those_that_are_scored(validator: TranslationValidator) -> None:
+    chosen = weights(validator, 1)
+    found, valid = validator.findings(chosen), validator.corpus.valid
+    translator = Translator(validator.bundle_of(chosen))
+    best = translator.translate(valid.source, decode=validator.recipe.decode)
+    made = dict(zip(valid.source, (each[0].text for each in best), strict=True))
+    assert 1 <= len(found.samples) <= 3
+    for sample in found.samples:
+        assert sample.wanted == sample.given.upper()
+        assert sample.made == made[sample.given]
+    assert any("BLEU" in fault for fault in found.faults)  # nothing was learned
+    assert validator.validations_to_score == 2

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from crosshead.bundle.packing import pack
+from crosshead.errors import BundleError, ConfigError
+from crosshead.pipelines.base import Pipeline
+from crosshead.pipelines.text_generator import TextGenerator
+from crosshead.pipelines.translator import Translator
+from crosshead.tasks.loading import load, load_as
+from crosshead.tasks.registry import TASKS
+
+STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
+
+
+def test_the_precision_is_that_asked_for() -> None:
+    narrow = load(STORED, "cpu", precision="bfloat16")
+    assert {parameter.dtype for parameter in narrow.model.parameters()} == {torch.bfloat16}
+    lines = ["One two three.", "Ten nine."]
+    assert narrow(lines) == load(STORED, "cpu")(lines)
+    assert narrow.score(["One."], ["Eins."])[0].log_prob == pytest.approx(
+        load(STORED, "cpu").score(["One."], ["Eins."])[0].log_prob, abs=0.1
+    )
+    with pytest.raises(ConfigError, match="unknown precision 'float16'; did you mean 'bfloat16'"):
+        load(STORED, "cpu", precision="float16")
+
+
+def test_a_bundle_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no such directory"):
+        load(tmp_path / "nothing")
+
+
+def test_a_bundle_is_loaded_as_the_pipeline_of_its_task(tmp_path: Path) -> None:
+    """From its directory or its packed file, by a name or a path."""
+    packed = pack(STORED, tmp_path / "x.crosshead.zip")
+    expected = load(STORED, "cpu")(["One two three."])
+    for path in (str(STORED), packed, str(packed)):
+        found = load(path, "cpu")
+        assert type(found) is TASKS["translation"].pipeline
+        assert not found.model.training and found(["One two three."]) == expected
+
+
+def test_a_bundle_of_another_kind_is_refused_with_its_own_command() -> None:
+    assert type(load_as(Translator, STORED, "cpu")) is Translator
+    assert type(load_as(Pipeline, STORED, "cpu")) is Translator  # type: ignore[type-abstract]
+    with pytest.raises(BundleError) as caught:
+        load_as(TextGenerator, STORED, "cpu")
+    does = Translator.does
+    assert str(caught.value) == f"{STORED} is a model that {does}; see `crosshead translate`"
+    with pytest.raises(BundleError, match=f"a model that {does}; try another$"):
+        load_as(TextGenerator, STORED, "cpu", instead="try another")

@@ -1,0 +1,76 @@
+from typing import Any
+
+import pytest
+
+from crosshead.models.registry import CONFIGS
+from crosshead.tasks.recipes import compose, file_keys, known_keys, stated
+from crosshead.tasks.registry import TASKS
+from tests.recipe.refusing import DATA, TEXT, refusal
+
+
+def test_without_a_preset_tiny_is_completed() -> None:
+    assert compose(recipe=DATA) == compose("tiny", DATA)
+    assert compose().model.d_model == 128
+
+
+@pytest.mark.parametrize(
+    ("recipe", "architecture", "metric"),
+    [
+        (DATA, "transformer", "bleu"),
+        (TEXT, "language", "loss"),
+        ({}, "transformer", "bleu"),
+        (TEXT | {"model": "encoder"}, "encoder", "loss"),
+        (DATA | {"model": "recurrent"}, "recurrent", "bleu"),
+    ],
+)
+def test_the_data_choose_the_task_and_the_task_its_metric(
+    recipe: dict[str, Any], architecture: str, metric: str
+) -> None:
+    found = compose(recipe=recipe)
+    assert (found.model.architecture, found.train.metric) == (architecture, metric)
+    assert type(found) is TASKS[found.model.task].recipe
+
+
+def test_a_metric_of_the_task_is_taken_and_another_is_refused_by_its_name() -> None:
+    assert compose(recipe=TEXT, assignments=["metric=bits_per_character"]).train.metric == (
+        "bits_per_character"
+    )
+    expected = "expected 'loss' or 'bits_per_character', found 'bleu'"
+    assert refusal("metric=bleu", recipe=TEXT) == f"train.metric: {expected}"
+    table = {**TEXT, "train": {"metric": "bleu"}}
+    assert refusal(recipe=table, where="my.toml") == f"my.toml: train.metric: {expected}"
+    named = refusal("metric=bleu", recipe=TEXT, typed={"train.metric": "--metric"})
+    assert named == f"--metric: {expected}"
+
+
+def test_a_mistake_in_the_file_names_the_file_and_one_beside_it_does_not() -> None:
+    wrong = {"train": {"seed": -1}}
+    assert refusal(recipe=wrong, where="my.toml").startswith("my.toml: train.seed: ")
+    assert refusal(recipe=DATA, flags=wrong, where="my.toml").startswith("train.seed: ")
+
+
+def test_a_bundle_below_replaces_the_sections_of_the_preset() -> None:
+    model = compose("small").model
+    found = compose("tiny", DATA, assignments=["heads=2"], below={"model": model.model_dump()})
+    assert found.model == model.model_copy(update={"heads": 2})
+    assert found.train == compose("tiny", DATA).train
+
+
+def test_known_keys_are_those_of_all_tasks_and_architectures() -> None:
+    known = known_keys()
+    assert {"data", "model", "train", "tokenizer", "decode"} <= known.sections.keys()
+    for task in TASKS.values():
+        assert set(task.recipe.data_class().model_fields) <= set(known.sections["data"])
+    for config in CONFIGS.values():
+        assert set(config.model_fields) <= set(known.sections["model"])
+        assert set(config.cannot) <= known.refused
+    assert file_keys() == {
+        "source", "target", "pairs", "text", "valid_source", "valid_target", "valid_pairs",
+        "valid_text",
+    }  # fmt: skip
+
+
+def test_stated_settings_have_no_defaults() -> None:
+    assert stated(DATA, assignments=["heads=2"]) == {
+        "data": DATA["data"], "model": {"heads": 2}, "train": {}, "tokenizer": {}, "decode": {},
+    }  # fmt: skip

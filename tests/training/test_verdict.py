@@ -1,0 +1,100 @@
+"""The verdict on a run, and what it advises."""
+
+from pathlib import Path
+
+import pytest
+
+from crosshead.bundle.config import BundleScore
+from crosshead.recipe.train import TrainConfig
+from crosshead.tasks.registry import TASKS
+from crosshead.tasks.usability import (
+    LOW_BLEU,
+    Findings,
+)
+from crosshead.training.budget import End, EndKind
+from crosshead.training.checkpoint import Progress
+from crosshead.training.verdict import verdict, warmup_signs
+
+IN_WARMUP = TrainConfig(max_updates=40, learning_rate=0.1, warmup=40)
+
+
+def scored(bleu: float, *faults: str) -> Findings:
+    score = BundleScore(metric="BLEU", value=bleu, signature="s", test_set="validation")
+    return Findings([score], list(faults), scores_enough=bleu >= LOW_BLEU)
+
+
+@pytest.mark.parametrize("findings", [scored(3.0, "BLEU 3.0 is below 5"), Findings([])])
+def test_a_run_that_ends_in_its_warm_up(findings: Findings) -> None:
+    """Of a model of text, without BLEU, it is a sign by itself."""
+    [fault], note = warmup_signs(IN_WARMUP, Progress(update=40), findings)
+    assert "update 40" in fault and "warm-up of 40 updates" in fault and not note
+    assert warmup_signs(IN_WARMUP, Progress(update=41), findings) == ([], "")
+
+
+@pytest.mark.parametrize(("findings", "tuned"), [(scored(5.0), False), (Findings([]), True)])
+def test_a_model_that_is_of_use_may_have_ended_in_its_warm_up(
+    findings: Findings, tuned: bool
+) -> None:
+    faults, note = warmup_signs(IN_WARMUP, Progress(update=13, tuned=tuned), findings)
+    assert not faults and note == (
+        "training ended within the warm-up (update 13 of 40); longer training may improve the model"
+    )
+    assert warmup_signs(IN_WARMUP, Progress(update=41, tuned=tuned), findings) == ([], "")
+
+
+@pytest.mark.parametrize(
+    ("budget", "update", "least"),
+    [
+        ({"max_updates": 20}, 20, 1050),
+        ({"max_updates": 35}, 35, 1050),
+        ({"max_minutes": 0.5}, 7, 0.5 * 1050 / 7),
+        ({"max_epochs": 2}, 35, 2 * 1050 / 35),
+    ],
+)
+def test_the_advice_leads_far_beyond_the_warm_up(
+    budget: dict[str, float], update: int, least: float
+) -> None:
+    config = TrainConfig(learning_rate=0.1, warmup=210, **budget)
+    end = End(EndKind(next(iter(budget))), "it is reached")
+    said = verdict(["why"], TASKS["masked"], config, Progress(update=update), end, Path("run"))
+    assert float(said.split()[-1]) >= least
+
+
+@pytest.mark.parametrize(
+    ("budget", "batches", "advice"),
+    [
+        ({"max_updates": 1}, 2, "--max-updates 1000"),  # five times 200 updates
+        ({"max_updates": 3}, 50, "--max-updates 2502"),  # five times ten epochs
+        ({"max_epochs": 1}, 3, "--max-epochs 334"),
+    ],
+)
+def test_the_advice_does_not_rest_on_a_warm_up_shortened_by_the_budget(
+    budget: dict[str, float], batches: int, advice: str
+) -> None:
+    config = TrainConfig(learning_rate=0.1, warmup=1, **budget)
+    progress = Progress(update=3 if budget != {"max_updates": 1} else 1, batches=batches)
+    end = End(EndKind(next(iter(budget))), "it is reached")
+    said = verdict(["why"], TASKS["masked"], config, progress, end, Path("run"))
+    assert said.endswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("budget", "kind", "update", "advice"),
+    [
+        ({"max_updates": 30_000}, EndKind.MAX_UPDATES, 400, "--max-updates 300000"),
+        ({"max_minutes": 0.5}, EndKind.MAX_MINUTES, 400, "--max-minutes 5"),
+        ({"max_epochs": 2}, EndKind.MAX_EPOCHS, 9000, "check that each line"),
+        ({"max_epochs": 2}, EndKind.PATIENCE, 9000, "train on more data"),
+    ],
+)
+def test_the_advice_fits_the_end(
+    budget: dict[str, float], kind: EndKind, update: int, advice: str
+) -> None:
+    config = TrainConfig(learning_rate=0.1, **budget)
+    progress, end, task = Progress(update=update), End(kind, "it ended"), TASKS["translation"]
+    said = verdict(["BLEU 0.1 is below 5"], task, config, progress, end, Path("a b"))
+    assert said.startswith("this model is not usable yet: BLEU 0.1 is below 5; ")
+    assert said.endswith(advice) or advice in said
+    if advice.startswith("--"):
+        assert "train --resume --out 'a b'" in said
+    assert verdict([], task, config, progress, end, Path("a b")) == ""
