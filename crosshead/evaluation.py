@@ -341,8 +341,8 @@ def forecast_scores(
 
     The baselines repeat the last value, or the last season (seasonal naive). Each method has the
     mean squared error (MSE), the mean absolute error (MAE), and the MAE divided by that of the
-    seasonal naive forecast, one season ahead, in the training period, averaged over columns (MASE;
-    Hyndman and Koehler 2006, Eq. 4). A model with quantiles also has its pinball loss and the
+    seasonal naive forecast, one season ahead, in the training period, averaged over columns (MASE).
+    A model with quantiles also has its pinball loss and the
     coverage of its widest symmetric interval. Values that were missing are not scored.
 
     Args:
@@ -352,8 +352,14 @@ def forecast_scores(
             their deviations in the training period.
         check: Called before each batch.
 
+    Returns:
+        The scores of the model, then of the baselines, then of the quantiles.
+
     Raises:
         DataError: If there is no window.
+
+    Reference:
+        Hyndman and Koehler 2006, Eq. 4 (MASE).
     """
     if not len(test.starts):
         raise DataError("there is no window to score: the series is too short")

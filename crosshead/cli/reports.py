@@ -13,7 +13,7 @@ from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, how_to_resume, is
 from crosshead.bundle.weights import build_without_memory
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, program, put, table
-from crosshead.config import nearest
+from crosshead.config import nearest, validate
 from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation import (
@@ -26,6 +26,7 @@ from crosshead.evaluation import (
     masked_scores,
     text_scores,
 )
+from crosshead.models.registry import CONFIGS
 from crosshead.pipelines.forecaster import SeriesForecaster
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
@@ -34,8 +35,7 @@ from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.system.stored import stored_size
 from crosshead.tasks.loading import load, load_as
-from crosshead.tasks.recipes import compose
-from crosshead.tasks.registry import TASKS, run_files, task_of
+from crosshead.tasks.registry import TASKS, run_files
 from crosshead.tasks.usability import Findings
 from crosshead.training.directory import PICTURE
 from crosshead.training.directory_lock import is_locked
@@ -382,15 +382,16 @@ def preset_table() -> str:
     """
     rows = [["model", "preset", "shape", "vocabulary", "parameters", "MB"]]
     for architecture, presets in PRESETS.items():
-        for name in presets:
-            recipe = compose(name, {"model": architecture})
-            model, example = recipe.model, task_of(recipe).example(recipe)
+        for name, sections in presets.items():
+            settings = {"architecture": architecture, **sections["model"]}
+            model = validate(CONFIGS[architecture], settings)
+            example = TASKS[model.task].example(model, sections)
             vocabulary, parameters, megabytes = "", "", ""
             if example is not None:
                 vocabulary, build = example
                 most = "to " if vocabulary.startswith("to ") else ""
                 size = sum(each.numel() for each in build_without_memory(build).parameters())
-                parameters, megabytes = f"{most}{size:,}", f"{most}{4 * size / 1e6:.0f}"
+                parameters, megabytes = f"{most}{size:,}", f"{most}{4 * size / 1e6:.{0 if size > 1e6 else 1}f}"
             first, *rest = _parts(model.shape(), _SHAPE_WIDTH)
             rows.append([architecture, name, first, vocabulary, parameters, megabytes])
             rows += [["", "", line, "", "", ""] for line in rest]

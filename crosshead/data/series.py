@@ -92,7 +92,12 @@ class Step(NamedTuple):
     day: int = 1
 
     def after(self, last: Any, count: int) -> Any:
-        """Return the `count` times after `last`."""
+        """Return the times after another.
+
+        Args:
+            last: A time.
+            count: The number of times.
+        """
         steps = np.arange(1, count + 1)
         if self.months:
             months = _month_of(last) + self.months * steps
@@ -224,6 +229,10 @@ class SeriesWindows:
         """Return the windows whose horizon lies in the rows from `first` to before `end`.
 
         Their context may begin earlier.
+
+        Args:
+            first: The first row.
+            end: The row after the last.
         """
         ahead = self.starts + self.context
         return replace(self, starts=self.starts[(ahead >= first) & (ahead + self.horizon <= end)])
@@ -293,6 +302,9 @@ def read_series(
         target: The columns to read; by default all columns of numbers.
         time: The time column; by default it is found by its name or its values.
 
+    Returns:
+        The series.
+
     Raises:
         DataError: If a file or a column cannot be read, a cell is no number, or times go back.
     """
@@ -350,6 +362,10 @@ def fit_scale(series: Series, rows: int) -> Scale:
     """Return the scale of the first `rows` rows, without filled values.
 
     A constant column gets the deviation 0.
+
+    Args:
+        series: The series.
+        rows: Number of rows.
     """
     values = np.where(series.observed, series.values, np.nan)[:rows]
     seen = series.observed[:rows].any(axis=0)
@@ -361,7 +377,14 @@ def fit_scale(series: Series, rows: int) -> Scale:
 
 
 def windows(series: Series, scale: Scale, context: int, horizon: int) -> SeriesWindows:
-    """Return all windows of a series that have an observed value in their horizon."""
+    """Return all windows of a series that have an observed value in their horizon.
+
+    Args:
+        series: The series.
+        scale: The scale of its columns.
+        context: Steps that a model reads.
+        horizon: Steps that a model forecasts.
+    """
     starts = np.arange(max(0, len(series) - context - horizon + 1))
     counts = np.concatenate([[0], np.cumsum(series.observed.any(axis=1))])
     return SeriesWindows(

@@ -113,12 +113,27 @@ class Forecaster(Model):
         known: Float[Tensor, "B _ K"],
         target: Float[Tensor, "B T C"] | None,
     ) -> Float[Tensor, "B T C Q"]:
-        """Return the forecasts of normalised windows; the arguments are those of `forward`."""
+        """Return the forecasts of normalised windows.
+
+        Args:
+            context: Values, "B S C", normalised.
+            known: Features of all steps that are known ahead, "B S+T K".
+            target: The future, "B T C", for teacher forcing; None at inference.
+
+        Returns:
+            The forecasts, "B T C Q", normalised.
+        """
 
     def statistics(
         self, context: Float[Tensor, "B S C"]
     ) -> tuple[Float[Tensor, "B 1 C"], Float[Tensor, "B 1 C"]]:
         """Return what normalisation subtracts from each window and column, and the divisor.
+
+        Args:
+            context: Values, "B S C".
+
+        Returns:
+            Both, "B 1 C".
 
         Reference:
             Kim et al. 2022, "Reversible Instance Normalization", Eq. 1 and 2.

@@ -44,7 +44,7 @@ class LinearForecasterConfig(ForecasterConfig):
 
 
 class LinearForecaster(Forecaster):
-    """DLinear (Zeng et al. 2023, "Are Transformers Effective for Time Series Forecasting?").
+    """DLinear.
 
     A moving average is the trend, and the rest is the seasonal part. One linear layer continues
     each of them, the same for all columns, and the forecast is the sum.
@@ -52,6 +52,9 @@ class LinearForecaster(Forecaster):
     Args:
         config: The settings.
         shape: The sizes of the data.
+
+    Reference:
+        Zeng et al. 2023, "Are Transformers Effective for Time Series Forecasting?".
     """
 
     config: LinearForecasterConfig
@@ -80,6 +83,14 @@ class LinearForecaster(Forecaster):
 
 
 def moving_average(x: Float[Tensor, "B C S"], kernel: int) -> Float[Tensor, "B C S"]:
-    """Return the mean of the `kernel` values around each; both ends are padded with themselves."""
+    """Return the mean of the values around each value; both ends are padded with themselves.
+
+    Args:
+        x: Sequences, "B C S".
+        kernel: Number of values in a mean, odd.
+
+    Returns:
+        The means, "B C S".
+    """
     padded = F.pad(x, (kernel // 2, kernel // 2), mode="replicate")
     return F.avg_pool1d(padded, kernel, stride=1)

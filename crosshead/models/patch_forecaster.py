@@ -95,10 +95,10 @@ class PatchForecasterConfig(SeriesStackConfig):
 
 
 class PatchForecaster(Forecaster):
-    """PatchTST (Nie et al. 2023, "A Time Series is Worth 64 Words").
+    """PatchTST.
 
-    Every column is a sequence of its own, and all columns share the weights (channel independence,
-    section 3.1). Patches are projected to vectors, positions are added, encoder layers follow, and
+    Every column is a sequence of its own, and all columns share the weights (channel independence).
+    Patches are projected to vectors, positions are added, encoder layers follow, and
     one linear layer maps all vectors of a column to its horizon.
 
     The layers have layer norm, where the paper has batch norm. The authors' code also adds the
@@ -110,6 +110,9 @@ class PatchForecaster(Forecaster):
 
     Raises:
         ValueError: If the context is shorter than a patch.
+
+    Reference:
+        Nie et al. 2023, "A Time Series is Worth 64 Words", section 3.1.
     """
 
     config: PatchForecasterConfig
@@ -161,7 +164,14 @@ class PatchForecaster(Forecaster):
         return found.transpose(1, 2)
 
     def patches(self, x: Float[Tensor, "N S"]) -> Float[Tensor, "N P W"]:
-        """Return the patches of sequences, the last one padded with copies of the last value."""
+        """Cut sequences into patches; the last patch is padded with copies of the last value.
+
+        Args:
+            x: Sequences, "N S".
+
+        Returns:
+            The patches, "N P W".
+        """
         padded = torch.cat([x, x[:, -1:].expand(-1, self.config.patch_stride)], dim=1)
         return padded.unfold(1, self.config.patch_length, self.config.patch_stride)
 

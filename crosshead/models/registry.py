@@ -75,6 +75,9 @@ def build_forecaster(config: ModelConfig, shape: ForecasterShape) -> Forecaster:
     Args:
         config: The configuration.
         shape: The sizes of the data.
+
+    Returns:
+        The model.
     """
     assert isinstance(config, ForecasterConfig)
     model = MODELS[config.architecture](config, shape)

@@ -130,13 +130,28 @@ class AutoregressiveForecaster(Forecaster):
     def start(
         self, context: Float[Tensor, "B S C"], known: Float[Tensor, "B S K"], *, forced: bool
     ) -> Any:
-        """Return the state before the first step; `forced`: all steps will be given at once."""
+        """Return the state before the first step.
+
+        Args:
+            context: Values, "B S C", normalised.
+            known: Features of the context that are known ahead, "B S K".
+            forced: True if all steps will be given at once (teacher forcing).
+        """
 
     @abstractmethod
     def decode(
         self, state: Any, x: Float[Tensor, "B T D"], step: int
     ) -> tuple[Float[Tensor, "B T D"], Any]:
-        """Return the hidden states of the next steps, the first of which is `step`."""
+        """Compute the next steps.
+
+        Args:
+            state: The state so far. It may be extended in place.
+            x: Inputs of the steps, "B T D".
+            step: The number of the first of these steps.
+
+        Returns:
+            The hidden states, "B T D", and the new state.
+        """
 
     def _steps(
         self, values: Float[Tensor, "B T C"], known: Float[Tensor, "B T K"]
@@ -148,11 +163,14 @@ class AutoregressiveForecaster(Forecaster):
 
 
 class SeriesTransformer(AutoregressiveForecaster):
-    """The encoder-decoder of Vaswani et al. 2017 over the steps of a series.
+    """The Transformer's encoder and decoder over the steps of a series.
 
     Args:
         config: The settings.
         shape: The sizes of the data.
+
+    Reference:
+        Vaswani et al. 2017, Figure 1.
     """
 
     config: SeriesTransformerConfig
@@ -228,13 +246,16 @@ class SeriesTransformer(AutoregressiveForecaster):
 
 
 class SeriesRecurrent(AutoregressiveForecaster):
-    """A recurrent encoder-decoder over the steps of a series (Sutskever et al. 2014).
+    """A recurrent encoder-decoder over the steps of a series.
 
     The decoder begins with the final state of each layer of the encoder.
 
     Args:
         config: The settings.
         shape: The sizes of the data.
+
+    Reference:
+        Sutskever et al. 2014, section 2.
     """
 
     config: SeriesRecurrentConfig

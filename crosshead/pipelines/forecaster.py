@@ -181,6 +181,9 @@ class SeriesForecaster(Pipeline):
     def checked(self, series: StrPath | Series) -> Series:
         """Return a series with the bundle's columns, read if it is a file.
 
+        Args:
+            series: The series, or its file.
+
         Raises:
             DataError: If a column is missing, or the time between rows is another one.
         """
@@ -200,7 +203,12 @@ class SeriesForecaster(Pipeline):
         return series
 
     def windows(self, series: Series, first: int = 0) -> SeriesWindows:
-        """Return all windows of a series that forecast rows from `first` on, for scores."""
+        """Return all windows of a series that forecast rows from `first` on, for scores.
+
+        Args:
+            series: The series.
+            first: The first row to forecast.
+        """
         config = self.bundle.config
         every = windows(series, self.bundle.scale, config.context, config.horizon)
         return every.between(first, len(series))
@@ -210,11 +218,14 @@ class SeriesForecaster(Pipeline):
     ) -> Iterator[tuple[SeriesBatch, np.ndarray]]:
         """Yield windows in batches, with their forecasts, "B T C Q"; both are scaled.
 
-        Quantiles that cross are sorted (Chernozhukov et al. 2010).
+        Quantiles that cross are sorted.
 
         Args:
             given: The windows.
             check: Called before each batch.
+
+        Reference:
+            Chernozhukov et al. 2010, section 2 (sorted quantiles).
         """
         for rows in given.in_order(max(BATCH, int(given.lengths[0, 0]))):
             check()
@@ -270,6 +281,11 @@ def _sorted(found: Tensor) -> np.ndarray:
 
 
 def shown_names(names: Sequence[str], most: int = 8) -> str:
-    """Return names as text; a long list is cut."""
+    """Return names as text; a long list is cut.
+
+    Args:
+        names: The names.
+        most: The number of names that are shown.
+    """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

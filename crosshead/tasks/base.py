@@ -10,6 +10,7 @@ import torch
 from crosshead.bundle.io import Bundle
 from crosshead.models.base import Model
 from crosshead.pipelines.base import Pipeline
+from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.corpus import Corpus
@@ -113,8 +114,12 @@ class Task(ABC):
         """
         return {"model": bundle.config.model.model_dump()}
 
-    def example(self, recipe: Any) -> tuple[str, Callable[[], Model]] | None:
-        """Return a model of a recipe without data, for the table of presets, or None without one.
+    def example(self, model: Any, preset: Sections) -> tuple[str, Callable[[], Model]] | None:
+        """Return a model of a preset without data, for the table of presets, or None without one.
+
+        Args:
+            model: The configuration of the model.
+            preset: The sections of the preset.
 
         Returns:
             The size of the vocabulary as text, or "" without a vocabulary; `to N` stands for the

@@ -44,6 +44,7 @@ from crosshead.pipelines.forecaster import (
     SeriesForecaster,
     shown_names,
 )
+from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.lines import file_sha256
@@ -194,6 +195,9 @@ def read_corpus(recipe: ForecastingRecipe, base: SeriesBundle | None) -> SeriesC
         recipe: The settings of the run.
         base: The bundle that training starts from, whose columns and scale are kept, or None.
 
+    Returns:
+        The training, validation and test windows.
+
     Raises:
         DataError: If the series cannot be used.
     """
@@ -326,7 +330,12 @@ class ForecastingValidator(Validator[ForecastingRecipe, SeriesCorpus, SeriesBund
 
 
 def bundle_score(score: ForecastScore, test_set: str) -> BundleScore:
-    """Return a score as a bundle records it. Scores of baselines are named after them."""
+    """Return a score as a bundle records it. Scores of baselines are named after them.
+
+    Args:
+        score: The score.
+        test_set: The name of the test set.
+    """
     of = "" if score.method == "model" else f" of {score.method}"
     return BundleScore(
         metric=f"{score.metric}{of}",
@@ -385,10 +394,11 @@ class ForecastingTask(Task):
         assert isinstance(config, ForecasterConfig)
         return forecast_loss(model(batch.context, batch.known, target), batch, config.quantiles)
 
-    def example(self, recipe: ForecastingRecipe) -> tuple[str, Callable[[], Model]]:
-        """Return the model of a recipe for one column."""
-        shape = ForecasterShape(recipe.data.context, recipe.data.horizon, 1, CALENDAR)
-        return "", partial(build_forecaster, recipe.model, shape)
+    def example(self, model: ForecasterConfig, preset: Sections) -> tuple[str, Callable[[], Model]]:
+        """Return the model of a preset for one column."""
+        data = SeriesData(**preset.get("data", {}))
+        shape = ForecasterShape(data.context, data.horizon, 1, CALENDAR)
+        return "", partial(build_forecaster, model, shape)
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
         """Return the model and the sizes of a bundle."""

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from crosshead.bundle.io import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.tokenizers import MOST_PIECES
-from crosshead.models.base import Model
+from crosshead.models.base import Model, TokenModelConfig
 from crosshead.models.registry import build_model
-from crosshead.recipe.text_recipe import TextRecipe
+from crosshead.recipe.presets import Sections
 from crosshead.tasks.base import Task
 from crosshead.tasks.token_loss import token_loss
 
@@ -21,11 +21,11 @@ class TokenTask(Task):
 
     loss = staticmethod(token_loss)
 
-    def example(self, recipe: TextRecipe) -> tuple[str, Callable[[], Model]]:
-        """Return the model of a recipe with its vocabulary, or with the largest one."""
-        stated = recipe.tokenizer.vocab_size
+    def example(self, model: TokenModelConfig, preset: Sections) -> tuple[str, Callable[[], Model]]:
+        """Return the model of a preset with its vocabulary, or with the largest one."""
+        stated = preset.get("tokenizer", {}).get("vocab_size")
         size = stated or MOST_PIECES
-        return f"{'' if stated else 'to '}{size:,}", partial(build_model, recipe.model, size, size)
+        return f"{'' if stated else 'to '}{size:,}", partial(build_model, model, size, size)
 
     def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
         """Return the model, the (source) tokenizer and the languages of a bundle."""

@@ -16,7 +16,7 @@ def preset(architecture: str, size: str) -> Recipe:
 
 
 def parameters(recipe: Recipe) -> int:
-    example = task_of(recipe).example(recipe)
+    example = task_of(recipe).example(recipe.model, recipe.model_dump())
     assert example
     with torch.device("meta"):
         model = example[1]()

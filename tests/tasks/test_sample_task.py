@@ -64,7 +64,7 @@ def test_it_learns_and_forecasts(capfd: pytest.CaptureFixture[str]) -> None:
 def test_its_presets_are_listed(capfd: pytest.CaptureFixture[str]) -> None:
     assert command("presets") == 0
     lines = capfd.readouterr().out.splitlines()
-    assert [line.split() for line in lines if line.startswith("series")] == [
+    assert [line.split() for line in lines if line.startswith("series ")] == [
         ["series", "tiny", "windows", "of", "8,", "d_model", "32"]
     ]
 

@@ -12,7 +12,7 @@ from tests.recipe.refusing import DATA
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", ["translation", "language", "masked"])
 def test_the_tasks_on_text_share_the_loss_of_tokens(task: str) -> None:
     assert isinstance(TASKS[task], TokenTask)
     assert TASKS[task].loss is token_loss
