@@ -18,7 +18,7 @@ PUBLIC = {
         "Bundle", "BundleConfig", "BundleScore", "CardFile", "TextBundle", "TextBundleConfig",
         "Words", "save_bundle", "verify_bundle",
     ],
-    "crosshead.data": ["DataSection", "file_sha256"],
+    "crosshead.data": ["DataSection"],
     "crosshead.inspection": [
         "AttentionWeights", "attention_weights", "draw_attention", "draw_mask", "record_attention",
         "without_heads",

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 
 from crosshead import Recipe
 from crosshead.bundle import Bundle, BundleConfig, BundleScore, CardFile, Words
-from crosshead.data import DataSection, file_sha256
+from crosshead.data import DataSection
 from crosshead.errors import DataError
 from crosshead.models import Model, ModelConfig
 from crosshead.pipelines import Pipeline
 from crosshead.recipe.train import TrainConfig
+from crosshead.system.lines import file_sha256
 from crosshead.system.stored import read_stored
 from crosshead.tasks import (
     LOSS,
