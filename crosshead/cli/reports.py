@@ -391,7 +391,10 @@ def preset_table() -> str:
                 vocabulary, build = example
                 most = "to " if vocabulary.startswith("to ") else ""
                 size = sum(each.numel() for each in build_without_memory(build).parameters())
-                parameters, megabytes = f"{most}{size:,}", f"{most}{4 * size / 1e6:.{0 if size > 1e6 else 1}f}"
+                parameters, megabytes = (
+                    f"{most}{size:,}",
+                    f"{most}{4 * size / 1e6:.{0 if size > 1e6 else 1}f}",
+                )
             first, *rest = _parts(model.shape(), _SHAPE_WIDTH)
             rows.append([architecture, name, first, vocabulary, parameters, megabytes])
             rows += [["", "", line, "", "", ""] for line in rest]

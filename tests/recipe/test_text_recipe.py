@@ -27,7 +27,7 @@ def test_a_resumed_run_may_search_in_another_way_but_not_learn_from_other_tokens
     assert TextRecipe.may_change(section, key) == may_change
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", ["translation", "language", "masked"])
 def test_every_key_that_a_recipe_speaks_of_is_one_of_its_keys(task: str) -> None:
     recipe = compose(
         recipe=(DATA if task == "translation" else TEXT) | {"model": TASKS[task].architecture}
