@@ -127,6 +127,8 @@ def test_flags(
         "generate": ["generate", tmp_path / "language"],
         "fill": ["fill", tmp_path / "encoder", "one [MASK]"],
         "study": ["study", "list"],
+        "forecast": ["forecast", BUNDLE, "--series", tmp_path / "in"],
+        "attention": ["attention", BUNDLE, "one two", "--out", tmp_path / "a.png"],
     }
     codes: Counter[int] = Counter()
     every = [(f"{verb} {flag}", value) for verb, flag in flags() for value in EXTREMES]
