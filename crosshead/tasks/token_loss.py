@@ -11,7 +11,7 @@ from crosshead.vocabulary import PAD
 
 
 class Smoothing(NamedTuple):
-    """The one training setting that the loss depends on, for a loss without a recipe."""
+    """Label smoothing alone, for a loss without a recipe."""
 
     label_smoothing: float
     """The share of probability that goes to all tokens (Vaswani et al. 2017, section 5.4)."""

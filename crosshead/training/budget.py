@@ -10,7 +10,7 @@ from crosshead.training.checkpoint import Progress
 
 
 class EndKind(StrEnum):
-    """What ended a run: a setting of `[train]`, or a request to stop."""
+    """The kinds of ends of a run: a setting of `[train]`, or a request to stop."""
 
     MAX_UPDATES = "max_updates"
     MAX_EPOCHS = "max_epochs"
