@@ -28,7 +28,7 @@ from crosshead.decoding.candidates import (
     not_finite,
     top_values,
 )
-from crosshead.decoding.protocol import Decodable, State
+from crosshead.decoding.protocol import Decodable, Sources, State
 
 Stop = Literal["full", "exact"]
 """The rule that ends the search of a sentence before its maximum length: see `beam_search`."""
@@ -79,7 +79,7 @@ class Beams:
 @torch.no_grad()
 def beam_search(
     model: Decodable[State],
-    source: Int[Tensor, "B S"],
+    source: Sources,
     max_lengths: Int[Tensor, " B"],
     specials: Specials,
     beam: int,
@@ -106,7 +106,7 @@ def beam_search(
 
     Args:
         model: The model.
-        source: Token ids of padded sources, "B S".
+        source: The sources, which `model.start` takes.
         max_lengths: The maximum length of each output in tokens, eos counted, "B".
         specials: The special tokens.
         beam: The number of unfinished hypotheses kept for each sentence.

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from crosshead.decoding.protocol import Decodable
+from crosshead.decoding.protocol import Decodable, Sources
 from crosshead.errors import BundleError
 
 CHUNK = 64
@@ -93,12 +93,12 @@ def length_penalty(length: int, alpha: float) -> float:
 
 
 def first_tokens(
-    source: Int[Tensor, "B S"], specials: Specials, prefix: Int[Tensor, "B P"] | None
+    source: Sources, specials: Specials, prefix: Int[Tensor, "B P"] | None
 ) -> Int[Tensor, "B P"]:
     """Return the tokens that are fed before the search.
 
     Args:
-        source: Token ids of the sources, "B S".
+        source: The sources.
         specials: The special tokens.
         prefix: Given first tokens, "B P".
 

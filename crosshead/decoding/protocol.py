@@ -7,10 +7,27 @@ protocol is structural.
 Axes: `B` sentences, `N` rows (hypotheses) being decoded, `T` tokens, `D` width, `V` vocabulary.
 """
 
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+
+class Sources(Protocol):
+    """The sources of a batch: padded token ids, images, or whatever the model starts from.
+
+    Search passes them to the model and reads only their number and their device.
+    """
+
+    @property
+    def device(self) -> torch.device:
+        """The device on which the model computes."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of sources."""
+        ...
 
 
 class DecodingState(Protocol):
@@ -41,14 +58,15 @@ State = TypeVar("State", bound=DecodingState)
 class Decodable(Protocol[State]):
     """A model that search can decode."""
 
-    def start(self, source: Int[Tensor, "B S"]) -> State:
+    def start(self, source: Any) -> State:
         """Return the state before the first token.
 
         Args:
-            source: Token ids of padded sources, "B S".
+            source: The sources of a batch, of the kind that the model takes: padded token ids,
+                "B S", for a model of text.
 
         Returns:
-            The state, one row per sentence.
+            The state, one row per source.
         """
         ...
 

@@ -25,7 +25,7 @@ from crosshead.decoding.candidates import (
     make_hypothesis,
     top_values,
 )
-from crosshead.decoding.protocol import Decodable, State
+from crosshead.decoding.protocol import Decodable, Sources, State
 from crosshead.errors import ConfigError
 
 __all__ = ["DecodeConfig", "Hypothesis", "Specials", "greedy_search", "sample", "search", "stream"]
@@ -80,7 +80,7 @@ class DecodeConfig(Config):
 
 def search(
     model: Decodable[State],
-    source: Int[Tensor, "B S"],
+    source: Sources,
     max_lengths: Int[Tensor, " B"],
     specials: Specials,
     config: DecodeConfig,
@@ -96,7 +96,7 @@ def search(
 
     Args:
         model: The model.
-        source: Token ids of padded sources, "B S".
+        source: The sources, which `model.start` takes.
         max_lengths: The maximum length of each output in tokens, eos counted, "B". The paper has
             source length + `config.max_extra`.
         specials: The special tokens.
@@ -141,7 +141,7 @@ def search(
 
 def greedy_search(
     model: Decodable[State],
-    source: Int[Tensor, "B S"],
+    source: Sources,
     max_lengths: Int[Tensor, " B"],
     specials: Specials,
     alpha: float,
@@ -151,7 +151,7 @@ def greedy_search(
 
     Args:
         model: The model.
-        source: Token ids of padded sources, "B S".
+        source: The sources, which `model.start` takes.
         max_lengths: The maximum length of each output in tokens, eos counted, "B".
         specials: The special tokens.
         alpha: The exponent of the length penalty, for scores.
@@ -165,7 +165,7 @@ def greedy_search(
 
 def sample(
     model: Decodable[State],
-    source: Int[Tensor, "B S"],
+    source: Sources,
     max_lengths: Int[Tensor, " B"],
     specials: Specials,
     config: DecodeConfig,
@@ -181,7 +181,7 @@ def sample(
 
     Args:
         model: The model.
-        source: Token ids of padded sources, "B S".
+        source: The sources, which `model.start` takes.
         max_lengths: The maximum length of each output in tokens, eos counted, "B".
         specials: The special tokens.
         config: The settings.
@@ -287,7 +287,7 @@ def _pick_block(
 @torch.no_grad()
 def _extend(
     model: Decodable[State],
-    source: Int[Tensor, "B S"],
+    source: Sources,
     max_lengths: Int[Tensor, " B"],
     specials: Specials,
     alpha: float,

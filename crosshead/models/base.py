@@ -207,11 +207,12 @@ class SequenceModel(TokenModel):
     """
 
     @abstractmethod
-    def start(self, source: Int[Tensor, "B S"]) -> Any:
-        """Return the state before the first token, one row per sentence.
+    def start(self, source: Any) -> Any:
+        """Return the state before the first token, one row per source.
 
         Args:
-            source: Padded token ids, "B S"; "B 0", empty, for a model of monolingual text.
+            source: The sources: padded token ids, "B S", for a model of pairs; "B 0", empty, for a
+                model of monolingual text; images for a captioner.
         """
 
     @abstractmethod

@@ -12,20 +12,14 @@ from crosshead.attention.attend import Attention
 from crosshead.attention.dropout import Dropout
 from crosshead.config import MOST_LAYERS, MOST_POSITIONS
 from crosshead.layers.embeddings import LearnedPositions
-from crosshead.layers.encoder import EncoderLayer
-from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.attention_kinds import PositionsName
 from crosshead.models.base import AttentionKind
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
 from crosshead.models.stack import (
     Activation,
     StackConfig,
-    add_norm,
     added_positions,
-    feedforward,
-    final_norm,
-    residual_init_scale,
-    self_attention,
+    encoder_stack,
 )
 
 NO_PATTERNS = "forecasters attend to all positions; leave pattern and its settings out"
@@ -88,10 +82,8 @@ class PatchForecasterConfig(SeriesStackConfig):
 
     def shape(self) -> str:
         """Return the patches, the number of layers and the widths, as a clause."""
-        return (
-            f"patches of {self.patch_length} every {self.patch_stride}, {self.layers} layers, "
-            f"d_model {self.d_model}, d_ff {self.d_ff}, {self.heads} heads, {self.norm}-norm"
-        )
+        patches = f"patches of {self.patch_length} every {self.patch_stride}"
+        return f"{patches}, {self.layers_and_widths(str(self.layers))}"
 
 
 class PatchForecaster(Forecaster):
@@ -131,18 +123,7 @@ class PatchForecaster(Forecaster):
             else added_positions(config)
         )
         self.dropout = Dropout(config.dropout)
-        gain = residual_init_scale(config.layers)
-        self.encoder = LayerStack(
-            [
-                EncoderLayer(
-                    self_attention(config, gain, causal=False),
-                    feedforward(config, gain),
-                    (add_norm(config), add_norm(config)),
-                )
-                for _ in range(config.layers)
-            ],
-            final_norm(config),
-        )
+        self.encoder = encoder_stack(config, config.layers)
         self.head = nn.Linear(count * config.d_model, shape.horizon * config.outputs)
 
     def predict(

@@ -17,22 +17,15 @@ from crosshead.attention.attend import Attention
 from crosshead.attention.dropout import Dropout
 from crosshead.attention.kv_cache import DecodingCache, NoCache
 from crosshead.config import MOST_LAYERS
-from crosshead.layers.decoder import DecoderLayer
-from crosshead.layers.encoder import EncoderLayer
-from crosshead.layers.layer_stack import LayerStack
 from crosshead.layers.rnn import Cell, RecurrentStack
 from crosshead.models.base import AttentionKind
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
 from crosshead.models.patch_forecaster import SeriesStackConfig
 from crosshead.models.stack import (
-    add_norm,
     added_positions,
     causal_mask,
-    cross_attention,
-    feedforward,
-    final_norm,
-    residual_init_scale,
-    self_attention,
+    decoder_stack,
+    encoder_stack,
 )
 
 
@@ -55,10 +48,7 @@ class SeriesTransformerConfig(SeriesStackConfig):
 
     def shape(self) -> str:
         """Return the number of layers and the widths, as a clause."""
-        return (
-            f"{self.encoder_layers}+{self.decoder_layers} layers, d_model {self.d_model}, d_ff "
-            f"{self.d_ff}, {self.heads} heads, {self.norm}-norm"
-        )
+        return self.layers_and_widths(f"{self.encoder_layers}+{self.decoder_layers}")
 
 
 class SeriesRecurrentConfig(ForecasterConfig):
@@ -178,31 +168,8 @@ class SeriesTransformer(AutoregressiveForecaster):
     def __init__(self, config: SeriesTransformerConfig, shape: ForecasterShape) -> None:
         super().__init__(config, shape)
         self.source_positions, self.target_positions = (added_positions(config) for _ in range(2))
-        gain = residual_init_scale(config.encoder_layers)
-        self.encoder = LayerStack(
-            [
-                EncoderLayer(
-                    self_attention(config, gain, causal=False),
-                    feedforward(config, gain),
-                    (add_norm(config), add_norm(config)),
-                )
-                for _ in range(config.encoder_layers)
-            ],
-            final_norm(config),
-        )
-        gain = residual_init_scale(config.decoder_layers)
-        self.decoder = LayerStack(
-            [
-                DecoderLayer(
-                    self_attention(config, gain, causal=True),
-                    cross_attention(config, gain),
-                    feedforward(config, gain),
-                    (add_norm(config), add_norm(config), add_norm(config)),
-                )
-                for _ in range(config.decoder_layers)
-            ],
-            final_norm(config),
-        )
+        self.encoder = encoder_stack(config, config.encoder_layers)
+        self.decoder = decoder_stack(config, config.decoder_layers)
 
     def start(
         self, context: Float[Tensor, "B S C"], known: Float[Tensor, "B S K"], *, forced: bool

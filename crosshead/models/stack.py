@@ -1,6 +1,7 @@
 """Stacks of attention layers: their configuration, and functions that build their parts."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, Self
 
 import torch
@@ -11,7 +12,10 @@ from crosshead.attention.masks import EvaluatedMask, Mask, causal, dilated, fixe
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.config import MOST_HEADS, MOST_INNER, MOST_POSITIONS, MOST_WIDTH
 from crosshead.layers.addnorm import ADD_NORM, AddNorm
+from crosshead.layers.decoder import DecoderLayer
+from crosshead.layers.encoder import EncoderLayer
 from crosshead.layers.feedforward import FeedForward
+from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.attention_kinds import (
     DEFAULT_MAX_LENGTH,
     POSITIONS,
@@ -163,6 +167,17 @@ class StackConfig(ModelConfig):
             )
         return self
 
+    def layers_and_widths(self, layers: str) -> str:
+        """Return the number of layers and the widths, as a clause.
+
+        Args:
+            layers: The number of layers, such as `6` or `6+6`.
+        """
+        return (
+            f"{layers} layers, d_model {self.d_model}, d_ff {self.d_ff}, {self.heads} heads, "
+            f"{self.norm}-norm"
+        )
+
     @property
     def most_positions(self) -> int | None:
         """The number of learned positions; None for other kinds, which have no limit."""
@@ -186,6 +201,60 @@ def residual_init_scale(layers: int) -> float:
         Radford et al. 2019, section 2.3.
     """
     return float((2 * layers) ** -0.5)
+
+
+def encoder_stack(
+    config: StackConfig, layers: int, attention: Callable[[], MultiHeadAttention] | None = None
+) -> LayerStack[EncoderLayer]:
+    """Build a stack of self-attention and feed-forward layers, with its final norm.
+
+    Args:
+        config: The shape.
+        layers: Number of layers.
+        attention: Function that builds the self-attention of each layer, by default without a
+            causal mask.
+
+    Returns:
+        The stack.
+
+    Reference:
+        Vaswani et al. 2017, Figure 1 (left).
+    """
+    gain = residual_init_scale(layers)
+    build = attention or partial(self_attention, config, gain, causal=False)
+
+    def layer() -> EncoderLayer:
+        return EncoderLayer(
+            build(), feedforward(config, gain), (add_norm(config), add_norm(config))
+        )
+
+    return LayerStack([layer() for _ in range(layers)], final_norm(config))
+
+
+def decoder_stack(config: StackConfig, layers: int) -> LayerStack[DecoderLayer]:
+    """Build a stack of causal self-attention, cross-attention and feed-forward layers.
+
+    Args:
+        config: The shape.
+        layers: Number of layers.
+
+    Returns:
+        The stack, with its final norm.
+
+    Reference:
+        Vaswani et al. 2017, Figure 1 (right).
+    """
+    gain = residual_init_scale(layers)
+
+    def layer() -> DecoderLayer:
+        return DecoderLayer(
+            self_attention(config, gain, causal=True),
+            cross_attention(config, gain),
+            feedforward(config, gain),
+            (add_norm(config), add_norm(config), add_norm(config)),
+        )
+
+    return LayerStack([layer() for _ in range(layers)], final_norm(config))
 
 
 def self_attention(config: StackConfig, gain: float, *, causal: bool) -> MultiHeadAttention:

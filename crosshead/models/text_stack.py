@@ -9,17 +9,12 @@ from torch import nn
 from crosshead.attention.multihead import MultiHeadAttention
 from crosshead.config import MOST_LAYERS
 from crosshead.layers.embeddings import Embeddings, embedding_weight
-from crosshead.layers.encoder import EncoderLayer
-from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.base import TokenModel, TokenModelConfig
 from crosshead.models.stack import (
     Activation,
     StackConfig,
-    add_norm,
     added_positions,
-    feedforward,
-    final_norm,
-    residual_init_scale,
+    encoder_stack,
 )
 
 
@@ -52,10 +47,7 @@ class TextStackConfig(StackConfig, TokenModelConfig):
 
     def shape(self) -> str:
         """Return the number of layers and the widths, as a clause."""
-        return (
-            f"{self.layers} layers, d_model {self.d_model}, d_ff {self.d_ff}, {self.heads} heads, "
-            f"{self.norm}-norm"
-        )
+        return self.layers_and_widths(str(self.layers))
 
 
 class TextStack(TokenModel):
@@ -79,9 +71,7 @@ class TextStack(TokenModel):
         self.config = config
         weight = embedding_weight(vocabulary, config.d_model)
         self.embeddings = Embeddings(weight, added_positions(config), config.dropout)
-        self.stack = LayerStack(
-            [_layer(config, attention()) for _ in range(config.layers)], final_norm(config)
-        )
+        self.stack = encoder_stack(config, config.layers, attention)
         self.projection = nn.Linear(config.d_model, vocabulary, bias=config.output_bias)
         self.projection.weight = (
             weight if config.tie else embedding_weight(vocabulary, config.d_model)
@@ -92,8 +82,3 @@ class TextStack(TokenModel):
     def layers(self) -> Iterable[nn.Module]:
         """Return the layers of the stack."""
         return tuple(self.stack.layers)
-
-
-def _layer(config: TextStackConfig, attention: MultiHeadAttention) -> EncoderLayer:
-    gain = residual_init_scale(config.layers)
-    return EncoderLayer(attention, feedforward(config, gain), (add_norm(config), add_norm(config)))

@@ -14,23 +14,16 @@ from crosshead.attention.attend import Attention
 from crosshead.attention.kv_cache import DecodingCache, NoCache
 from crosshead.attention.masks import padding_mask
 from crosshead.config import MOST_LAYERS
-from crosshead.layers.decoder import DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and_target_weights
-from crosshead.layers.encoder import EncoderLayer
-from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.models.stack import (
     StackConfig,
-    add_norm,
     added_positions,
     cache_window,
     causal_mask,
-    cross_attention,
-    feedforward,
-    final_norm,
-    residual_init_scale,
-    self_attention,
+    decoder_stack,
+    encoder_stack,
     self_mask,
 )
 from crosshead.vocabulary import BOS, PAD
@@ -79,10 +72,7 @@ class TransformerConfig(StackConfig, TokenModelConfig):
 
     def shape(self) -> str:
         """Return the number of layers and the widths, as a clause."""
-        return (
-            f"{self.encoder_layers}+{self.decoder_layers} layers, d_model {self.d_model}, d_ff "
-            f"{self.d_ff}, {self.heads} heads, {self.norm}-norm"
-        )
+        return self.layers_and_widths(f"{self.encoder_layers}+{self.decoder_layers}")
 
 
 @dataclass
@@ -129,14 +119,8 @@ class Transformer(SequenceModel):
         )
         self.source_embeddings = Embeddings(source_weight, added_positions(config), config.dropout)
         self.target_embeddings = Embeddings(target_weight, added_positions(config), config.dropout)
-        self.encoder = LayerStack(
-            [_encoder_layer(config) for _ in range(config.encoder_layers)],
-            final_norm(config),
-        )
-        self.decoder = LayerStack(
-            [_decoder_layer(config) for _ in range(config.decoder_layers)],
-            final_norm(config),
-        )
+        self.encoder = encoder_stack(config, config.encoder_layers)
+        self.decoder = decoder_stack(config, config.decoder_layers)
         self.projection = nn.Linear(config.d_model, target_vocabulary, bias=config.output_bias)
         self.projection.weight = draw(target_vocabulary) if config.tie == "none" else target_weight
         if config.output_bias:
@@ -228,22 +212,3 @@ class Transformer(SequenceModel):
     def called_alone(self) -> Iterable[nn.Module]:
         """Return the projections of the memory, which run before the decoder's layers."""
         return [layer.cross_attention.key_value for layer in self.decoder.layers]
-
-
-def _encoder_layer(config: TransformerConfig) -> EncoderLayer:
-    gain = residual_init_scale(config.encoder_layers)
-    return EncoderLayer(
-        self_attention(config, gain, causal=False),
-        feedforward(config, gain),
-        (add_norm(config), add_norm(config)),
-    )
-
-
-def _decoder_layer(config: TransformerConfig) -> DecoderLayer:
-    gain = residual_init_scale(config.decoder_layers)
-    return DecoderLayer(
-        self_attention(config, gain, causal=True),
-        cross_attention(config, gain),
-        feedforward(config, gain),
-        (add_norm(config), add_norm(config), add_norm(config)),
-    )

@@ -3,11 +3,15 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
+from crosshead.data.batching import collate, example_lengths, plan_in_order
+from crosshead.decoding.protocol import Sources
 from crosshead.decoding.search import DecodeConfig, Hypothesis, Specials, search
 from crosshead.models.base import SequenceModel
 
@@ -18,9 +22,48 @@ Rows = list[int]
 Found = list[list[Hypothesis]]
 
 
+class SearchInputs(Protocol):
+    """The sources of a search."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of positions of each source, and 1 for the start of its output: "n 2"."""
+        ...
+
+    def collate(self, rows: Rows, device: torch.device) -> Sources:
+        """Return some sources as a batch for `model.start`.
+
+        Args:
+            rows: The numbers of the sources.
+            device: The device of the batch.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class TokenInputs:
+    """Texts to search from, as token ids without eos."""
+
+    ids: Sequence[Sequence[int]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of tokens of each text, eos included, and 1."""
+        return example_lengths([(source, ()) for source in self.ids])
+
+    def collate(self, rows: Rows, device: torch.device) -> Tensor:
+        """Return texts as padded token ids, "B S".
+
+        Args:
+            rows: The numbers of the texts.
+            device: The device of the ids.
+        """
+        return collate([(self.ids[row], ()) for row in rows], range(len(rows))).source.to(device)
+
+
 def search_all(
     model: SequenceModel,
-    sources: Sequence[Sequence[int]],
+    sources: SearchInputs,
     specials: Specials,
     decode: DecodeConfig,
     n_best: int = 1,
@@ -37,7 +80,7 @@ def search_all(
 
     Args:
         model: The model.
-        sources: Token ids of each source, without eos.
+        sources: The sources.
         specials: The special tokens.
         decode: The settings of the search.
         n_best: Number of hypotheses per source.
@@ -48,17 +91,16 @@ def search_all(
     Returns:
         A list of hypotheses for each source.
     """
-    examples: list[Example] = [(source, ()) for source in sources]
-    lengths = example_lengths(examples)
+    lengths = sources.lengths
     device = next(model.parameters()).device
-    numbers = range(len(sources)) if numbers is None else numbers
+    numbers = range(len(lengths)) if numbers is None else numbers
     threads = torch.get_num_threads() if device.type == "cpu" else 1
     workers = max(1, min(threads, decode.batch_tokens // LEAST_TOKENS))
     plan = plan_in_order(lengths, max(1, decode.batch_tokens // workers))[::-1]
     batches = [rows.tolist() for rows in plan]
 
     def arguments(rows: Rows) -> tuple[Any, ...]:
-        source = collate(examples, rows).source.to(device)
+        source = sources.collate(rows, device)
         longest = [int(lengths[row, 0]) + decode.max_extra for row in rows]
         limits = torch.tensor([min(length, most or sys.maxsize) for length in longest])
         return model, source, limits, specials, decode, n_best, [numbers[row] for row in rows]
@@ -73,8 +115,8 @@ def search_all(
     )
     for rows, hypotheses in results:
         found.update(zip(rows, hypotheses, strict=True))
-        progress(len(found) / len(sources))
-    return [found[row] for row in range(len(sources))]
+        progress(len(found) / len(lengths))
+    return [found[row] for row in range(len(lengths))]
 
 
 def _side_by_side(

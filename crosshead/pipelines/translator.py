@@ -24,7 +24,7 @@ from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind, SequenceModel, decodable
 from crosshead.pipelines.base import LONGEST_SCORED, AttentionInputs, TextPipeline
-from crosshead.pipelines.batched_search import search_all
+from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.vocabulary import EOS
 
 MARGIN = 1.2
@@ -170,7 +170,7 @@ class Translator(TextPipeline):
         ]
         hypotheses = search_all(
             self.model,
-            token_ids(self.bundle.source_tokenizer, texts),
+            TokenInputs(token_ids(self.bundle.source_tokenizer, texts)),
             self.bundle.specials,
             decode,
             n_best,

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch import nn
 
 from crosshead.attention.block_sparse import BlockSparseMask
 from crosshead.attention.masks import allowed, causal
@@ -7,6 +8,8 @@ from crosshead.models.language import LanguageConfig
 from crosshead.models.stack import (
     cache_window,
     causal_mask,
+    decoder_stack,
+    encoder_stack,
     feedforward,
     residual_init_scale,
     self_mask,
@@ -67,3 +70,18 @@ def test_a_pattern_scores_less_than_half_of_the_keys(
         return
     assert isinstance(mask, BlockSparseMask)
     assert sum(part.additive.shape[-1] for part in mask.parts) < length // 2
+
+
+def test_stacks_are_built_layer_by_layer() -> None:
+    """A stack has as many layers as it says, each with its own weights, and a norm if pre-norm."""
+    config = config_of("full").model_copy(update={"norm": "pre"})
+    for build in (encoder_stack, decoder_stack):
+        stack = build(config, 3)
+        assert len(stack.layers) == 3
+        assert isinstance(stack.norm, nn.LayerNorm)
+        assert len({id(each) for each in stack.parameters()}) == len(list(stack.parameters()))
+        outer = [layer.feedforward.outer.weight for layer in stack.layers]
+        assert not torch.equal(outer[0], outer[1])
+    assert isinstance(
+        encoder_stack(config.model_copy(update={"norm": "post"}), 1).norm, nn.Identity
+    )

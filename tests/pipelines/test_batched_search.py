@@ -10,7 +10,7 @@ from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis
 from crosshead.errors import BundleError
 from crosshead.pipelines import batched_search
-from crosshead.pipelines.batched_search import search_all
+from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.tasks.registry import load_bundle
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
@@ -35,7 +35,7 @@ def _threads() -> Iterator[None]:
 
 def found_with(bundle: Bundle, decode: DecodeConfig = BEAM, **options: object) -> list[list[str]]:
     sources = token_ids(bundle.source_tokenizer, LINES)
-    found = search_all(bundle.model, sources, bundle.specials, decode, **options)  # type: ignore[arg-type]
+    found = search_all(bundle.model, TokenInputs(sources), bundle.specials, decode, **options)  # type: ignore[arg-type]
     return [[bundle.target_tokenizer.decode(each.tokens) for each in best] for best in found]
 
 
@@ -89,11 +89,10 @@ def test_an_error_in_a_thread_is_raised(bundle: Bundle, monkeypatch: pytest.Monk
 
 
 def test_nothing_is_nothing(bundle: Bundle) -> None:
-    assert search_all(bundle.model, [], bundle.specials, BEAM) == []
+    assert search_all(bundle.model, TokenInputs([]), bundle.specials, BEAM) == []
 
 
 def test_an_output_has_a_limit(bundle: Bundle) -> None:
-    [[best]] = search_all(
-        bundle.model, token_ids(bundle.source_tokenizer, LINES[4:5]), bundle.specials, BEAM, most=2
-    )
+    source = TokenInputs(token_ids(bundle.source_tokenizer, LINES[4:5]))
+    [[best]] = search_all(bundle.model, source, bundle.specials, BEAM, most=2)
     assert len(best.tokens) + best.finished <= 2
