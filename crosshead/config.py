@@ -40,6 +40,9 @@ MOST_POSITIONS = 500_000
 MOST_KERNEL = 1_001
 """The positions that a convolution sees at once."""
 
+MOST_PATCH = 1_024
+"""The height and width of a patch of an image, in pixels."""
+
 MOST_TOKENS = 100_000_000
 """Tokens of one source."""
 

@@ -167,7 +167,7 @@ def test_hostile_safetensors_files(tmp_path: Path, record: Record) -> None:
         load()
     assert len(files) >= 100
     worst = max(slowest, key=lambda each: slowest[each])
-    assert slowest[worst] < 0.1, worst
+    assert slowest[worst] < 0.5, worst
     record(
         f"{len(files)} hostile safetensors files in {len(cases)} places: {refused} refusals, the "
         f"slowest in {1000 * slowest[worst]:.0f} ms ({', '.join(worst)})"
@@ -204,7 +204,7 @@ def test_hostile_states(tmp_path: Path, record: Record) -> None:
     for text in texts:
         (place / STATE).write_text(text, encoding="utf-8")
         slowest = max(slowest, refusal(lambda: load_checkpoint(place, optimizer), place / STATE))
-    assert slowest < 0.1
+    assert slowest < 0.5
     record(f"{len(texts)} hostile state.json refused, the slowest in {1000 * slowest:.0f} ms")
 
 
@@ -290,7 +290,7 @@ def test_layers_that_are_not_there_are_refused_before_they_are_built(
     values = json.loads(path.read_text())
     values["model"][key] = MOST_LAYERS
     path.write_text(json.dumps(values))
-    assert refusal(lambda: load_bundle(bundle), bundle / "model.safetensors") < 0.1
+    assert refusal(lambda: load_bundle(bundle), bundle / "model.safetensors") < 0.5
 
 
 def test_what_is_no_file_in_the_place_of_one(tmp_path: Path, record: Record) -> None:

@@ -1,0 +1,104 @@
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from crosshead.data.images import MOST_PIXELS, ImageFolder, as_floats, decode_image
+from crosshead.errors import DataError
+
+
+def encoded(pixels: np.ndarray, form: str = "PNG", **options: object) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, form, **options)
+    return file.getvalue()
+
+
+PIXELS = np.random.default_rng(1).integers(0, 256, (6, 8, 3)).astype(np.uint8)
+
+
+def test_pixels_are_kept() -> None:
+    assert np.array_equal(decode_image(encoded(PIXELS), None, "a.png"), PIXELS)
+    assert decode_image(encoded(PIXELS), 4, "a.png").shape == (4, 4, 3)
+
+
+def test_floats_go_from_minus_one_to_one() -> None:
+    found = as_floats(PIXELS[None])
+    assert found.shape == (1, 3, 6, 8)
+    torch.testing.assert_close(found[0, 2, 3, 5], torch.tensor(PIXELS[3, 5, 2] / 127.5 - 1).float())
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "YCbCr", "I;16", "F"])
+def test_every_mode_becomes_red_green_blue(mode: str) -> None:
+    if mode in ("I;16", "F"):
+        levels = PIXELS[..., 0].astype(np.uint16) * 257
+        image = Image.fromarray(levels if mode == "I;16" else levels.astype(np.float32))
+    else:
+        image = Image.fromarray(PIXELS).convert(mode)
+    file = io.BytesIO()
+    image.save(file, "TIFF")
+    found = decode_image(file.getvalue(), None, "a.tif")
+    assert (found.shape, found.dtype) == ((6, 8, 3), np.uint8)
+    if mode == "I;16":
+        assert np.array_equal(found[..., 0], PIXELS[..., 0])
+
+
+def test_transparent_parts_are_white() -> None:
+    pixels = np.zeros((2, 2, 4), np.uint8)
+    pixels[0, 0] = (10, 20, 30, 255)
+    found = decode_image(encoded(pixels), None, "a.png")
+    assert found[0, 0].tolist() == [10, 20, 30]
+    assert found[1, 1].tolist() == [255, 255, 255]
+
+
+def test_an_image_is_turned_as_its_camera_says() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by 90 degrees, clockwise
+    data = encoded(PIXELS, "PNG", exif=exif.tobytes())
+    assert np.array_equal(decode_image(data, None, "a.png"), np.rot90(PIXELS, -1))
+
+
+def test_truncated_and_foreign_files_are_refused_by_name() -> None:
+    whole = encoded(np.repeat(np.repeat(PIXELS, 20, 0), 20, 1))
+    for data in (whole[: len(whole) // 2], b"", b"no image", whole[10:]):
+        with pytest.raises(DataError, match=r"^b/a.png: not a whole image"):
+            decode_image(data, 8, "b/a.png")
+
+
+def test_a_decompression_bomb_is_refused_before_it_is_decoded() -> None:
+    side = int(MOST_PIXELS**0.5) + 1
+    file = io.BytesIO()
+    Image.new("1", (side, side)).save(file, "PNG")
+    assert len(file.getvalue()) < 100_000
+    with pytest.raises(DataError, match=r"a.png: .* pixels are more than 50,000,000"):
+        decode_image(file.getvalue(), 8, "a.png")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_folder_and_its_zip_hold_the_same_images(tmp_path: Path, packed: bool) -> None:
+    files = {"b/2.png": encoded(PIXELS), "a/1.JPG": encoded(PIXELS, "JPEG")}
+    others = {"notes.txt": b"no image", ".hidden/3.png": b"", "__MACOSX/a/._1.jpg": b""}
+    for name, data in {**files, **others}.items():
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / name).write_bytes(data)
+    place = tmp_path / "set"
+    if packed:
+        place = tmp_path / "set.zip"
+        with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in {**files, **others}.items():
+                archive.writestr(name, data)
+    folder = ImageFolder(place)
+    assert folder.names == sorted(files)
+    assert folder.others == len(others)
+    assert {name: folder.read(name) for name in folder.names} == files
+
+
+def test_what_is_no_folder_of_images_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(b"PK no archive")
+    with pytest.raises(DataError, match="neither a folder nor a whole zip"):
+        ImageFolder(tmp_path / "a.zip")
+    with pytest.raises(DataError, match="missing: not found; give a folder"):
+        ImageFolder(tmp_path / "missing")
