@@ -143,12 +143,17 @@ def header_warning(
 def _jsonl_pair(fields: Sequence[str], where: str, line: str) -> tuple[str, str]:
     """Return the two fields of a line of JSON."""
     try:
-        row = json.loads(line)
+        row = json.loads(line, parse_int=_whole_number)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: not JSON ({error}); expected an object on every line") from None
     if not isinstance(row, dict):
         raise DataError(f"{where}: expected an object with {_names(fields)}, found {line[:40]!r}")
     return _jsonl_text(where, row, fields[0]), _jsonl_text(where, row, fields[1])
+
+
+def _whole_number(digits: str) -> float:
+    """Return a whole number of JSON. Python refuses to read thousands of digits as an `int`."""
+    return int(digits) if len(digits) <= 18 else float(digits)
 
 
 def _jsonl_text(where: str, row: dict[str, Any], field: str) -> str:
@@ -200,6 +205,11 @@ def _named_columns(where: str, header: Sequence[str], fields: Sequence[str]) -> 
             raise DataError(
                 f"{where}: no column {field!r} in the first line, which has {_names(header)}; "
                 "name two of these, or give numbers (1,2) if the first line is no header"
+            )
+        if header.count(field) > 1:
+            raise DataError(
+                f"{where}: the first line names column {field!r} {header.count(field)} times; "
+                "rename all but one of them in the file"
             )
     return header.index(fields[0]), header.index(fields[1])
 

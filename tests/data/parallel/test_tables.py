@@ -16,6 +16,12 @@ from tests.data.written import config, refusal, write
         ("x.tsv", "en\tfr\nc\td\n", ["1", "9" * 5000], "x.tsv:1: no column '1'"),
         ("x.tsv", "en\tde\na\tb\nc\n", ["en", "de"], "x.tsv:3: expected at least 2 columns"),
         ("x.tsv", "en\tde\n", ["en", "de"], "x.tsv: empty"),
+        (
+            "x.csv",
+            "en,de,en\na,b,c\n",
+            ["en", "de"],
+            "x.csv:1: the first line names column 'en' 2 times",
+        ),
         ("x.tsv", "", [], "x.tsv: empty"),
         ("x.tsv.gz", "", ["en", "de"], "x.tsv.gz:1: no column 'en'"),
         ("x.jsonl", "", ["en", "de"], "x.jsonl: empty"),
@@ -83,3 +89,10 @@ def test_fields_inside_a_field_are_named_with_a_dot(tmp_path: Path) -> None:
     fields = ["translation.en", "translation.de"]
     text = read_pairs(config(pairs=str(path), fields=fields))
     assert (text.source, text.target) == (["a", "c"], ["b", "d"])
+
+
+def test_a_field_beside_the_pair_may_hold_a_number_of_any_length(tmp_path: Path) -> None:
+    line = '{"en": "a", "de": "b", "id": ' + "9" * 10_000 + "}"
+    path = write(tmp_path / "x.jsonl", line)
+    found = read_pairs(config(pairs=str(path), fields=["en", "de"]))
+    assert (list(found.source), list(found.target)) == (["a"], ["b"])
