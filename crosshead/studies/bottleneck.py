@@ -18,6 +18,7 @@ from crosshead.studies.equal import BAHDANAU, CONVOLUTIONAL, LUONG, PLAIN, TRANS
 from crosshead.studies.fitting import drawn_from, train
 from crosshead.studies.formats import joined, number
 from crosshead.studies.lexicon import VOCABULARY, random_pairs, right, sentences
+from crosshead.studies.runs import RUNS, side_by_side
 from crosshead.studies.sources import stored, stored_at
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value, reported
 
@@ -109,7 +110,7 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
     seeds, quick = seeds_of(effort, seed), effort.quick
     lengths = (QUICK if quick else FULL).tested
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) if quick else captions.RUNS
+        folder = Path(scratch) if quick else RUNS
         words, sizes, kept = on_words(effort, seeds, folder / "words", say)
         tables = [words_table(words, lengths, sizes)]
         corpus = captions.for_effort(effort, folder / "text", seed, say)
@@ -147,7 +148,7 @@ def on_words(
         for name, shape in compared.items()
     }
     jobs, scores = {job: partial(spelling, run, folder) for job, run in runs.items()}, {}
-    for (name, seed), found in captions.side_by_side(jobs, quick=effort.quick):
+    for (name, seed), found in side_by_side(jobs, quick=effort.quick):
         scores[name, seed] = found
         shares, lengths = ", ".join(map(number, found["words"])), ", ".join(map(str, how.tested))
         say(f"words, {name}, seed {seed}: {shares} right at lengths {lengths}")
@@ -186,7 +187,7 @@ def on_captions(
     }
     jobs = {run: partial(captions.outputs, corpus, recipe) for run, recipe in recipes.items()}
     (source, reference), scores = corpus.test(), {}
-    for run, lines in captions.side_by_side(jobs, quick=corpus.quick):
+    for run, lines in side_by_side(jobs, quick=corpus.quick):
         whole, groups = bleu(lines, reference), by_length(source, lines, reference)
         scores[run] = {"bleu": [whole], "groups": groups}
         say(f"captions, {run[0]}, seed {run[1]}: BLEU {whole:.1f}")

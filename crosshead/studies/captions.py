@@ -4,41 +4,27 @@ The captions come from Multi30k (Elliott et al. 2016), English to German: 29,000
 to test on.
 """
 
-import hashlib
-import multiprocessing
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
-from crosshead.bundle.places import CHECKPOINTS, CONFIG, RECIPE
 from crosshead.decoding.search import DecodeConfig
 from crosshead.models.registry import AnyTokenConfig
 from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.translator import Translator
 from crosshead.recipe.recipe import Recipe
-from crosshead.studies import equal
+from crosshead.studies import equal, runs
 from crosshead.studies.effort import Effort
 from crosshead.studies.lexicon import VOCABULARY, as_text, sentences, translated
-from crosshead.studies.sources import THIS_CODE
 from crosshead.studies.study import Say
 from crosshead.system.files import atomic_write, make_directory
 from crosshead.system.lines import read_lines
 from crosshead.tasks.loading import load_as
 from crosshead.tasks.recipes import compose
-from crosshead.training.checkpoint import list_checkpoints
-from crosshead.training.run import train
-from crosshead.training.settings import check_resumed, stored_recipe
-
-K = TypeVar("K", bound=Hashable)
-T = TypeVar("T")
-
-RUNS = Path("runs") / "studies"
-"""The directory of training runs, which studies share. An interrupted study continues there."""
 
 MINUTES = 10
 """The minutes of training of each run in the full form, with one thread."""
@@ -96,13 +82,11 @@ class CaptionCorpus:
 
     def place(self, recipe: Recipe) -> Path:
         """Return the directory of a run, which depends on the model, the seed and the code."""
-        model = recipe.model
-        digest = hashlib.sha256(f"{THIS_CODE} {model.model_dump_json()}".encode()).hexdigest()[:8]
-        return self.runs / f"{model.architecture}-{digest}-{recipe.train.seed}"
+        return runs.place_of(self.runs, recipe)
 
     def finished(self, recipe: Recipe) -> Path:
         """Return the file that a run has once it has ended, for `Result.kept`."""
-        return self.place(recipe) / CONFIG
+        return runs.finished(self.place(recipe))
 
     def test(self) -> list[list[str]]:
         """Return the sources to test on, and their references."""
@@ -143,12 +127,12 @@ def multi30k(effort: Effort, say: Say) -> CaptionCorpus | None:
     minutes = max(1.0, round(MINUTES * effort.share, 1))
     say(
         f"captions of {text}: {minutes:g} minutes a run, {torch.get_num_threads()} in parallel; "
-        f"finished runs are kept in {RUNS}, and interrupted ones continue"
+        f"finished runs are kept in {runs.RUNS}, and interrupted ones continue"
     )
     title = f"captions, {minutes:g} minutes of training"
-    runs = RUNS / ("multi30k" if effort.full else f"multi30k-{minutes:g}-minutes")
+    folder = runs.RUNS / ("multi30k" if effort.full else f"multi30k-{minutes:g}-minutes")
     budget, tokenizer = {"max_minutes": minutes}, {"vocab_size": VOCAB_SIZE}
-    return CaptionCorpus(title, text, runs, False, VOCAB_SIZE, tokenizer, budget)
+    return CaptionCorpus(title, text, folder, False, VOCAB_SIZE, tokenizer, budget)
 
 
 def for_effort(effort: Effort, folder: Path, seed: int, say: Say) -> CaptionCorpus | None:
@@ -165,8 +149,8 @@ def made_up(directory: Path, seed: int) -> CaptionCorpus:
         for end, side in ((SOURCE, source), (TARGET, translated(source))):
             (directory / f"{part}.{end}").write_text(as_text(side))
     budget = {"max_updates": 2, "warmup": 1, "batch_tokens": 512}
-    title, runs = "sentences made up, two updates", directory / "runs"
-    return CaptionCorpus(title, directory, runs, True, VOCABULARY, {"kind": "words"}, budget)
+    title, folder = "sentences made up, two updates", directory / "runs"
+    return CaptionCorpus(title, directory, folder, True, VOCABULARY, {"kind": "words"}, budget)
 
 
 def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
@@ -185,16 +169,9 @@ def trained(corpus: CaptionCorpus, recipe: Recipe) -> Translator:
         ConfigError: If the stored run has another recipe.
     """
     place = corpus.place(recipe)
-    if (place / RECIPE).is_file():
-        check_resumed(stored_recipe(place), recipe, place)
     if not corpus.finished(recipe).is_file():
         (place / TRANSLATIONS).unlink(missing_ok=True)  # they belong to other weights
-        begun = bool(list_checkpoints(place / CHECKPOINTS))
-        threads = torch.get_num_threads()
-        try:
-            train(recipe, place, resume=begun, force=not begun, command="crosshead study")
-        finally:
-            torch.set_num_threads(threads)
+    runs.ensure_trained(place, recipe)
     return load_as(Translator, place, recipe.train.device)
 
 
@@ -212,24 +189,3 @@ def outputs(corpus: CaptionCorpus, recipe: Recipe) -> list[str]:
         lines = greedily(translator, corpus.test()[0])
         atomic_write(kept, "".join(f"{line}\n" for line in lines).encode())
     return read_lines(kept)
-
-
-def side_by_side(jobs: Mapping[K, Callable[[], T]], *, quick: bool) -> Iterator[tuple[K, T]]:
-    """Run jobs in as many processes as PyTorch has threads, and give results as they are done.
-
-    The jobs have to be picklable. With one thread, and in a quick form, they run here, one after
-    the other.
-    """
-    workers = 1 if quick else min(torch.get_num_threads(), len(jobs))
-    if workers == 1:
-        for name, job in jobs.items():
-            yield name, job()
-        return
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, torch.set_num_threads, (1,))
-    try:
-        started = {pool.submit(job): name for name, job in jobs.items()}
-        for done in as_completed(started):
-            yield started[done], done.result()
-    finally:
-        pool.shutdown(cancel_futures=True)

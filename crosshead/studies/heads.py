@@ -16,6 +16,7 @@ from crosshead.studies import captions
 from crosshead.studies.captions import CaptionCorpus
 from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.formats import joined
+from crosshead.studies.runs import side_by_side
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value, reported
 
 ONE, SEVERAL, MANY = 1, 4, 32
@@ -119,7 +120,7 @@ def scores(
     """Return BLEU on the test set by the number of heads, for each seed."""
     jobs = {run: partial(captions.outputs, corpus, recipe) for run, recipe in recipes.items()}
     reference, done = corpus.test()[1], {}
-    for run, lines in captions.side_by_side(jobs, quick=corpus.quick):
+    for run, lines in side_by_side(jobs, quick=corpus.quick):
         done[run] = bleu(lines, reference)
         say(f"{run[0]} heads, seed {run[1]}: BLEU {done[run]:.1f}")
     found: dict[int, list[float]] = {}
@@ -137,7 +138,7 @@ def pruned(corpus: CaptionCorpus, recipe: Recipe, say: Say) -> tuple[float, dict
         for module, (of, layer) in modules.items()
     }
     done = {}
-    for module, found in captions.side_by_side(jobs, quick=corpus.quick):
+    for module, found in side_by_side(jobs, quick=corpus.quick):
         done[module] = found
         say(f"{module}, without a head: BLEU {joined(found, '.1f')}")
     return whole, {module: done[module] for module in modules}

@@ -12,9 +12,11 @@ from crosshead.studies.feedforward import FEEDFORWARD
 from crosshead.studies.gradients import GRADIENTS
 from crosshead.studies.headcost import HEADCOST
 from crosshead.studies.heads import HEADS
+from crosshead.studies.linear import LINEAR
 from crosshead.studies.long import LONG
 from crosshead.studies.masks import MASKS
 from crosshead.studies.parallelism import PARALLELISM
+from crosshead.studies.patches import PATCHES
 from crosshead.studies.scaling import SCALING
 from crosshead.studies.sets import SETS
 from crosshead.studies.sinusoids import SINUSOIDS
@@ -26,7 +28,8 @@ STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         BOTTLENECK, SCALING, SETS, SINUSOIDS, EXTRAPOLATION, MASKS, FEEDFORWARD, GRADIENTS,
-        PARALLELISM, STABILITY, HEADS, HEADCOST, TABLE1, LONG,
+        PARALLELISM, STABILITY, HEADS, HEADCOST, TABLE1, LONG, LINEAR,
+        PATCHES,
     )
 }  # fmt: skip
 """In the order in which they are run and listed."""

@@ -30,6 +30,7 @@ from crosshead.studies.equal import LUONG, shapes
 from crosshead.studies.fitting import drawn_from, updates
 from crosshead.studies.formats import joined, number
 from crosshead.studies.heads import in_standard_errors
+from crosshead.studies.runs import RUNS, side_by_side
 from crosshead.studies.sources import stored, stored_at
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value, after_training
 from crosshead.system.files import atomic_write
@@ -133,11 +134,11 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         tokenizer = {"kind": "words"} if effort.quick else {"vocab_size": captions.VOCAB_SIZE}
         ids = folder / "ids.json"
         read = prepared(text, TokenizerConfig.model_validate(tokenizer), ids)
-        kept = folder if effort.quick else captions.RUNS / "stability"
+        kept = folder if effort.quick else RUNS / "stability"
         planned = plan(effort, seed, read)
         jobs = {job: partial(trained, each, ids, kept) for job, each in planned.items()}
         done = {}
-        for job, outcome in captions.side_by_side(jobs, quick=effort.quick):
+        for job, outcome in side_by_side(jobs, quick=effort.quick):
             done[job] = outcome
             loss, spikes = number(outcome.loss), f"{outcome.spikes:.1%} spikes"
             say(f"{job[0]}, rate {job[1]:g}, seed {job[2]}: loss {loss}, {spikes}")

@@ -1,23 +1,20 @@
 import dataclasses
 import shutil
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from crosshead import __version__
 from crosshead.bundle.places import CHECKPOINTS, WEIGHTS
 from crosshead.errors import ConfigError
 from crosshead.pipelines.translator import Translator
-from crosshead.studies import captions
+from crosshead.studies import captions, runs
 from crosshead.studies.captions import (
     made_up,
     multi30k,
     outputs,
-    side_by_side,
     trained,
     transformer,
 )
@@ -41,8 +38,8 @@ def test_a_run_is_trained_once_and_gone_on_with_where_it_ended(
         calls.append("translated")
         return greedily(translator, source)
 
-    train, greedily = captions.train, captions.greedily
-    monkeypatch.setattr(captions, "train", watched)
+    train, greedily = runs.train, captions.greedily
+    monkeypatch.setattr(runs, "train", watched)
     monkeypatch.setattr(captions, "greedily", heard)
     lines, place = outputs(corpus, recipe), corpus.place(recipe)
     assert len(lines) == len(corpus.test()[0]) and calls == ["begun", "translated"]
@@ -73,7 +70,7 @@ def test_runs_have_places_of_their_own_and_of_the_code(
     recipes = [corpus.recipe(transformer(heads), seed) for heads in (1, 4) for seed in (1, 2)]
     places = {corpus.place(recipe) for recipe in recipes}
     assert len(places) == 4
-    monkeypatch.setattr(captions, "THIS_CODE", "another")
+    monkeypatch.setattr(runs, "THIS_CODE", "another")
     assert not places & {corpus.place(recipe) for recipe in recipes}
 
 
@@ -116,16 +113,3 @@ def test_runs_of_other_minutes_are_kept_apart(
     assert [each.train["max_minutes"] for each in found] == [10, 2.5, 5]
     assert len({each.runs for each in found}) == 3
     assert "2.5 minutes a run" in said[1]
-
-
-@pytest.mark.slow
-def test_processes_find_what_one_finds() -> None:
-    jobs = {f"{n}": partial(pow, n, 2) for n in range(3)}
-    alone = dict(side_by_side(jobs, quick=True))
-    assert alone == {"0": 0, "1": 1, "2": 4}
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        assert dict(side_by_side(jobs, quick=False)) == alone
-    finally:
-        torch.set_num_threads(threads)

@@ -10,7 +10,16 @@ from crosshead.studies.effort import QUICK
 from crosshead.studies.registry import STUDIES, chosen
 from crosshead.studies.study import judge
 
-RESTS_ON_SIZE = {"bottleneck", "feedforward", "parallelism", "stability", "heads", "long"}
+RESTS_ON_SIZE = {
+    "bottleneck",
+    "feedforward",
+    "parallelism",
+    "stability",
+    "heads",
+    "long",
+    "linear",
+    "patches",
+}
 """Studies all of whose quantities rest on training, or on layers that are not small."""
 
 

@@ -1,0 +1,29 @@
+import pytest
+
+from crosshead.studies.effort import FULL, QUICK
+from crosshead.studies.linear import BANDS, LINEAR_PAST, PATCHED, PLAIN, PLAIN_PAST, measured
+
+
+def scores(error: float) -> dict[str, float]:
+    return {"MSE": error, "MSE of seasonal naive (24)": 3.0}
+
+
+FOUND = {
+    ("dlinear", 96, 1): scores(2.0),
+    ("dlinear", 336, 1): scores(1.0),
+    ("transformer", 96, 1): scores(4.0),
+    ("transformer", 336, 1): scores(6.0),
+    ("patchtst", 336, 1): scores(0.9),
+}
+
+
+def test_ratios_compare_what_their_names_say() -> None:
+    found = measured(FOUND, FULL)
+    assert set(found) == {band.name for band in BANDS}
+    assert [found[name] for name in (PLAIN, PATCHED, LINEAR_PAST, PLAIN_PAST)] == [
+        pytest.approx(each) for each in (6.0, 0.9, 0.5, 1.5)
+    ]
+
+
+def test_a_few_updates_measure_nothing() -> None:
+    assert all(isinstance(each, str) for each in measured(FOUND, QUICK).values())
