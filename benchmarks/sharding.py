@@ -48,7 +48,7 @@ def measure(world: World, size: str, precision: str, sharded: bool) -> None:
     pairs, seconds = Pairs(list(zip(ids, ids, strict=True))), []
     for _ in range(UPDATES):
         began = time.perf_counter()
-        updater.take(pairs, np.arange(SENTENCES), 1e-4)
+        updater.update(pairs, np.arange(SENTENCES), 1e-4)
         seconds.append(time.perf_counter() - began)
     print(
         f"process {world.rank} of {world.size}, {'sharded' if sharded else 'replicated'}, "

@@ -1,8 +1,8 @@
 """Label-smoothed cross-entropy as sums and counts: in plain form, and fused with the projection.
 
 `label_smoothed_cross_entropy` is the definition. `fused_cross_entropy` computes the same numbers
-without all logits in memory, and is tested equal to it. Losses are sums, not means: the parts of a
-split batch, or of several processes, then add up to exactly the same loss.
+without all logits in memory, and is tested equal to it. Losses are sums, not means: the
+microbatches of a batch, in one process or several, then add up to exactly the same loss.
 """
 
 from dataclasses import dataclass

@@ -40,7 +40,7 @@ class TaskBatch(Protocol):
 class Epoch(Protocol):
     """The training rows of one epoch, in batches. Each batch is made when it is needed.
 
-    Training splits the rows of a batch into parts before it collates them.
+    Training splits the rows of a batch into microbatches before it collates them.
     """
 
     row: str

@@ -65,10 +65,11 @@ class Progress:
     """Training time in seconds, over all commands that began or resumed the run."""
     predictions: Annotated[int, Field(alias="target_tokens")] = 0
     """Predictions trained on, such as target tokens."""
-    parts: int = 1
-    """Parts of a batch for each thread and process; above the recipe's after memory ran out."""
-    side_by_side: bool = True
-    """True if parts may be computed in parallel; False after memory ran out."""
+    microbatches: Annotated[int, Field(alias="parts")] = 1
+    """Microbatches of a batch for each thread and process; more than the recipe's number after
+    memory ran out."""
+    in_parallel: Annotated[bool, Field(alias="side_by_side")] = True
+    """True if microbatches may be computed in parallel; False after memory ran out."""
     skipped: int = 0
     """Updates skipped because a gradient was not finite."""
     best_update: int = 0
@@ -103,7 +104,7 @@ class Progress:
     """Threads of each process."""
     processes: int = 1
     accumulate: int = 0
-    """The recipe's number of parts when `parts` was last set from the recipe."""
+    """The recipe's number of microbatches when `microbatches` was last set from the recipe."""
     skipped_in_a_row: int = 0
     """Consecutive updates, up to now, whose gradients were not finite."""
     recipe: str = ""

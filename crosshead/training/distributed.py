@@ -1,6 +1,6 @@
 """Training of one model in several processes, by PyTorch's own engines, started by torchrun.
 
-Every process computes its share of the parts of each batch. In data-parallel training
+Every process computes its share of the microbatches of each batch. In data-parallel training
 (`torch.nn.parallel.DistributedDataParallel`), each process holds the whole model and makes the same
 step with the gradients of all processes. In sharded training
 (`torch.distributed.fsdp.fully_shard`), each process holds and updates a shard of every weight. Only

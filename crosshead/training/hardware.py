@@ -18,8 +18,9 @@ CPUINFO = Path("/proc/cpuinfo")
 """The file in which Linux describes its processors; other systems have no such file."""
 
 
-LEAST_PART = 2048
-"""Smallest number of tokens per part, with a thread for each part; smaller products are slower."""
+LEAST_MICROBATCH = 2048
+"""Smallest number of tokens of a microbatch with a thread of its own; smaller products are slower.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,12 @@ class Machine:
         return str(self.dtype).removeprefix("torch.")
 
     def parallel_microbatches(self, config: TrainConfig, processes: int = 1) -> int:
-        """Return the number of parts of a batch that are computed at a time, one per thread."""
+        """Return the number of microbatches that are computed at a time, one per thread."""
         if self.device.type != "cpu" or processes > 1:
             return 1
-        return max(1, min(self.threads, config.batch_tokens // (config.accumulate * LEAST_PART)))
+        return max(
+            1, min(self.threads, config.batch_tokens // (config.accumulate * LEAST_MICROBATCH))
+        )
 
 
 def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1) -> Machine:

@@ -77,7 +77,7 @@ class Training:
     """The tools of the main process; None in workers."""
     context: Context = field(default_factory=Context)
     parallel: int = 1
-    """Number of parts of a batch that are computed in parallel."""
+    """Number of microbatches that are computed in parallel."""
     around: Around = field(default_factory=Around)
     """The time that the command needs besides updates."""
     has_warned: bool = False
@@ -118,14 +118,14 @@ def fit(training: Training) -> End:
     for epoch, rows in _batches(training):
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
         try:
-            outcome = updater.take(epoch, rows, rate)
+            result = updater.update(epoch, rows, rate)
         except RowTooLarge:
             raise _too_large(training, epoch, rows) from None
-        if not meter.add(outcome, rate):
+        if not meter.add(result, rate):
             raise _diverged(training, epoch, rows)
         progress.update += 1
         _warn_of_warmup(training, meter)
-        context.on_update({"update": progress.update, "epoch": progress.epoch, **outcome.row(rate)})
+        context.on_update({"update": progress.update, "epoch": progress.epoch, **result.row(rate)})
         end = _after_update(training, meter)
         if end:
             break

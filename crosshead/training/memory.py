@@ -68,7 +68,7 @@ def recompute_activations(model: Model) -> None:
 
 def memory_estimate(
     train: TrainConfig,
-    part: Activations,
+    activations: Activations,
     parameters: int,
     machine: Machine,
     world: World = ALONE,
@@ -81,14 +81,14 @@ def memory_estimate(
 
     Args:
         train: The settings of training.
-        part: The activations of the largest part of a batch that is computed at once.
+        activations: The activations of the largest microbatch.
         parameters: Number of weights.
         machine: Device and precision.
         world: The processes of the run.
     """
     has_kernels = machine.device.type == "cpu" and machine.dtype == torch.bfloat16
     own = sum(weight_bytes(parameters, train, machine, world))
-    batch = part.peak(lambda size: 1 if size > MAPPED else 2)
+    batch = activations.peak(lambda size: 1 if size > MAPPED else 2)
     return LIBRARIES + KERNELS * has_kernels + own + batch
 
 
@@ -153,9 +153,9 @@ def measured_memory(
 ) -> int:
     """Return `memory_estimate` from measured rows; refuse rows that do not fit into memory.
 
-    A single process splits a batch into parts if memory does not suffice, so a single row has to
-    fit. Several processes do not split batches, so each process's share of a batch of the longest
-    rows has to fit.
+    A single process splits a batch into microbatches if memory does not suffice, so a single row
+    has to fit. Several processes do not split batches, so each process's share of a batch of the
+    longest rows has to fit.
 
     Args:
         measurement: Measures the activations of rows.
@@ -170,15 +170,15 @@ def measured_memory(
     parameters = sum(each.numel() for each in measurement.model.parameters())
     train = measurement.train
     if room is None:
-        largest = largest_part(measurement, world.size)
+        largest = largest_microbatch(measurement, world.size)
         return memory_estimate(train, largest, parameters, machine, world)
     left = room.left - weight_bytes(parameters, train, machine, world)[0]
     with _allocating_at_most(left, machine.device):
-        part = _unless_out_of_memory(partial(largest_part, measurement, world.size))
-        if part is None or part.rows == 1 or part.peak() > left or world.size > 1:
+        found = _unless_out_of_memory(partial(largest_microbatch, measurement, world.size))
+        if found is None or found.rows == 1 or found.peak() > left or world.size > 1:
             longest = _refuse_long_rows(measurement, corpus, world, room, left)
-            part = part or longest  # training splits a part that cannot be computed at once
-    return memory_estimate(train, part, parameters, machine, world)
+            found = found or longest  # training splits a microbatch that does not fit
+    return memory_estimate(train, found, parameters, machine, world)
 
 
 def _refuse_long_rows(
@@ -212,8 +212,8 @@ def _refuse_long_rows(
     return max(found, key=Activations.peak)
 
 
-def largest_part(measurement: Measurement, processes: int) -> Activations:
-    """Return the activations of the largest part of a batch, which holds only longest rows.
+def largest_microbatch(measurement: Measurement, processes: int) -> Activations:
+    """Return the activations of the largest microbatch, which holds only longest rows.
 
     Args:
         measurement: Measures the activations of rows.

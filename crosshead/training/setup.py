@@ -227,7 +227,7 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) 
     if train.sharded and world.size > 1:
         shard(model)
     progress = Progress(
-        parts=train.accumulate,
+        microbatches=train.accumulate,
         accumulate=train.accumulate,
         threads=machine.threads,
         processes=world.size,
@@ -243,10 +243,10 @@ def _go_on(setup: Setup, progress: Progress) -> list[str]:
         changes.append(f"with {_crew(new)}, where the run had {_crew(progress)}")
     if progress.accumulate != new.accumulate:
         changes.append(
-            f"with batches in {counted(new.parts, 'part')}, where the run had them in "
-            f"{progress.parts:,}"
+            f"with batches in {counted(new.microbatches, 'microbatch')}, where the run had them in "
+            f"{progress.microbatches:,}"
         )
-        progress.parts, progress.side_by_side = new.parts, True
+        progress.microbatches, progress.in_parallel = new.microbatches, True
     progress.threads, progress.processes = new.threads, new.processes
     progress.accumulate = new.accumulate
     setup.progress = progress

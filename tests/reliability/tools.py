@@ -98,7 +98,7 @@ SETTINGS = {
     "train.precision": "float32", "train.log_every": "1", "data.valid_size": "6",
     "decode.max_extra": "3",
 }  # fmt: skip
-"""Of a run of a few seconds: dropout, sampled subwords, batches in two parts, an average."""
+"""Of a run of a few seconds: dropout, sampled subwords, batches in two microbatches, an average."""
 
 
 def train_flags(folder: Path, out: Path, **changed: str) -> list[str]:

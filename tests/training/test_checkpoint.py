@@ -92,7 +92,7 @@ def test_all_comes_back_to_the_bit(tmp_path: Path, dtype: torch.dtype) -> None:
 
 def test_a_run_begins_at_nothing() -> None:
     numbers = {key: value for key, value in asdict(Progress()).items() if type(value) is int}
-    assert numbers == dict.fromkeys(numbers, 0) | {"parts": 1, "processes": 1}
+    assert numbers == dict.fromkeys(numbers, 0) | {"microbatches": 1, "processes": 1}
 
 
 def test_no_file_of_a_checkpoint_is_a_pickle(tmp_path: Path) -> None:

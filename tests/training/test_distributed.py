@@ -60,7 +60,7 @@ class Spied(Pairs):
 
 pairs = Spied(copy_task(120, 20, 12, seed=1))
 
-def trained(world, how, parts, dropout, updates, place):
+def trained(world, how, microbatches, dropout, updates, place):
     torch.manual_seed(0)
     shape = TransformerConfig(
         encoder_layers=1, decoder_layers=2, d_model=16, d_ff=32, heads=2, dropout=dropout
@@ -72,7 +72,7 @@ def trained(world, how, parts, dropout, updates, place):
     if config.sharded:
         recompute_activations(model)
         shard(model)
-    optimizer, progress = Optimizer(model, config), Progress(parts=parts)
+    optimizer, progress = Optimizer(model, config), Progress(microbatches=microbatches)
     if place and Path(place).is_dir():
         progress = load_checkpoint(sorted(Path(place).iterdir())[-1], optimizer)
     world.any(False)  # all have read before one writes
@@ -83,7 +83,7 @@ def trained(world, how, parts, dropout, updates, place):
         plan = pairs.plan(160, 1, progress.epoch)
         for rows in plan[progress.batch :][: updates - progress.update]:
             seen.append([])
-            found = made.take(pairs, rows, 0.01)
+            found = made.update(pairs, rows, 0.01)
             losses.append([*found.sums.values(), found.count, found.norm])
             progress.update, progress.batch = progress.update + 1, progress.batch + 1
         if progress.batch == len(plan):
@@ -112,7 +112,7 @@ class Run(NamedTuple):
     """How some processes train, together unless each is `alone`."""
 
     how: str
-    parts: int
+    microbatches: int
     dropout: float
     updates: int
     checkpoints: str = ""
@@ -157,7 +157,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each of two processes does: the same replicated, then sharded, then both by turns."""
     place = tmp_path_factory.mktemp("two")
     runs = [
-        run._replace(how=how, parts=max(1, run.parts // 2))
+        run._replace(how=how, microbatches=max(1, run.microbatches // 2))
         for how in ("replicated", "sharded")
         for run in (PLAIN, DRAWN)
     ]
@@ -167,7 +167,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 def test_two_processes_are_one(alone: dict[str, Any], two: list[dict[str, Any]]) -> None:
-    """Loss and weights to 1e-9, with the dropout of the same parts too; all see what one sees."""
+    """Loss and weights to 1e-9, also with dropout; together the processes see what one sees."""
     for each in two:
         for found, expected in zip(each["runs"], alone["runs"], strict=False):
             assert_same(found, expected)
@@ -201,7 +201,7 @@ def test_a_checkpoint_is_the_same_shared_or_not(
 @pytest.mark.parametrize("how", ["replicated", "sharded"])
 def test_four_processes_are_one(how: str, alone: dict[str, Any], tmp_path: Path) -> None:
     """Of a small batch some of them may have nothing."""
-    runs = [run._replace(how=how, parts=1) for run in (PLAIN, DRAWN)]
+    runs = [run._replace(how=how, microbatches=1) for run in (PLAIN, DRAWN)]
     first, *_ = trained(tmp_path / "four", 4, *runs)
     for found, expected in zip(first["runs"], alone["runs"], strict=True):
         assert_same(found, expected)

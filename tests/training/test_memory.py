@@ -107,7 +107,7 @@ run.fit = limited
 data = {"source": "en", "target": "de"}
 recipe = compose("tiny", flags={"data": data}, assignments=sys.argv[2:])
 summary = run.train(recipe, Path("out"), display=Said())
-print("parts", summary.progress.parts, "updates", summary.progress.update)
+print("microbatches", summary.progress.microbatches, "updates", summary.progress.update)
 """
 
 
@@ -119,8 +119,10 @@ def test_a_run_under_a_limit_of_memory_splits_its_batches_and_goes_on() -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *said, last = done.stdout.splitlines()
-    assert any("not enough memory for update 1: batches are computed in 2 parts" in x for x in said)
-    assert last in [f"parts {parts} updates 3" for parts in (2, 4, 8, 16)]
+    assert any(
+        "not enough memory for update 1: batches are computed in 2 microbatches" in x for x in said
+    )
+    assert last in [f"microbatches {number} updates 3" for number in (2, 4, 8, 16)]
 
 
 HELD = """
