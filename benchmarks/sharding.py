@@ -16,7 +16,7 @@ from crosshead.models.registry import build_model
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.training.checkpoint import Progress
-from crosshead.training.distributed import World, joined, shard
+from crosshead.training.distributed import World, joined_process_group, shard
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.updater import Updater
 
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--sharded", action="store_true")
     options = parser.parse_args()
-    with joined() as world:
+    with joined_process_group() as world:
         measure(world, options.size, options.precision, options.sharded)
 
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 
-from crosshead.bundle.checksums import Seal, file_sum, sealed, unsealed
+from crosshead.bundle.checksums import Manifest, config_bytes, file_checksum, separate_checksums
 from crosshead.bundle.config import FORMAT, BundleConfig
 from crosshead.bundle.places import (
     CARD,
@@ -34,13 +34,13 @@ from crosshead.bundle.places import (
 )
 from crosshead.bundle.unfinished import BestSoFar, best_so_far
 from crosshead.bundle.weights import (
-    Described,
     TensorFile,
+    TensorSpec,
     build_without_memory,
-    check_described,
-    described,
+    check_specs,
     fill,
     serialized,
+    tensor_specs,
     weights_of,
 )
 from crosshead.config import validate
@@ -86,7 +86,7 @@ class Bundle(ABC):
     """The names of files that only this kind of bundle may have."""
 
     @property
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         """The number of positions of the longest input in training, or 0 if it is unknown."""
         return 0
 
@@ -164,8 +164,8 @@ def save_bundle(directory: Path, bundle: Bundle, card: str) -> None:
     contents = bundle.files()
     contents[WEIGHTS] = serialized(weights_of(bundle.model))
     contents[CARD] = card.encode()
-    sums = {name: file_sum(data) for name, data in contents.items()}
-    contents[CONFIG] = sealed(bundle.config.model_dump(mode="json"), sums)
+    sums = {name: file_checksum(data) for name, data in contents.items()}
+    contents[CONFIG] = config_bytes(bundle.config.model_dump(mode="json"), sums)
     atomic_write_all(directory, contents)
 
 
@@ -195,9 +195,9 @@ def load_bundle(path: StrPath, kinds: Kinds, device: torch.device | str = "cpu")
         file = TensorFile(stored, size, weights_path)
         model = _matched(opened, file.tensors, weights_path, directory / CONFIG)
         weights, sha256 = file.read()
-    opened.seal.compare(WEIGHTS, sha256)
+    opened.manifest.compare(WEIGHTS, sha256)
     fill(model, weights)
-    _say_if_unchecked(opened.seal)
+    _say_if_unchecked(opened.manifest)
     return opened.bundle(model.to(device))
 
 
@@ -220,11 +220,11 @@ def outline_bundle(path: Path | str, kinds: Kinds) -> Bundle:
     directory = Path(path)
     opened = _open(directory, kinds)
     weights = directory / WEIGHTS
-    opened.seal.check(WEIGHTS)
+    opened.manifest.check(WEIGHTS)
     with open_stored(weights) as (stored, size):
         tensors = TensorFile(stored, size, weights).tensors
     model = _matched(opened, tensors, weights, directory / CONFIG)
-    _say_if_unchecked(opened.seal)
+    _say_if_unchecked(opened.manifest)
     return opened.bundle(model)
 
 
@@ -241,8 +241,8 @@ def load_config(directory: Path, kinds: Kinds) -> tuple[type[Bundle], BundleConf
     Raises:
         BundleError: If there is no valid `config.json`.
     """
-    values, seal = _values(directory)
-    return _configured(values, seal, directory / CONFIG, kinds)
+    values, manifest = _values(directory)
+    return _configured(values, manifest, directory / CONFIG, kinds)
 
 
 def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
@@ -258,13 +258,13 @@ def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
     Raises:
         BundleError: If there is no valid `config.json`.
     """
-    _, seal = _values(path)
-    if not seal.files:
+    _, manifest = _values(path)
+    if not manifest.files:
         return []
     found: list[tuple[str, str | None]] = [
-        (CONFIG, None if seal.of_config else "contains no checksum of itself")
+        (CONFIG, None if manifest.of_config else "contains no checksum of itself")
     ]
-    return found + [(name, _difference(seal, name)) for name in seal.files]
+    return found + [(name, _difference(manifest, name)) for name in manifest.files]
 
 
 def card_was_changed(path: Path) -> bool:
@@ -275,15 +275,15 @@ def card_was_changed(path: Path) -> bool:
     Raises:
         BundleError: If there is no valid `config.json`.
     """
-    _, seal = _values(path)
-    return CARD in seal.files and _difference(seal, CARD) is not None
+    _, manifest = _values(path)
+    return CARD in manifest.files and _difference(manifest, CARD) is not None
 
 
-def _difference(seal: Seal, name: str) -> str | None:
+def _difference(manifest: Manifest, name: str) -> str | None:
     """Return the fault of a file, or None."""
     try:
-        seal.check_sizes([name])
-        seal.check(name)
+        manifest.check_sizes([name])
+        manifest.check(name)
     except DamagedBundle as error:
         return error.found
     return None
@@ -291,11 +291,11 @@ def _difference(seal: Seal, name: str) -> str | None:
 
 def bundle_files(path: Path) -> list[str]:
     """Return the names of the files of a bundle, `config.json` last."""
-    _, seal = _values(path)
+    _, manifest = _values(path)
     if path.is_file():
         return packed_names(path)
-    names = [*(seal.files or (*TOKENIZER_FILES, WEIGHTS, CARD))]
-    required = seal.files.keys() - {CARD}
+    names = [*(manifest.files or (*TOKENIZER_FILES, WEIGHTS, CARD))]
+    required = manifest.files.keys() - {CARD}
     return [*(each for each in names if each in required or (path / each).is_file()), CONFIG]
 
 
@@ -307,7 +307,7 @@ def files_in_use(path: Path) -> list[Path]:
     return [*(path / name for name in [*names, RECIPE]), *(path / CHECKPOINTS).rglob("*")]
 
 
-def _values(directory: Path) -> tuple[dict[str, Any], Seal]:
+def _values(directory: Path) -> tuple[dict[str, Any], Manifest]:
     """Return the settings in the `config.json` of a bundle, and the checksums.
 
     Raises:
@@ -332,14 +332,14 @@ def _values(directory: Path) -> tuple[dict[str, Any], Seal]:
             f"{path}: format {newest} is newer than this crosshead reads ({FORMAT}): "
             "upgrade crosshead"
         )
-    values, seal = unsealed(directory, values, data, remedy)
-    if seal.files and WEIGHTS not in seal.files:
+    values, manifest = separate_checksums(directory, values, data, remedy)
+    if manifest.files and WEIGHTS not in manifest.files:
         raise DamagedBundle(path, f"files: {WEIGHTS} is missing")
-    return values, seal
+    return values, manifest
 
 
 def _configured(
-    values: dict[str, Any], seal: Seal, path: Path, kinds: Kinds
+    values: dict[str, Any], manifest: Manifest, path: Path, kinds: Kinds
 ) -> tuple[type[Bundle], BundleConfig]:
     """Return the class and the configuration of the bundle with the settings of `path`.
 
@@ -352,13 +352,13 @@ def _configured(
         raise DamagedBundle(path, f"task: expected {known}, found {task!r:.60}", UNREGISTERED)
     kind = kinds[task]
     allowed = {CONFIG, WEIGHTS, CARD, *kind.own_files}
-    for name in seal.files:
+    for name in manifest.files:
         if name not in allowed:
             raise DamagedBundle(path, f"files: {name[:60]!a} is not a file of a bundle")
-    if seal.directory.is_file():
-        for name in packed_names(seal.directory):
+    if manifest.directory.is_file():
+        for name in packed_names(manifest.directory):
             if name not in allowed:
-                raise _no_bundle(seal.directory, name)
+                raise _no_bundle(manifest.directory, name)
     try:
         return kind, validate(kind.config_type, values)
     except ConfigError as error:
@@ -388,7 +388,7 @@ class _Opened(NamedTuple):
 
     kind: type[Bundle]
     config: BundleConfig
-    seal: Seal
+    manifest: Manifest
     fields: dict[str, Any]
 
     def bundle(self, model: Model) -> Bundle:
@@ -397,22 +397,24 @@ class _Opened(NamedTuple):
 
 def _open(directory: Path, kinds: Kinds) -> _Opened:
     """Return a bundle without its model, after checking the sizes of its files."""
-    values, seal = _values(directory)
-    kind, config = _configured(values, seal, directory / CONFIG, kinds)
-    seal.check_sizes(name for name in seal.files if name != CARD)
-    for name in seal.files:
+    values, manifest = _values(directory)
+    kind, config = _configured(values, manifest, directory / CONFIG, kinds)
+    manifest.check_sizes(name for name in manifest.files if name != CARD)
+    for name in manifest.files:
         if name in kind.own_files:
-            seal.check(name)
-    return _Opened(kind, config, seal, kind.read(directory, config))
+            manifest.check(name)
+    return _Opened(kind, config, manifest, kind.read(directory, config))
 
 
-def _say_if_unchecked(seal: Seal) -> None:
+def _say_if_unchecked(manifest: Manifest) -> None:
     """Log a note if a bundle has no checksums. The command line shows such notes."""
-    if not seal.files:
-        logger.info("%s: an old bundle without checksums; damage is not detected", seal.directory)
-    elif not seal.of_config:
+    if not manifest.files:
         logger.info(
-            "%s: has no checksum of its own; changes are not detected", seal.directory / CONFIG
+            "%s: an old bundle without checksums; damage is not detected", manifest.directory
+        )
+    elif not manifest.of_config:
+        logger.info(
+            "%s: has no checksum of its own; changes are not detected", manifest.directory / CONFIG
         )
 
 
@@ -420,10 +422,10 @@ def _unfinished_bundle(
     directory: Path, best: BestSoFar, kinds: Kinds, device: torch.device | str
 ) -> Bundle:
     """Return a bundle of the best weights so far of a run."""
-    nothing = Seal(directory, {}, of_config=False)
+    nothing = Manifest(directory, {}, of_config=False)
     kind, config = _configured(best.settings, nothing, best.path, kinds)
     opened = _Opened(kind, config, nothing, kind.read(directory, config))
-    model = _matched(opened, described(best.weights.items()), best.path, best.path)
+    model = _matched(opened, tensor_specs(best.weights.items()), best.path, best.path)
     fill(model, best.weights)
     logger.info(
         "%s: the run is not finished; these are its best weights so far, from update %s",
@@ -433,7 +435,7 @@ def _unfinished_bundle(
 
 
 def _matched(
-    opened: _Opened, tensors: Mapping[str, Described], path: Path, config_path: Path
+    opened: _Opened, tensors: Mapping[str, TensorSpec], path: Path, config_path: Path
 ) -> Model:
     """Build the model of a configuration, without memory, after comparing it with a file's tensors.
 
@@ -457,5 +459,5 @@ def _matched(
     except (ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
         raise DamagedBundle(config_path, f"the model cannot be built: {reason}") from None
-    check_described(described(model.named_parameters()), tensors, path)
+    check_specs(tensor_specs(model.named_parameters()), tensors, path)
     return model

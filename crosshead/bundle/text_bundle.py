@@ -59,7 +59,7 @@ class TextBundle(Bundle):
     own_files: ClassVar[tuple[str, ...]] = tuple(TOKENIZER_FILES)
 
     @property
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         """The tokens of the longest source in training, or of a window of text."""
         return self.config.longest_source
 

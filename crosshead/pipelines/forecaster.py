@@ -81,7 +81,7 @@ class SeriesBundle(Bundle):
     config_type: ClassVar[type[BundleConfig]] = SeriesBundleConfig
 
     @property
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         """The steps of a context."""
         return self.config.context
 

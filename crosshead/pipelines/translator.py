@@ -98,11 +98,11 @@ class Translator(TextPipeline):
         return decodable(self.bundle.model)
 
     @property
-    def reach(self) -> int:
+    def max_source_length(self) -> int:
         """The largest number of source tokens, without the end, that is translated in one piece."""
-        reach = int(MARGIN * self.bundle.config.longest_source)
+        longest = int(MARGIN * self.bundle.config.longest_source)
         positions = self.bundle.config.model.most_source
-        return reach if positions is None else min(reach, positions - 1)
+        return longest if positions is None else min(longest, positions - 1)
 
     @overload
     def __call__(self, text: str) -> str: ...  # type: ignore[overload-overlap]
@@ -300,9 +300,9 @@ class Translator(TextPipeline):
         # A very long line is checked before tokenizing it, which needs more memory.
         if len(line) > LONGEST_STRETCH and longest_stretch(line) > LONGEST_STRETCH:
             return []
-        if length(line.strip()) <= min(self.bundle.config.longest_source, self.reach):
+        if length(line.strip()) <= min(self.bundle.config.longest_source, self.max_source_length):
             return [line]
-        return split_long(line, length, self.reach)
+        return split_long(line, length, self.max_source_length)
 
     def _source_length(self, text: str) -> int:
         return len(self.bundle.source_tokenizer.encode(text))
@@ -362,7 +362,7 @@ class Translator(TextPipeline):
             [
                 "longest source",
                 f"{longest} tokens; a longer line is split at the ends of its sentences, and a "
-                f"sentence of more than {self.reach} tokens is cut into parts",
+                f"sentence of more than {self.max_source_length} tokens is cut into parts",
             ],
             ["search", search_name(self.bundle.config.decode)],
         ]

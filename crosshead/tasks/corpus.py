@@ -104,7 +104,7 @@ class Corpus(ABC):
 
     @property
     @abstractmethod
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         """The number of positions of the longest input in training."""
 
     @property
@@ -154,12 +154,12 @@ class Corpus(ABC):
         """
 
     @abstractmethod
-    def bundle_config(self, recipe: Any, reach: int) -> BundleConfig:
+    def bundle_config(self, recipe: Any, longest_input: int) -> BundleConfig:
         """Return the configuration of the run's bundle, before its model is scored.
 
         Args:
             recipe: The settings of the run.
-            reach: The number of positions of the longest input in training.
+            longest_input: The number of positions of the longest input in training.
         """
 
     def bundle(self, config: BundleConfig, model: Model) -> Any:

@@ -82,7 +82,7 @@ class ParallelCorpus(TokenCorpus):
         return len(self.kept.examples)
 
     @property
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         """The number of tokens of the longest source in training."""
         return int(self.kept.examples.source.lengths.max())
 
@@ -160,21 +160,21 @@ class ParallelCorpus(TokenCorpus):
 
 
 @dataclass(frozen=True)
-class _Watched(Part):
-    """A corpus that calls `check` while it is read."""
+class _StoppablePart(Part):
+    """A corpus that calls `stop_if_asked` while it is read."""
 
-    check: Callable[[], None]
+    stop_if_asked: Callable[[], None]
 
     def chunks(self) -> Iterator[Sides]:
         """Yield the pairs, at most `CHUNK` at a time."""
         for sides in super().chunks():
-            self.check()
+            self.stop_if_asked()
             yield sides
 
     def _lines(self) -> Iterator[str]:
         for number, line in enumerate(super()._lines()):
             if number % CHUNK == 0:
-                self.check()
+                self.stop_if_asked()
             yield line
 
 
@@ -226,12 +226,14 @@ def read_parallel(
         UserError: If the cache cannot be written.
     """
 
-    def check() -> None:
+    def stop_if_asked() -> None:
         if should_stop():
             raise Stopped
 
     data, valid = recipe.data, read_valid_pairs(recipe.data, say)
-    parts = [_Watched(part.files, part.fields, check) for part in training_parts(data)]
+    parts = [
+        _StoppablePart(part.files, part.fields, stop_if_asked) for part in training_parts(data)
+    ]
     for part in parts:
         for note in part.notes():
             say(note)
@@ -247,9 +249,10 @@ def read_parallel(
         try:
             config, source, target = learn_tokenizers(config, Remaining(reading.text, reading.held))
         except DataError:
-            check()  # SentencePiece turns a `Stopped` that its text raises into its own error
+            # SentencePiece turns a `Stopped` that its text raises into its own error.
+            stop_if_asked()
             raise
-    text, kept, held = _tokenized(reading, (source, target), checksums, say, check)
+    text, kept, held = _tokenized(reading, (source, target), checksums, say, stop_if_asked)
     for part in parts:
         if len(part.files) == 2 and checksums[part.files[0]] == checksums[part.files[1]]:
             say(
@@ -302,7 +305,7 @@ def _tokenized(
     tokenizers: tuple[Tokenizer, Tokenizer],
     checksums: Mapping[str, str],
     say: Callable[[str], None],
-    check: Callable[[], None],
+    stop_if_asked: Callable[[], None],
 ) -> tuple[Corpora, Kept, HeldOut]:
     """Return the text, its kept pairs and its held-out pairs, in memory or in the cache."""
     data, parts = reading.data, reading.parts
@@ -317,7 +320,7 @@ def _tokenized(
     if len(text) <= IN_MEMORY:
         return text, keep_pairs(text, data, *tokenizers, held), held
     try:
-        stored = store(place, text, held, data, tokenizers, available_cores(), say, check)
+        stored = store(place, text, held, data, tokenizers, available_cores(), say, stop_if_asked)
     except UserError as error:
         if not str(error).startswith(str(place.parent)):
             raise

@@ -44,7 +44,7 @@ class TextCorpus(TokenCorpus):
         return len(self.stream)
 
     @property
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         """The number of ids in a window."""
         return self.context
 

@@ -26,7 +26,7 @@ class TokenCorpus(Corpus):
 
     kind: ClassVar[type[Bundle]] = TextBundle
 
-    def bundle_config(self, recipe: TextRecipe, reach: int) -> TextBundleConfig:
+    def bundle_config(self, recipe: TextRecipe, longest_input: int) -> TextBundleConfig:
         """Return the configuration of the run's bundle, before its model is scored."""
         return TextBundleConfig(
             task=recipe.model.task,
@@ -34,7 +34,7 @@ class TokenCorpus(Corpus):
             joint_tokenizer=recipe.tokenizer.joint,
             source_vocabulary=self.source_tokenizer.vocab_size,
             target_vocabulary=self.target_tokenizer.vocab_size,
-            longest_source=reach,
+            longest_source=longest_input,
             decode=recipe.decode,
             source_language=recipe.data.source_language,
             target_language=recipe.data.target_language,

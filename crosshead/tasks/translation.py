@@ -70,7 +70,7 @@ class TranslationRecipe(TextRecipe):
 class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
     """Validates by the loss of the references and the BLEU of greedy translations."""
 
-    def how(self) -> str:
+    def search_description(self) -> str:
         """Return a short description of the search for translations."""
         return search_name(self.recipe.decode)
 
@@ -113,7 +113,7 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
     def _translate(self, decode: DecodeConfig) -> list[str]:
         translator = Translator(self.bundle)
         found = translator.translate(
-            self.corpus.valid.source, decode=decode, progress=lambda share: self.check()
+            self.corpus.valid.source, decode=decode, progress=lambda share: self.stop_if_asked()
         )
         return [best[0].text for best in found]
 

@@ -146,7 +146,7 @@ def save_checkpoint(
     Raises:
         UserError: If the disk is full or cannot be written; earlier checkpoints stay whole.
     """
-    place = _place(directory, progress.update)
+    place = _checkpoint_path(directory, progress.update)
     weights, state = optimizer.contents()
     contents = {
         WEIGHTS: serialized(_on_cpu(weights)),
@@ -163,10 +163,10 @@ def save_checkpoint(
         # The same update has the same tensors, so a kill between two of these renames does no harm.
         atomic_write_all(place, contents)
     else:
-        _write_beside(place, contents)
+        _write_new(place, contents)
     with explained(directory):
         if replaced and replaced != progress.update:
-            _remove(_place(directory, replaced))
+            _remove(_checkpoint_path(directory, replaced))
         for old in list_checkpoints(directory)[:-keep]:
             _remove(old)
     return place
@@ -179,7 +179,7 @@ def save_state(directory: Path, progress: Progress) -> None:
         DamagedCheckpoint: If its state.json is missing or damaged.
         UserError: If the file cannot be written.
     """
-    place = _place(directory, progress.update)
+    place = _checkpoint_path(directory, progress.update)
     _, sums = _read_state(place)
     atomic_write(place / STATE, _state(_stored(progress), sums))
 
@@ -227,7 +227,7 @@ def load_newest(directory: Path, optimizer: Optimizer) -> tuple[Progress, list[s
         with explained(directory):
             for each in damaged:
                 _set_aside(each.path.parent)
-            if places and _gives_way(places[-1]):
+            if places and _is_interim(places[-1]):
                 _remove(places[-1])
         return progress, [f"{each.path}: {each.found}; passed over" for each in damaged]
     if not damaged:
@@ -315,45 +315,45 @@ def average_weights(several: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     }
 
 
-def _place(directory: Path, update: int) -> Path:
+def _checkpoint_path(directory: Path, update: int) -> Path:
     return directory / f"update-{update:08d}"
 
 
-def _beside(place: Path) -> Path:
+def _temporary_path(place: Path) -> Path:
     """Return the temporary path of a checkpoint that is unfinished or about to be removed."""
     return place.with_name(f".{place.name}.tmp")
 
 
-def _write_beside(place: Path, contents: dict[str, bytes]) -> None:
-    beside = _beside(place)
-    with explained(beside):
+def _write_new(place: Path, contents: dict[str, bytes]) -> None:
+    temporary = _temporary_path(place)
+    with explained(temporary):
         is_first = not place.parent.is_dir()
-        beside.mkdir(parents=True)
+        temporary.mkdir(parents=True)
         if is_first:
             synchronise(place.parent.parent)
     try:
-        atomic_write_all(beside, contents)
+        atomic_write_all(temporary, contents)
         with explained(place):
-            beside.rename(place)
+            temporary.rename(place)
             synchronise(place.parent)
     except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
 def _set_aside(place: Path) -> None:
-    shutil.rmtree(_beside(place), ignore_errors=True)
-    place.rename(_beside(place))
+    shutil.rmtree(_temporary_path(place), ignore_errors=True)
+    place.rename(_temporary_path(place))
 
 
 def _remove(place: Path) -> None:
     """Rename a checkpoint, if it exists, then remove it, so that a kill leaves no part of it."""
     if place.is_dir():
         _set_aside(place)
-        shutil.rmtree(_beside(place))
+        shutil.rmtree(_temporary_path(place))
 
 
-def _gives_way(place: Path) -> bool:
+def _is_interim(place: Path) -> bool:
     """Return True for an interim checkpoint, which the next checkpoint replaces."""
     try:
         progress, _ = _read_state(place)
@@ -388,7 +388,9 @@ def _read_state(place: Path) -> tuple[Progress, dict[str, str]]:
         progress = _PROGRESS.validate_json(json.dumps(values), strict=True)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DamagedCheckpoint(path, "is not the state of a run") from None
-    if sums.keys() != {WEIGHTS, OPTIMIZER} or place != _place(place.parent, progress.update):
+    if sums.keys() != {WEIGHTS, OPTIMIZER} or place != _checkpoint_path(
+        place.parent, progress.update
+    ):
         raise DamagedCheckpoint(path, "is of another checkpoint")
     return progress, sums
 

@@ -18,12 +18,12 @@ from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.validation import Validation
 from crosshead.training.budget import (
     STOPPED,
-    Around,
     End,
     EndKind,
+    Overhead,
     budget_spent,
-    needs_measure,
-    share_done,
+    fraction_done,
+    needs_timed_validation,
     warmup_outlook,
 )
 from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
@@ -40,7 +40,7 @@ class Decision(NamedTuple):
 
     end: End | None
     """The end if the run ends now, else None."""
-    measures: bool = False
+    times_validation: bool = False
     """True if the run validates now to measure the duration of a validation."""
 
 
@@ -78,7 +78,7 @@ class Training:
     context: Context = field(default_factory=Context)
     parallel: int = 1
     """Number of microbatches that are computed in parallel."""
-    around: Around = field(default_factory=Around)
+    overhead: Overhead = field(default_factory=Overhead)
     """The time that the command needs besides updates."""
     has_warned: bool = False
     """True after the warning that the minutes end within the warm-up."""
@@ -111,7 +111,7 @@ def fit(training: Training) -> End:
         context.world,
         training.parallel,
     )
-    end = _validate_if_owed(training, meter)
+    end = _validate_first(training, meter)
     if end:
         return end
     context.display.advance(_done(training, meter), "the first update is under way")
@@ -135,10 +135,10 @@ def fit(training: Training) -> End:
     return end
 
 
-def _validate_if_owed(training: Training, meter: Meter) -> End | None:
+def _validate_first(training: Training, meter: Meter) -> End | None:
     """Validate before the first update of this command if necessary; return the end, if any."""
     end = _decide(training, 0.0).end
-    if _owes_validation(training, end):
+    if _needs_validation(training, end):
         _validate(training, meter)
         if training.progress.update:
             _checkpoint(training, meter, due=not end)
@@ -149,12 +149,12 @@ def _validate_if_owed(training: Training, meter: Meter) -> End | None:
 def _after_update(training: Training, meter: Meter) -> End | None:
     """Log, display, validate and save if they are due; return the end, if any."""
     config, progress = training.config, training.progress
-    end, measures = _decide(training, meter.elapsed())
+    end, times_validation = _decide(training, meter.elapsed())
     if progress.update % config.log_every == 0 or end:
         _report(training, meter)
     if training.context.display.due() or end:
         _show(training, meter)
-    validates = measures or _is_due(progress.update, config.valid_every)
+    validates = times_validation or _is_due(progress.update, config.valid_every)
     # Skipped updates change nothing: a checkpoint now would only displace an older one.
     checkpoints = not progress.skipped_in_a_row and _is_due(
         progress.update, config.checkpoint_every or config.valid_every
@@ -206,9 +206,9 @@ def _decide(training: Training, since: float) -> Decision:
         decision = _own_decision(training, since)
     if world.size > 1:
         end = decision.end
-        sent = json.dumps([decision.measures, *((end.kind, end.text) if end else ())])
-        measures, *found = json.loads(world.broadcast(sent))
-        decision = Decision(End(EndKind(found[0]), found[1]) if found else None, measures)
+        sent = json.dumps([decision.times_validation, *((end.kind, end.text) if end else ())])
+        times_validation, *found = json.loads(world.broadcast(sent))
+        decision = Decision(End(EndKind(found[0]), found[1]) if found else None, times_validation)
     if decision.end and decision.end.kind is EndKind.MAX_MINUTES:
         # The time reserved for the end of the run must not look unused when the run is resumed.
         minutes = training.config.max_minutes or 0.0
@@ -217,16 +217,16 @@ def _decide(training: Training, since: float) -> Decision:
 
 
 def _own_decision(training: Training, since: float) -> Decision:
-    config, progress, around = training.config, training.progress, training.around
+    config, progress, overhead = training.config, training.progress, training.overhead
     if training.context.should_stop():
         return Decision(STOPPED)
-    spent = budget_spent(config, progress, around, since)
-    return Decision(spent, not spent and needs_measure(config, progress, around, since))
+    spent = budget_spent(config, progress, overhead, since)
+    return Decision(spent, not spent and needs_timed_validation(config, progress, overhead, since))
 
 
 def _done(training: Training, meter: Meter) -> float:
     """Return the completed fraction of the run."""
-    return share_done(training.config, training.progress, training.around, meter.elapsed())
+    return fraction_done(training.config, training.progress, training.overhead, meter.elapsed())
 
 
 def _diverged(training: Training, epoch: Epoch, rows: np.ndarray) -> Diverged:
@@ -271,7 +271,7 @@ def _warn_of_warmup(training: Training, meter: Meter) -> None:
     if training.has_warned or training.main is None:
         return
     elapsed = meter.elapsed()
-    line = warmup_outlook(training.config, training.progress, training.around, elapsed)
+    line = warmup_outlook(training.config, training.progress, training.overhead, elapsed)
     if line:
         training.context.say(line)
         training.has_warned = True
@@ -289,7 +289,7 @@ def _show(training: Training, meter: Meter) -> None:
     )
 
 
-def _owes_validation(training: Training, end: End | None) -> bool:
+def _needs_validation(training: Training, end: End | None) -> bool:
     """Return whether a validation is due before the next update or before the end."""
     config, progress = training.config, training.progress
     if end == STOPPED or progress.update == progress.validated:

@@ -39,12 +39,12 @@ PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 """Linux directories with the memory of the machine, and the use and limits of a process."""
 
 
-class Room(NamedTuple):
+class FreeMemory(NamedTuple):
     """The memory that a process may take in addition to the memory that it holds."""
 
     left: int
     """Memory left, in bytes."""
-    of: str
+    limit: str
     """The name of the limit, for messages."""
 
 
@@ -119,7 +119,7 @@ def weight_bytes(
 
 
 def refuse_large_model(
-    recipe: Recipe, corpus: Corpus, machine: Machine, world: World, room: Room | None
+    recipe: Recipe, corpus: Corpus, machine: Machine, world: World, free: FreeMemory | None
 ) -> None:
     """Check that weights, gradients and moments fit into memory.
 
@@ -128,28 +128,32 @@ def refuse_large_model(
         corpus: The data, which completes the model's configuration.
         machine: Device and precision.
         world: The processes of the run.
-        room: The available memory; None if it is not known.
+        free: The available memory; None if it is not known.
 
     Raises:
         ConfigError: If they do not fit.
     """
-    if room is None:
+    if free is None:
         return
-    config = corpus.bundle_config(recipe, corpus.reach)
+    config = corpus.bundle_config(recipe, corpus.longest_input)
     built = build_without_memory(partial(corpus.kind.build, config))
     parameters = sum(parameter.numel() for parameter in built.parameters())
     needed = sum(weight_bytes(parameters, recipe.train, machine, world))
-    if needed > room.left:
+    if needed > free.left:
         raise ConfigError(
             f"a model of {parameters / 1e6:,.1f} M parameters needs about {_gb(needed)} to train "
-            f"(weights, gradients, optimiser), but only {_gb(room.left)} of {room.of} are free; "
+            f"(weights, gradients, optimiser), but only {_gb(free.left)} of {free.limit} are free; "
             "choose a smaller model"
             + (", or set train.sharded" if world.size > 1 and not recipe.train.sharded else "")
         )
 
 
 def measured_memory(
-    measurement: Measurement, corpus: Corpus, machine: Machine, world: World, room: Room | None
+    measurement: Measurement,
+    corpus: Corpus,
+    machine: Machine,
+    world: World,
+    free: FreeMemory | None,
 ) -> int:
     """Return `memory_estimate` from measured rows; refuse rows that do not fit into memory.
 
@@ -162,33 +166,33 @@ def measured_memory(
         corpus: The data, which names its rows.
         machine: Device and precision.
         world: The processes of the run.
-        room: The memory left before the model was built; None if it is not known.
+        free: The memory left before the model was built; None if it is not known.
 
     Raises:
         DataError: If a row takes more memory than is available; names its file and line.
     """
     parameters = sum(each.numel() for each in measurement.model.parameters())
     train = measurement.train
-    if room is None:
+    if free is None:
         largest = largest_microbatch(measurement, world.size)
         return memory_estimate(train, largest, parameters, machine, world)
-    left = room.left - weight_bytes(parameters, train, machine, world)[0]
+    left = free.left - weight_bytes(parameters, train, machine, world)[0]
     with _allocating_at_most(left, machine.device):
         found = _unless_out_of_memory(partial(largest_microbatch, measurement, world.size))
         if found is None or found.rows == 1 or found.peak() > left or world.size > 1:
-            longest = _refuse_long_rows(measurement, corpus, world, room, left)
+            longest = _refuse_long_rows(measurement, corpus, world, free, left)
             found = found or longest  # training splits a microbatch that does not fit
     return memory_estimate(train, found, parameters, machine, world)
 
 
 def _refuse_long_rows(
-    measurement: Measurement, corpus: Corpus, world: World, room: Room, left: int
+    measurement: Measurement, corpus: Corpus, world: World, free: FreeMemory, left: int
 ) -> Activations:
     """Return the activations of the largest row; raise `DataError` if one of the rows does not fit.
 
     The function measures the longest row by each length, such as source or target, and by the sum
-    of the lengths. `left` is the room without weights and moments. Gradients are not subtracted,
-    because they replace the activations during the backward pass.
+    of the lengths. `left` is the free memory without weights and moments. Gradients are not
+    subtracted, because they replace the activations during the backward pass.
     """
     epoch, train = measurement.epoch, measurement.train
     lengths, found = epoch.lengths, []
@@ -199,13 +203,13 @@ def _refuse_long_rows(
             count = max(1, batch // (train.accumulate * world.size))
         activations = _unless_out_of_memory(partial(measurement.activations, [row], count))
         if activations is None or activations.peak() > left:
-            taken = room.left if activations is None else room.left - left + activations.peak()
+            taken = free.left if activations is None else free.left - left + activations.peak()
             how = "more than" if activations is None else "about"
             place = int(abs(corpus.lengths - lengths[row]).sum(axis=1).argmin())
             several = "raise train.accumulate, " if world.size > 1 else ""
             raise DataError(
                 f"{corpus.origin(place)}: training on {epoch.extent(row)} needs {how} "
-                f"{_gb(taken)}, but only {_gb(room.left)} of {room.of} are free; {several}lower "
+                f"{_gb(taken)}, but only {_gb(free.left)} of {free.limit} are free; {several}lower "
                 f"{epoch.bound}, or choose a smaller model"
             )
         found.append(activations)
@@ -271,7 +275,7 @@ def peak_memory(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def memory_room(device: torch.device, processes: int) -> Room | None:
+def free_memory(device: torch.device, processes: int) -> FreeMemory | None:
     """Return the memory that this process may still take; None if the system does not say.
 
     On a CPU it is the smallest remainder of three limits: the address space (RLIMIT_AS), the
@@ -284,24 +288,24 @@ def memory_room(device: torch.device, processes: int) -> Room | None:
         processes: Number of processes that share the machine.
     """
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
+        bytes_free, _ = torch.cuda.mem_get_info(device)
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return Room(free + unused, "the GPU's memory")
+        return FreeMemory(bytes_free + unused, "the GPU's memory")
     if device.type != "cpu" or not sys.platform.startswith("linux"):
         return None
     status = _kilobytes(PROC / "self/status")
-    shared = [Room(limit, "its control group's memory") for limit in _cgroup_limits()]
+    shared = [FreeMemory(limit, "its control group's memory") for limit in _cgroup_limits()]
     total = _kilobytes(PROC / "meminfo").get("MemTotal")
     if total is not None:
-        shared.append(Room(total, "the machine's memory"))
+        shared.append(FreeMemory(total, "the machine's memory"))
     held = status["RssAnon"] + status["RssShmem"]  # the system can reclaim file pages
-    rooms = [room._replace(left=room.left // processes - held) for room in shared]
+    limits = [free._replace(left=free.left // processes - held) for free in shared]
     address_space = _address_space()
     if address_space is not None:
-        rooms.append(
-            Room(address_space - status["VmSize"], "this process's address space (ulimit -v)")
+        limits.append(
+            FreeMemory(address_space - status["VmSize"], "this process's address space (ulimit -v)")
         )
-    return min(rooms, default=None)
+    return min(limits, default=None)
 
 
 def _address_space() -> int | None:

@@ -23,7 +23,7 @@ from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, Epoch, Stopped
 from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import Metric, Validation, Validator
-from crosshead.training.budget import STOPPED, Around, End, EndKind
+from crosshead.training.budget import STOPPED, End, EndKind, Overhead
 from crosshead.training.checkpoint import Progress, list_checkpoints, save_state
 from crosshead.training.choice import choose_weights, update_of
 from crosshead.training.context import Callback, Context, ignore
@@ -38,13 +38,13 @@ from crosshead.training.directory import (
     run_directory,
 )
 from crosshead.training.directory_lock import LockedDirectory, locked_directory
-from crosshead.training.distributed import World, joined
+from crosshead.training.distributed import World, joined_process_group
 from crosshead.training.finished import earlier_end, has_whole_bundle, nothing_to_train
 from crosshead.training.interrupt import stop_on_interrupt
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import Diverged, MainProcess, Training, fit
 from crosshead.training.rescue import save_displaced, write_beginning
-from crosshead.training.settings import renamed
+from crosshead.training.settings import with_data_files
 from crosshead.training.setup import (
     Ended,
     Setup,
@@ -154,7 +154,7 @@ def train(
     check_utf8("--out", real_path(out).name)
     check_utf8("the command", command)
     inputs = [Path(name) for name in recipe.data.files()] + ([start] if start else [])
-    with stop_on_interrupt(should_stop) as interrupt, joined() as world:
+    with stop_on_interrupt(should_stop) as interrupt, joined_process_group() as world:
         context = Context(
             world,
             display or Silent(),
@@ -164,32 +164,32 @@ def train(
             began=began,
         )
         if not world.is_first:
-            summary = _follow(out, start, resume, context)
+            summary = _train_worker(out, start, resume, context)
         else:
             with locked_directory(out) as lock:
                 check_directory(out, resume=resume, force=force, inputs=inputs)
                 remove_unfinished(lock)
-                run = _prepared(recipe, out, start, resume, command, context)
+                run = _prepare(recipe, out, start, resume, command, context)
                 if run is None:
-                    summary = _stopped_early(out, resume, world)
+                    summary = _summary_of_stopped(out, resume, world)
                 elif run.end:
-                    summary = _left_alone(run.setup, out, run.end)
+                    summary = _summary_of_finished(run.setup, out, run.end)
                 else:
-                    with run_directory(lock, resume=resume), _under_way(run, lock) as training:
+                    with run_directory(lock, resume=resume), _open_run(run, lock) as training:
                         before = training.progress.update
                         end = STOPPED if world.any(context.should_stop()) else fit(training)
                         if end != STOPPED and training.progress.update == before:
                             end = end.without_update()  # of a resumed run
                         summary = _finish(run, lock, training, end)
     if interrupt.error is not None:
-        interrupt.error.add_note(_how_it_was_left(summary))
+        interrupt.error.add_note(_interruption_message(summary))
         raise interrupt.error
     if interrupt.was_pressed:
-        raise KeyboardInterrupt(_how_it_was_left(summary))
+        raise KeyboardInterrupt(_interruption_message(summary))
     return summary
 
 
-def _how_it_was_left(summary: Summary) -> str:
+def _interruption_message(summary: Summary) -> str:
     """Return the message after Ctrl-C."""
     if not summary.interrupted:
         return f"the run in {summary.out} has ended, and its bundle is saved"
@@ -212,7 +212,7 @@ class _Run(NamedTuple):
     """The earlier end of a resumed run that has nothing to train and a whole bundle, else None."""
 
 
-def _prepared(
+def _prepare(
     recipe: Recipe, out: Path, start: Path | None, resume: bool, command: str, context: Context
 ) -> _Run | None:
     """Return a run that is ready to train, or None if the run was asked to stop."""
@@ -225,7 +225,7 @@ def _prepared(
         return None
     validator, end = _validator(setup), None
     if resume:
-        end, setup.recipe = earlier_end(setup, out, _around(setup, validator))
+        end, setup.recipe = earlier_end(setup, out, _overhead(setup, validator))
     if end is None:
         setup.progress.commands.append(command)
         return _Run(setup, validator)
@@ -234,7 +234,7 @@ def _prepared(
     return _Run(setup, _validator(setup), end if is_whole else None)
 
 
-def _stopped_early(out: Path, resume: bool, world: World) -> Summary:
+def _summary_of_stopped(out: Path, resume: bool, world: World) -> Summary:
     """Return the summary of a run that was asked to stop before it was ready to train."""
     announce_end(world, STOPPED)
     world.any(True)
@@ -242,7 +242,7 @@ def _stopped_early(out: Path, resume: bool, world: World) -> Summary:
     return Summary(out, STOPPED, Progress(update=update_of(kept[-1]) if kept else 0))
 
 
-def _left_alone(setup: Setup, out: Path, end: End) -> Summary:
+def _summary_of_finished(setup: Setup, out: Path, end: End) -> Summary:
     """Return the summary of a run that had ended before with a whole bundle."""
     announce_end(setup.context.world, end)
     return Summary(
@@ -255,7 +255,7 @@ def _left_alone(setup: Setup, out: Path, end: End) -> Summary:
     )
 
 
-def _follow(out: Path, start: Path | None, resume: bool, context: Context) -> Summary:
+def _train_worker(out: Path, start: Path | None, resume: bool, context: Context) -> Summary:
     """Train beside the main process, which decides and writes.
 
     Raises:
@@ -273,14 +273,14 @@ def _follow(out: Path, start: Path | None, resume: bool, context: Context) -> Su
     context.display = Silent()
     context.on_update = context.on_validation = ignore
     try:
-        end = fit(_training(setup, None, Around()))
+        end = fit(_training(setup, None, Overhead()))
     except Diverged:
         raise SystemExit(2) from None
     return Summary(out, end, setup.progress, setup.optimizer.size(), rank=world.rank)
 
 
 def _validator(setup: Setup) -> Validator[Any, Any, Any]:
-    return setup.task.validates(
+    return setup.task.make_validator(
         setup.recipe,
         setup.corpus,
         setup.progress.longest_input,
@@ -289,11 +289,11 @@ def _validator(setup: Setup) -> Validator[Any, Any, Any]:
     )
 
 
-def _around(setup: Setup, validator: Validator[Any, Any, Any]) -> Around:
+def _overhead(setup: Setup, validator: Validator[Any, Any, Any]) -> Overhead:
     """Return the time that the command needs besides updates: reading the data, and the end."""
     averaging = 1.0 if setup.recipe.train.average > 1 else 0.0
     after = 1.0 + averaging + validator.validations_to_score
-    return Around(time.perf_counter() - setup.context.began, after)
+    return Overhead(time.perf_counter() - setup.context.began, after)
 
 
 def _say_if_late(setup: Setup) -> None:
@@ -307,7 +307,7 @@ def _say_if_late(setup: Setup) -> None:
         )
 
 
-def _training(setup: Setup, main: MainProcess | None, around: Around) -> Training:
+def _training(setup: Setup, main: MainProcess | None, overhead: Overhead) -> Training:
     config = setup.recipe.train
     return Training(
         task=setup.task,
@@ -319,12 +319,12 @@ def _training(setup: Setup, main: MainProcess | None, around: Around) -> Trainin
         main=main,
         context=setup.context,
         parallel=setup.machine.parallel_microbatches(config, setup.context.world.size),
-        around=around,
+        overhead=overhead,
     )
 
 
 @contextlib.contextmanager
-def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
+def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
     """Write the first files of a run and open its log for the block, in which the run trains.
 
     If the run directory is moved or removed during the block, the run is saved if possible.
@@ -348,13 +348,13 @@ def _under_way(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
     try:
         # From here on the workers can read the files that they need.
         announce_data(context.world, progress.data_sha256)
-        typed = dataclasses.replace(setup, recipe=renamed(setup.recipe, progress.names))
+        typed = dataclasses.replace(setup, recipe=with_data_files(setup.recipe, progress.names))
         for line in opening_lines(typed):
             context.say(line)
         keep = partial(_keep_batch, failed_batch(out), corpus)
         settings = validator.bundle.config.model_dump_json()
         main = MainProcess(validate, out / CHECKPOINTS, keep, settings)
-        yield _training(setup, main, _around(setup, validator))
+        yield _training(setup, main, _overhead(setup, validator))
     except UserError as error:
         if lock.is_in_place() or isinstance(error, Diverged):
             raise
@@ -378,7 +378,7 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, end: End) -> S
     """
     setup, validator, out, main = run.setup, run.validator, lock.path, training.main
     recipe, progress, context = setup.recipe, setup.progress, setup.context
-    size, how = setup.optimizer.size(), validator.how()
+    size, search = setup.optimizer.size(), validator.search_description()
     assert main is not None
     try:
         if end == STOPPED:
@@ -393,7 +393,7 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, end: End) -> S
     scores = findings.scores
     bundle = validator.bundle_of(weights)
     bundle = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"scores": scores}))
-    facts = card_facts(setup, out, clause, scores, how)
+    facts = card_facts(setup, out, clause, scores, search)
     lock.check()
     save_bundle(out, bundle, model_card(facts))
     drop_replaced(out)
@@ -405,12 +405,12 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, end: End) -> S
         **{setup.task.counter: progress.predictions},
         reason=end.text,
         weights=clause,
-        search=how,
+        search=search,
         **{score.metric.lower().replace(" ", "_"): score.value for score in scores},
     )
     if progress.skipped:
         context.say(f"{progress.skipped} updates were left out: their gradients were not finite")
-    _draw(out, setup.task.metrics, context)
+    _plot(out, setup.task.metrics, context)
     progress.bundled = True
     save_state(main.directory, progress)
     within, note = warmup_signs(recipe.train, progress, findings)
@@ -425,7 +425,7 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, end: End) -> S
         size,
         clause,
         scores,
-        how,
+        search,
         task=setup.task,
         validated=validated,
         findings=findings,
@@ -435,7 +435,7 @@ def _finish(run: _Run, lock: LockedDirectory, training: Training, end: End) -> S
     )
 
 
-def _draw(out: Path, metrics: Sequence[Metric], context: Context) -> None:
+def _plot(out: Path, metrics: Sequence[Metric], context: Context) -> None:
     """Draw the training curve; an error becomes a message, because the bundle is already saved."""
     try:
         damaged = plot_curve(out / LOG, out / PICTURE, metrics)

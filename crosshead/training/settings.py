@@ -142,7 +142,7 @@ def stored_recipe(out: StrPath) -> Recipe:
 def _recipe_of(saved: tuple[Path, Progress], out: Path) -> Recipe:
     """Return the recipe that a checkpoint of the run in `out` holds."""
     state, progress = saved
-    tables = _named_from_here(tomllib.loads(progress.recipe), out, str(state))
+    tables = _with_resolved_paths(tomllib.loads(progress.recipe), out, str(state))
     return absolute(compose(recipe=tables, where=str(state)))
 
 
@@ -153,15 +153,15 @@ def stored_form(recipe: Recipe, out: Path) -> str:
     absolute path is stored. The first line of the recipe says that the names are relative.
     """
     names = [_relative(name, out) for name in recipe.data.files()]
-    return f'{RELATIVE_TO} = "{HERE}"\n\n{to_toml(renamed(recipe, names))}'
+    return f'{RELATIVE_TO} = "{HERE}"\n\n{to_toml(with_data_files(recipe, names))}'
 
 
 def absolute(recipe: Recipe) -> Recipe:
     """Return the recipe with absolute file names, which are valid in every working directory."""
-    return renamed(recipe, [os.path.abspath(name) for name in recipe.data.files()])
+    return with_data_files(recipe, [os.path.abspath(name) for name in recipe.data.files()])
 
 
-def renamed(recipe: Recipe, names: Sequence[str]) -> Recipe:
+def with_data_files(recipe: Recipe, names: Sequence[str]) -> Recipe:
     """Return the recipe with new names for its data files, in the same order."""
     return recipe.model_copy(update={"data": recipe.data.renamed(names)})
 
@@ -252,7 +252,7 @@ def _relative(name: str, out: Path) -> str:
         return os.path.abspath(name)
 
 
-def _named_from_here(tables: dict[str, Any], folder: Path, where: str) -> dict[str, Any]:
+def _with_resolved_paths(tables: dict[str, Any], folder: Path, where: str) -> dict[str, Any]:
     """Return the tables of a recipe with file names relative to the working directory.
 
     The names change only if the recipe says that they are relative to its own `folder`.
@@ -344,7 +344,7 @@ def read_recipe(name: str) -> dict[str, Any]:
     """Return the tables of a recipe; `name` is a TOML file or a shipped recipe."""
     if name.endswith(".toml"):
         path = Path(name)
-        return _named_from_here(read_toml(path), path.parent, name)
+        return _with_resolved_paths(read_toml(path), path.parent, name)
     names = shipped_recipes()
     if name not in names:
         advice = nearest(name, names) if names else "give the path of a .toml file"

@@ -38,8 +38,8 @@ from crosshead.training.context import Context
 from crosshead.training.distributed import World, shard
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.memory import (
+    free_memory,
     measured_memory,
-    memory_room,
     recompute_activations,
     refuse_large_model,
 )
@@ -49,9 +49,9 @@ from crosshead.training.settings import (
     absolute,
     check_fine_tuned,
     check_resumed,
-    renamed,
     saved_recipe,
     stored_recipe,
+    with_data_files,
 )
 from crosshead.training.sizes import with_sizes
 
@@ -122,7 +122,9 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
         setup.optimizer.set_weights(weights_of(base.model))
         setup.progress.validated, setup.progress.tuned = -1, True
     progress = setup.progress
-    progress.longest_input = max(corpus.reach, base.reach if base is not None else 0)
+    progress.longest_input = max(
+        corpus.longest_input, base.longest_input if base is not None else 0
+    )
     progress.size, progress.data_sha256 = corpus.size, corpus.sha256()
     progress.names = recipe.data.files()
     return setup
@@ -144,9 +146,9 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     recipe = check_resumed(began, absolute(given), out)
     for line in edits:
         context.say(line)
-    elsewhere = _elsewhere(recipe, out)
+    moved = _moved_files(recipe, out)
     began, recipe = (
-        renamed(each, [elsewhere.get(name, name) for name in each.data.files()])
+        with_data_files(each, [moved.get(name, name) for name in each.data.files()])
         for each in (began, recipe)
     )
     _check_own_files(out)
@@ -159,8 +161,8 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
         context.say(line)
     context.say(f"resuming from update {progress.update} in {out}")
     progress.names = _names(progress.names, began, recipe, given)
-    other_rate = _other_rate(began.train, recipe, progress.update + 1)
-    for change in [*other_rate, *_go_on(setup, progress)]:
+    changed_rate = _rate_changes(began.train, recipe, progress.update + 1)
+    for change in [*changed_rate, *_continue_from(setup, progress)]:
         context.say(f"{change}: the weights will not be bit-identical to an uninterrupted run")
     return setup
 
@@ -201,7 +203,7 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
     setup = _set_up(recipe, machine, corpus, context)
     if resume:
         newest = list_checkpoints(out / CHECKPOINTS)[-1]
-        _go_on(setup, load_checkpoint(newest, setup.optimizer))
+        _continue_from(setup, load_checkpoint(newest, setup.optimizer))
     elif start is not None:
         setup.optimizer.set_weights(weights_of(load_bundle(start).model))
         setup.progress.validated = -1
@@ -215,13 +217,13 @@ def _machine(recipe: Recipe, context: Context) -> Machine:
 
 def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) -> Setup:
     train, task, world = recipe.train, task_of(recipe), context.world
-    room = memory_room(machine.device, world.local_size)
-    refuse_large_model(recipe, corpus, machine, world, room)
+    free = free_memory(machine.device, world.local_size)
+    refuse_large_model(recipe, corpus, machine, world, free)
     torch.manual_seed(train.seed)
-    config = corpus.bundle_config(recipe, corpus.reach)
+    config = corpus.bundle_config(recipe, corpus.longest_input)
     model = corpus.kind.build(config).to(machine.device, machine.dtype)
     measurement = Measurement(task, model, corpus.epochs(recipe)(0), train)
-    memory = measured_memory(measurement, corpus, machine, world, room)
+    memory = measured_memory(measurement, corpus, machine, world, free)
     if train.recompute:
         recompute_activations(model)
     if train.sharded and world.size > 1:
@@ -236,11 +238,12 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) 
     return Setup(task, recipe, machine, corpus, model, optimizer, progress, context, memory)
 
 
-def _go_on(setup: Setup, progress: Progress) -> list[str]:
+def _continue_from(setup: Setup, progress: Progress) -> list[str]:
     """Continue from `progress`; return a clause for each change in how the run computes."""
     new, changes = setup.progress, []
     if (progress.threads, progress.processes) != (new.threads, new.processes):
-        changes.append(f"with {_crew(new)}, where the run had {_crew(progress)}")
+        now, before = _threads_and_processes(new), _threads_and_processes(progress)
+        changes.append(f"with {now}, where the run had {before}")
     if progress.accumulate != new.accumulate:
         changes.append(
             f"with batches in {counted(new.microbatches, 'microbatch')}, where the run had them in "
@@ -262,7 +265,7 @@ def _names(typed: list[str], began: Recipe, now: Recipe, given: Recipe) -> list[
     ]
 
 
-def _other_rate(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
+def _rate_changes(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
     """Return a clause for each change of the learning rate; `update` is the next update."""
     now, changes = recipe.train, []
     if began.learning_rate != now.learning_rate:
@@ -313,12 +316,12 @@ def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
     ]
 
 
-def _crew(progress: Progress) -> str:
+def _threads_and_processes(progress: Progress) -> str:
     several = f"{progress.processes} processes of " if progress.processes > 1 else ""
     return several + counted(progress.threads, "thread")
 
 
-def _elsewhere(recipe: Recipe, out: Path) -> dict[str, str]:
+def _moved_files(recipe: Recipe, out: Path) -> dict[str, str]:
     """Return files that exist under the names typed earlier, but not under the names in `out`.
 
     This lets a user move a run directory without its data files.

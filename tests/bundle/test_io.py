@@ -337,9 +337,9 @@ def test_a_model_is_built_and_its_weights_are_checked_once(monkeypatch: pytest.M
         monkeypatch.setattr(bundle_module, name, counted)
 
     count("build_without_memory")
-    count("check_described")
+    count("check_specs")
     model = load_bundle(STORED).model
-    assert calls == ["build_without_memory", "check_described"]
+    assert calls == ["build_without_memory", "check_specs"]
     assert {each.device.type for each in (*model.parameters(), *model.buffers())} == {"cpu"}
 
 

@@ -227,7 +227,7 @@ def test_nothing_of_a_very_long_line_is_dropped(translator: Translator) -> None:
 
 
 def test_learned_positions_are_never_run_past(random_translator: Translator) -> None:
-    assert random_translator.reach == 23
+    assert random_translator.max_source_length == 23
     lines = ["a" * 22, "a" * 23, "a" * 24, "word " * 30, "é" * 50]
     found = random_translator.translate(lines)
     assert [each[0].was_split for each in found] == [False, False, True, True, True]
@@ -239,7 +239,7 @@ def test_what_bounds_the_source_alone_does_not_bound_what_is_written() -> None:
         encoder_layers=1, decoder_layers=1, d_model=8, attention="luong-location", max_length=12
     )
     translator = untrained(shape)
-    assert translator.reach == 11
+    assert translator.max_source_length == 11
     decode = DecodeConfig(beam=1, max_extra=30)
     [[cut], [whole]] = translator.translate(["a" * 20, "a"], decode=decode)
     assert cut.was_split and not whole.was_split

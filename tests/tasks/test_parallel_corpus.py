@@ -69,7 +69,7 @@ def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:
     assert corpus.valid.target == ["X Y", "X"]
     typed = settings.data.renamed(["a", "b", "typed.tsv"])
     assert corpus.validation(typed) == "2 pairs of typed.tsv"
-    assert corpus.reach == 3
+    assert corpus.longest_input == 3
 
 
 def test_the_files_are_listed_with_their_pairs(folder: Path) -> None:

@@ -24,7 +24,7 @@ from crosshead.errors import ConfigError, UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.system.devices import available_cores
 from crosshead.training import distributed
-from crosshead.training.distributed import ALONE, World, joined, shard
+from crosshead.training.distributed import ALONE, World, joined_process_group, shard
 from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe
 from tests import preloaded
@@ -43,7 +43,7 @@ from crosshead.data.batching import Pairs
 from crosshead.data.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from crosshead.training.distributed import ALONE, joined, shard
+from crosshead.training.distributed import ALONE, joined_process_group, shard
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.recipe.train import TrainConfig
@@ -99,7 +99,7 @@ def trained(world, how, microbatches, dropout, updates, place):
     return {"losses": losses, "weights": weights, "held": held / optimizer.size()}
 
 SHARDED = "sharded"
-with joined() as world:
+with joined_process_group() as world:
     rank, answers = world.rank, []
     for run in json.loads(sys.argv[2]):
         answers.append(trained(world, *run))
@@ -229,7 +229,9 @@ def test_what_is_in_main_memory_is_sent_by_gloo_on_every_machine(
     gpus: int, backend: str, started: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
-    with joined() as world:  # without a GPU it can set no device: the run has not chosen one
+    with (
+        joined_process_group() as world
+    ):  # without a GPU it can set no device: the run has not chosen one
         assert world == World(1, 2, 1, 2)
     assert started["backend"] == backend
     assert started["timeout"].total_seconds() >= 24 * 3600
@@ -296,7 +298,7 @@ def test_a_model_in_main_memory_is_shared_out_there_though_there_is_a_gpu(
 @pytest.mark.usefixtures("started")
 def test_a_lost_process_is_one_line_wherever_it_is_noticed(error: Exception) -> None:
     words = "process 1 of the run: another process died"
-    with pytest.raises(UserError, match=words) as caught, joined():
+    with pytest.raises(UserError, match=words) as caught, joined_process_group():
         raise error
     assert "\n" not in str(caught.value)
 
@@ -310,17 +312,17 @@ def test_a_lost_process_is_one_line_wherever_it_is_noticed(error: Exception) -> 
 )
 @pytest.mark.usefixtures("started")
 def test_a_failure_of_its_own_is_not_taken_for_the_loss_of_another(error: Exception) -> None:
-    with pytest.raises(type(error)) as caught, joined():
+    with pytest.raises(type(error)) as caught, joined_process_group():
         raise error
     assert caught.value is error
 
 
 def test_what_torchrun_did_not_say_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with joined() as world:
+    with joined_process_group() as world:
         assert world is ALONE
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "two")
-    with pytest.raises(ConfigError, match="torchrun"), joined():
+    with pytest.raises(ConfigError, match="torchrun"), joined_process_group():
         pass
 
 

@@ -14,7 +14,7 @@ from crosshead.data.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS
-from crosshead.tasks.token_loss import Smoothing, token_loss
+from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss
 from crosshead.training.checkpoint import Progress
@@ -193,7 +193,7 @@ def test_a_replica_shares_weights_and_has_gradients_of_its_own() -> None:
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY)
     replica = replica_of(model)
     batch = collate(PAIRS, [0, 1])
-    token_loss(replica, batch, Smoothing(0.1)).sums["loss"].backward()
+    token_loss(replica, batch, LabelSmoothing(0.1)).sums["loss"].backward()
     assert all(each.grad is not None for each in replica.parameters())
     assert all(each.grad is None for each in model.parameters())
     for other in model.parameters():
@@ -335,7 +335,7 @@ def test_a_batch_counts_its_target_tokens_and_leaves_padding_out() -> None:
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY).eval()
     batch = collate(PAIRS, [0, 1, 2, 3])
     assert (batch.target_output == PAD).any()
-    sums = token_loss(model, batch, Smoothing(0.1))
+    sums = token_loss(model, batch, LabelSmoothing(0.1))
     logits = model(batch.source, batch.target_input)
     expected = F.cross_entropy(
         logits.flatten(0, 1), batch.target_output.flatten(), ignore_index=PAD, label_smoothing=0.1,
