@@ -40,7 +40,7 @@ from crosshead.tasks.usability import Findings
 from crosshead.training.directory import PICTURE
 from crosshead.training.directory_lock import is_locked
 from crosshead.training.log import LOG, read_log
-from crosshead.training.run import Summary
+from crosshead.training.result import Summary
 
 
 def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) -> list[str]:

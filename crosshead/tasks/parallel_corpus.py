@@ -44,7 +44,7 @@ from crosshead.data.parallel.pairs import CHUNK, ParallelText, Sides
 from crosshead.data.parallel.shards import cache_key, open_stored, store
 from crosshead.data.text.learning import learn_tokenizers
 from crosshead.data.text.subwords import BpeTokenizer
-from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers, token_ids
+from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
 from crosshead.errors import DataError, UserError
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.devices import available_cores
@@ -239,19 +239,7 @@ def read_parallel(
             say(note)
     checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
     reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
-    config = recipe.tokenizer
-    if resumed is not None:
-        source, target = load_tokenizers(resumed, joint=config.joint)
-    elif base is not None:
-        source = _with_sampling(base.source_tokenizer, config.sampling)
-        target = _with_sampling(base.target_tokenizer, config.sampling)
-    else:
-        try:
-            config, source, target = learn_tokenizers(config, Remaining(reading.text, reading.held))
-        except DataError:
-            # SentencePiece turns a `Stopped` that its text raises into its own error.
-            stop_if_asked()
-            raise
+    config, source, target = _tokenizers(recipe.tokenizer, base, resumed, reading, stop_if_asked)
     text, kept, held = _tokenized(reading, (source, target), checksums, say, stop_if_asked)
     for part in parts:
         if len(part.files) == 2 and checksums[part.files[0]] == checksums[part.files[1]]:
@@ -298,6 +286,32 @@ def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int]
         )
 
     return sampled
+
+
+def _tokenizers(
+    config: TokenizerConfig,
+    base: TextBundle | None,
+    resumed: Path | None,
+    reading: _Reading,
+    stop_if_asked: Callable[[], None],
+) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
+    """Load the tokenizers of an earlier run or bundle, or learn them from the training text.
+
+    Returns:
+        The settings of the tokenizers, and the tokenizer of each side.
+    """
+    if resumed is not None:
+        return config, *load_tokenizers(resumed, joint=config.joint)
+    if base is not None:
+        source = _with_sampling(base.source_tokenizer, config.sampling)
+        target = _with_sampling(base.target_tokenizer, config.sampling)
+        return config, source, target
+    try:
+        return learn_tokenizers(config, Remaining(reading.text, reading.held))
+    except DataError:
+        # SentencePiece turns a `Stopped` that its text raises into its own error.
+        stop_if_asked()
+        raise
 
 
 def _tokenized(

@@ -24,7 +24,7 @@ from crosshead.system.progress import Display, choose_display
 from crosshead.tasks.recipes import compose, known_keys
 from crosshead.training import run
 from crosshead.training.context import Callback, ignore
-from crosshead.training.run import Summary
+from crosshead.training.result import Summary
 from crosshead.training.settings import new_recipe, resumed_recipe, shipped_recipes
 
 Texts = StrPath | Iterable[str] | Iterable[os.PathLike[str]]

@@ -3,36 +3,27 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from crosshead.bundle.card import model_card
-from crosshead.bundle.config import BundleScore
-from crosshead.bundle.io import save_bundle
 from crosshead.bundle.places import CHECKPOINTS, kept_beside
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, atomic_write, real_path
-from crosshead.system.progress import Display, Silent, counted
-from crosshead.tasks.base import Task
+from crosshead.system.progress import Display, Silent
 from crosshead.tasks.corpus import Corpus, Epoch, Stopped
-from crosshead.tasks.usability import Findings
-from crosshead.tasks.validation import Metric, Validation, Validator
-from crosshead.training.budget import STOPPED, End, EndKind, Overhead
-from crosshead.training.checkpoint import Progress, list_checkpoints, save_state
-from crosshead.training.choice import choose_weights, update_of
+from crosshead.tasks.validation import Validation, Validator
+from crosshead.training.budget import STOPPED, End, Overhead
+from crosshead.training.checkpoint import Progress, list_checkpoints
+from crosshead.training.choice import update_of
 from crosshead.training.context import Callback, Context, ignore
-from crosshead.training.curve import plot_curve
 from crosshead.training.directory import (
-    PICTURE,
     check_directory,
     check_utf8,
-    drop_replaced,
     failed_batch,
     remove_unfinished,
     run_directory,
@@ -40,10 +31,11 @@ from crosshead.training.directory import (
 from crosshead.training.directory_lock import LockedDirectory, locked_directory
 from crosshead.training.distributed import World, joined_process_group
 from crosshead.training.finished import earlier_end, has_whole_bundle, nothing_to_train
-from crosshead.training.interrupt import stop_on_interrupt
-from crosshead.training.log import LOG, RunLog
+from crosshead.training.interrupt import Interrupt, stop_on_interrupt
+from crosshead.training.log import RunLog
 from crosshead.training.loop import Diverged, MainProcess, Training, fit
 from crosshead.training.rescue import save_displaced, write_beginning
+from crosshead.training.result import Summary, finish
 from crosshead.training.settings import with_data_files
 from crosshead.training.setup import (
     Ended,
@@ -54,60 +46,7 @@ from crosshead.training.setup import (
     prepare_resumed,
     prepare_worker,
 )
-from crosshead.training.summary import card_facts, opening_lines
-from crosshead.training.verdict import verdict, warmup_signs
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The end of a run: its reason, scores and findings."""
-
-    out: Path
-    end: End
-    progress: Progress
-    parameters: int = 0
-    weights: str = ""
-    """A description of the chosen weights; empty if no bundle was written."""
-    scores: Sequence[BundleScore] = ()
-    search: str = ""
-    """A short description of the search, or of the reading, behind the scores."""
-    task: Task | None = None
-    """The task of the model; None if no bundle was written."""
-    validated: Mapping[str, float] = field(default_factory=dict)
-    """The metrics of the weights, as validation during training measures them."""
-    findings: Findings | None = None
-    """Findings about the model at the end."""
-    verdict: str = ""
-    """The reason why the model is not usable yet, and what to do; empty for a usable model."""
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    """The number of rows left out of training, by reason."""
-    unit: str = "row"
-    """The noun for a row of the data."""
-    bundle_kept: bool = False
-    """True if the run had ended before, and its bundle was left unchanged."""
-    rank: int = 0
-    """The rank of this process. Rank 0 is the main process, which prints more than workers do."""
-
-    @property
-    def reason(self) -> str:
-        """The reason for the end, in a clause."""
-        return self.end.text
-
-    @property
-    def interrupted(self) -> bool:
-        """True if the run was asked to stop.
-
-        It then writes no bundle, and keeps a checkpoint if it has made an update.
-        """
-        return self.end.kind is EndKind.STOPPED
-
-    def __repr__(self) -> str:
-        """Return a short description, for a notebook."""
-        parts = [str(self.out), f"update {self.progress.update:,}", self.reason]
-        parts += [f"{score.metric} {score.value:.2f}" for score in self.scores]
-        if self.verdict:
-            parts.append("not usable yet (see verdict)")
-        return f"<Summary: {', '.join(parts)}>"
+from crosshead.training.summary import opening_lines
 
 
 def train(
@@ -180,13 +119,19 @@ def train(
                         end = STOPPED if world.any(context.should_stop()) else fit(training)
                         if end != STOPPED and training.progress.update == before:
                             end = end.without_update()  # of a resumed run
-                        summary = _finish(run, lock, training, end)
+                        assert training.main is not None
+                        summary = finish(run.setup, run.validator, training.main, lock, end)
+    _raise_interruption(interrupt, summary)
+    return summary
+
+
+def _raise_interruption(interrupt: Interrupt, summary: Summary) -> None:
+    """Raise the error of a callback, or `KeyboardInterrupt` after Ctrl-C, now that all is saved."""
     if interrupt.error is not None:
         interrupt.error.add_note(_interruption_message(summary))
         raise interrupt.error
     if interrupt.was_pressed:
         raise KeyboardInterrupt(_interruption_message(summary))
-    return summary
 
 
 def _interruption_message(summary: Summary) -> str:
@@ -296,17 +241,6 @@ def _overhead(setup: Setup, validator: Validator[Any, Any, Any]) -> Overhead:
     return Overhead(time.perf_counter() - setup.context.began, after)
 
 
-def _say_if_late(setup: Setup) -> None:
-    """Show a message if the command took longer than `max_minutes`."""
-    took = (time.perf_counter() - setup.context.began) / 60
-    limit = setup.recipe.train.max_minutes
-    if limit is not None and took > 1.02 * limit:
-        setup.context.say(
-            f"the command took {took:.1f} minutes where max_minutes is {limit:g}: reading the "
-            "data, or validation and scoring at the end, took longer than estimated"
-        )
-
-
 def _training(setup: Setup, main: MainProcess | None, overhead: Overhead) -> Training:
     config = setup.recipe.train
     return Training(
@@ -369,84 +303,3 @@ def _keep_batch(path: Path, corpus: Corpus, epoch: Epoch, rows: Sequence[int]) -
     text, how = corpus.records(epoch, rows)
     atomic_write(path, text.encode())
     return f"; the last batch is in {path} ({how})"
-
-
-def _finish(run: _Run, lock: LockedDirectory, training: Training, end: End) -> Summary:
-    """Choose the weights, score them, and write the bundle and the picture of the run.
-
-    A run that is or was asked to stop gets no bundle.
-    """
-    setup, validator, out, main = run.setup, run.validator, lock.path, training.main
-    recipe, progress, context = setup.recipe, setup.progress, setup.context
-    size, search = setup.optimizer.size(), validator.search_description()
-    assert main is not None
-    try:
-        if end == STOPPED:
-            raise Stopped
-        lock.check()
-        weights, clause, validated = choose_weights(
-            setup.task, recipe.train, progress, main, validator, context
-        )
-        findings = validator.findings(weights)
-    except Stopped:
-        return Summary(out, STOPPED, progress, size)
-    scores = findings.scores
-    bundle = validator.bundle_of(weights)
-    bundle = dataclasses.replace(bundle, config=bundle.config.model_copy(update={"scores": scores}))
-    facts = card_facts(setup, out, clause, scores, search)
-    lock.check()
-    save_bundle(out, bundle, model_card(facts))
-    drop_replaced(out)
-    context.write(
-        "end",
-        progress.update,
-        epoch=progress.epoch,
-        seconds=round(progress.seconds, 2),
-        **{setup.task.counter: progress.predictions},
-        reason=end.text,
-        weights=clause,
-        search=search,
-        **{score.metric.lower().replace(" ", "_"): score.value for score in scores},
-    )
-    if progress.skipped:
-        context.say(f"{progress.skipped} updates were left out: their gradients were not finite")
-    _plot(out, setup.task.metrics, context)
-    progress.bundled = True
-    save_state(main.directory, progress)
-    within, note = warmup_signs(recipe.train, progress, findings)
-    if note:
-        context.say(note)
-    _say_if_late(setup)
-    faults = [*within, *findings.faults]
-    return Summary(
-        out,
-        end,
-        progress,
-        size,
-        clause,
-        scores,
-        search,
-        task=setup.task,
-        validated=validated,
-        findings=findings,
-        left_out=setup.corpus.left_out(),
-        unit=setup.corpus.unit,
-        verdict=verdict(faults, setup.task, recipe.train, progress, end, out),
-    )
-
-
-def _plot(out: Path, metrics: Sequence[Metric], context: Context) -> None:
-    """Draw the training curve; an error becomes a message, because the bundle is already saved."""
-    try:
-        damaged = plot_curve(out / LOG, out / PICTURE, metrics)
-    except UserError as error:
-        context.say(str(error))
-        return
-    except Exception as error:  # an error inside matplotlib must not fail the run
-        context.say(f"no {PICTURE}: {type(error).__name__} ({' '.join(str(error).split())})")
-        return
-    if damaged:
-        shown = ", ".join(map(str, damaged[:5])) + (", ..." if len(damaged) > 5 else "")
-        context.say(
-            f"{out / LOG}: {counted(len(damaged), 'damaged line')} left out of {PICTURE}: {shown}"
-        )

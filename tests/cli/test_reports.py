@@ -28,7 +28,7 @@ from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.usability import Findings, Sample
 from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import Progress
-from crosshead.training.run import Summary
+from crosshead.training.result import Summary
 
 BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 ENDED = End(EndKind.MAX_UPDATES, "why")
