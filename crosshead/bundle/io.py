@@ -29,7 +29,6 @@ from crosshead.bundle.places import (
     RECIPE,
     WEIGHTS,
     check_place,
-    how_to_resume,
     is_run,
 )
 from crosshead.bundle.unfinished import BestSoFar, best_so_far
@@ -43,6 +42,7 @@ from crosshead.bundle.weights import (
     tensor_specs,
     weights_of,
 )
+from crosshead.caller import how_to_resume
 from crosshead.config import validate
 from crosshead.data.text.tokenizers import TOKENIZER_FILES
 from crosshead.errors import BundleError, ConfigError, DamagedBundle

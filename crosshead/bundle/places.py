@@ -1,8 +1,8 @@
 """File names of bundles and runs, and errors for directories without a bundle."""
 
-import shlex
 from pathlib import Path
 
+from crosshead.caller import how_to_resume
 from crosshead.errors import BundleError
 from crosshead.system.files import real_path
 from crosshead.system.stored import packed_names
@@ -48,16 +48,6 @@ def check_place(directory: Path) -> list[str]:
 def is_run(directory: Path) -> bool:
     """Return whether a directory holds a run that can be continued."""
     return all((directory / name).exists() for name in (RECIPE, CHECKPOINTS))
-
-
-def how_to_resume(directory: Path, program: str = "crosshead") -> str:
-    """Return the command that resumes the run in a directory and writes its bundle.
-
-    Args:
-        directory: The run.
-        program: The command that starts `crosshead`.
-    """
-    return f"{program} train --resume --out {shlex.quote(str(directory))}"
 
 
 def _what_else(directory: Path) -> str:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.bundle.io import Bundle, bundle_files, card_was_changed, verify_bundle
-from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, how_to_resume, is_run
+from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, is_run
 from crosshead.bundle.weights import build_without_memory
+from crosshead.caller import CommandLine
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, program, put, table
 from crosshead.config import nearest, validate
@@ -370,7 +371,7 @@ def interruption_report(summary: Summary) -> str:
         holds_one = summary.out.exists() and any(summary.out.iterdir())
         left = "the earlier run is restored" if holds_one else "nothing is left"
         return f"stopped before the first update: {left} in {summary.out}"
-    command = how_to_resume(summary.out, program())
+    command = CommandLine(program()).resume(summary.out)
     return f"stopped at update {summary.progress.update}; resume with: {command}"
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import option
 from crosshead.data.batching import Pairs, example_lengths
 from crosshead.data.parallel.cache import cache_directory
 from crosshead.data.parallel.corpora import (
@@ -156,7 +157,8 @@ class ParallelCorpus(TokenCorpus):
             for row in rows
         ]
         lines = [json.dumps({"source": source, "target": target}) for source, target in texts]
-        return "\n".join(lines) + "\n", "--pairs, with --fields source,target"
+        how = f"{option('pairs')}, with {option('fields')} source,target"
+        return "\n".join(lines) + "\n", how
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,7 @@ def read_parallel(
         if len(part.files) == 2 and checksums[part.files[0]] == checksums[part.files[1]]:
             say(
                 f"warning: {' and '.join(part.files)} hold the same text, so the model learns to "
-                "copy; check --source and --target"
+                f"copy; check {option('source')} and {option('target')}"
             )
     held_out = valid is None
     valid = held.valid if valid is None else valid

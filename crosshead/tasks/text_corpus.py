@@ -10,6 +10,7 @@ import numpy as np
 
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import option
 from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.text.learning import learn_tokenizer
 from crosshead.data.text.masking import MaskedWindows
@@ -96,7 +97,7 @@ class TextCorpus(TokenCorpus):
             decode_text(self.target_tokenizer, ids[:length])
             for ids, length in zip(batch.target_output.tolist(), lengths, strict=True)
         ]
-        return "\n".join(texts) + "\n", "--text"
+        return "\n".join(texts) + "\n", option("text")
 
 
 class MaskedCorpus(TextCorpus):
@@ -152,7 +153,7 @@ def read_text(
     """
     data = recipe.data
     if not data.text:
-        raise ConfigError("no text to train on; give --text FILE, or text in [data]")
+        raise ConfigError(f"no text to train on; give {option('text')} FILE, or text in [data]")
     for name in (*data.text, *data.valid_text):
         check_regular(Path(name))
     lines = [read_lines(Path(name), LONGEST_TEXT) for name in data.text]

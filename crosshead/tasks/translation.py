@@ -10,6 +10,7 @@ from torch import Tensor
 from crosshead.bundle.config import BundleScore
 from crosshead.bundle.io import Bundle
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import option, setting
 from crosshead.config import called
 from crosshead.data.batching import collate, example_lengths, plan_in_order
 from crosshead.data.parallel.corpora import DataConfig
@@ -45,8 +46,8 @@ class TranslationRecipe(TextRecipe):
             if getattr(self.data, key):
                 raise ValueError(
                     f"{called(f'data.{key}', info)} is for models of monolingual text; "
-                    f"{self.model.architecture} is trained on pairs: give --source and --target, "
-                    "or --pairs"
+                    f"{self.model.architecture} is trained on pairs: give "
+                    f"{option('source')} and {option('target')}, or {option('pairs')}"
                 )
         if self.data.max_length + 1 > self.train.batch_tokens:
             raise ValueError(
@@ -174,7 +175,8 @@ def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
     )
     line = (
         f"languages: {sides}, from the names of files or fields (change them with "
-        "--source-language and --target-language)"
+        f"{setting('data.source_language', has_flag=True)} and "
+        f"{setting('data.target_language', has_flag=True)})"
     )
     return recipe.model_copy(update={"data": filled}), [line]
 

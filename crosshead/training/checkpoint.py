@@ -27,6 +27,7 @@ from torch import Tensor
 
 from crosshead.bundle.unfinished import BEST, best_file, read_best
 from crosshead.bundle.weights import TensorFile, serialized
+from crosshead.caller import option
 from crosshead.errors import BundleError, DamagedBundle
 from crosshead.system.files import (
     atomic_write,
@@ -231,10 +232,10 @@ def load_newest(directory: Path, optimizer: Optimizer) -> tuple[Progress, list[s
                 _remove(places[-1])
         return progress, [f"{each.path}: {each.found}; passed over" for each in damaged]
     if not damaged:
-        raise BundleError(f"{directory}: holds no checkpoint; begin again with --force")
+        raise BundleError(f"{directory}: holds no checkpoint; begin again with {option('force')}")
     raise BundleError(
         f"{damaged[0].path}: {damaged[0].found}, and no earlier checkpoint is whole; copy one "
-        "back, or begin again with --force"
+        f"back, or begin again with {option('force')}"
     )
 
 
@@ -296,8 +297,8 @@ def load_best(directory: Path) -> dict[str, Tensor]:
         return read_best(directory / BEST).weights
     except DamagedBundle as error:
         raise BundleError(
-            f"{directory / BEST}: {error.found}; copy it back, or use --resume, which rebuilds "
-            "what it can"
+            f"{directory / BEST}: {error.found}; copy it back, or use {option('resume')}, which "
+            "rebuilds what it can"
         ) from None
 
 

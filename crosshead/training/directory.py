@@ -34,6 +34,7 @@ from crosshead.bundle.places import (
     where_bundle_is_kept,
 )
 from crosshead.bundle.unfinished import BEST
+from crosshead.caller import option
 from crosshead.errors import UserError
 from crosshead.system.files import make_directory, real_path
 from crosshead.tasks.registry import kinds, run_files
@@ -71,27 +72,29 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         return
     if not holds_run(out):
         raise UserError(_no_run(out))
+    force_option = option("force")
     if not force:
-        ways = "--force replaces it"
+        ways = f"{force_option} replaces it"
         if is_resumable(out):
-            ways = f"--resume continues it, {ways}"
+            ways = f"{option('resume')} continues it, {ways}"
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
         for removed in (out, kept_beside(out)):
             if real_path(path) == real_path(removed):
                 raise UserError(
-                    f"{path}: --force would replace the run that --from starts from; give another "
-                    "--out"
+                    f"{path}: {force_option} would replace the run that {option('from')} "
+                    f"starts from; give another {option('out')}"
                 )
             if real_path(path).is_relative_to(real_path(removed)):
                 raise UserError(
-                    f"{path}: --force would remove it with the run in {removed}; move it first"
+                    f"{path}: {force_option} would remove it with the run in {removed}; move it "
+                    "first"
                 )
     others = _others(out)
     if others:
         raise UserError(
-            f"{others[0]}: is not a file of the run in {out}, so --force removes nothing; move it, "
-            "or choose another directory"
+            f"{others[0]}: is not a file of the run in {out}, so {force_option} removes nothing; "
+            "move it, or choose another directory"
         )
 
 
@@ -106,11 +109,11 @@ def nothing_to_resume(out: Path) -> str:
     if holds_run(out):
         lacks = "checkpoint" if (out / RECIPE).is_file() else RECIPE
         found = f"the run there was cut off and holds no {lacks}"
-        advice = "begin again with --force"
+        advice = f"begin again with {option('force')}"
     elif out.exists() and not is_unused(out):
         return _no_run(out) + where_bundle_is_kept(out)
     else:
-        found, advice = f"it holds no {RECIPE}", "begin one without --resume"
+        found, advice = f"it holds no {RECIPE}", f"begin one without {option('resume')}"
     return (
         f"{out}: there is no run with a checkpoint to resume: {found}; {advice}"
         f"{where_bundle_is_kept(out)}"
@@ -137,7 +140,7 @@ def _no_run(out: Path) -> str:
     if {entry.name for entry in out.iterdir() if not _is_unfinished(entry)} == {RECIPE}:
         return (
             f"{out}: is not empty and holds no run, only a {RECIPE}; choose another directory for "
-            f"--out, or remove the {RECIPE} if you do not need it"
+            f"{option('out')}, or remove the {RECIPE} if you do not need it"
         )
     return f"{out}: is not empty and holds no run; choose another directory"
 
@@ -236,7 +239,7 @@ def _set_aside(out: Path) -> None:
         _put_back(out)
         raise UserError(
             f"{kept}: the earlier run cannot be kept there ({error.strerror}); move it yourself, "
-            "or give another --out"
+            f"or give another {option('out')}"
         ) from None
 
 

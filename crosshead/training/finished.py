@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from crosshead.bundle.io import verify_bundle
+from crosshead.caller import setting
 from crosshead.errors import BundleError
 from crosshead.recipe.recipe import Recipe
 from crosshead.training.budget import End, Overhead, budget_spent
@@ -50,8 +51,12 @@ def nothing_to_train(update: int, out: Path, reason: str, *, is_whole: bool) -> 
     bundle = "stays as it is"
     if not is_whole:
         bundle = "is missing, damaged or of an earlier update, and is written now"
+    budgets = ", ".join(
+        setting(f"train.{key}", has_flag=True)
+        for key in ("max_updates", "max_epochs", "max_minutes")
+    )
     return (
         f"nothing to train: the run in {out} ended at update {update} ({reason}); its bundle "
-        f"{bundle}; to continue, raise a budget (--max-updates, --max-epochs, --max-minutes, or "
-        "--set train.patience=N)"
+        f"{bundle}; to continue, raise a budget ({budgets}, or "
+        f"{setting('train.patience', 'N')})"
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from crosshead.caller import setting
 from crosshead.errors import ConfigError
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.devices import available_cores, choose_threads, hold_kernels
@@ -76,7 +77,8 @@ def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1
     if config.threads > available_cores():
         raise ConfigError(
             f"is {config.threads}, but this process may use "
-            f"{counted(available_cores(), 'core')}; --threads 0 takes all",
+            f"{counted(available_cores(), 'core')}; "
+            f"{setting('train.threads', 0, has_flag=True)} takes all",
             key="train.threads",
         )
     hold_kernels()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
+from crosshead.caller import option
 from crosshead.errors import UserError, is_out_of_memory
 from crosshead.models.base import Model
 from crosshead.recipe.train import TrainConfig
@@ -245,7 +246,7 @@ def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
     return UserError(
         f"not enough memory for update {training.progress.update + 1}, one {epoch.row} at a "
         f"time: its longest has {epoch.extent(longest)}{kept}; resume with more memory "
-        f"(--resume), or begin again with a lower {epoch.bound}"
+        f"({option('resume')}), or begin again with a lower {epoch.bound}"
     )
 
 
@@ -321,7 +322,8 @@ def _validate(training: Training, meter: Meter) -> None:
         lower = training.task.validation_bound
         raise UserError(
             f"not enough memory to validate; the run is saved at update {progress.update}: "
-            "continue with more memory (--resume)" + (f", or with a lower {lower}" if lower else "")
+            f"continue with more memory ({option('resume')})"
+            + (f", or with a lower {lower}" if lower else "")
         )
     score = found.score(training.task.metrics, config.metric or training.task.chooses)
     is_best = _count_score(progress, score, config.warmup or 0)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from crosshead.bundle.places import CHECKPOINTS, kept_beside
+from crosshead.caller import option
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, atomic_write, real_path
@@ -90,7 +91,7 @@ def train(
     """
     began, out = time.perf_counter(), Path(out)
     start = None if start is None else Path(start)
-    check_utf8("--out", real_path(out).name)
+    check_utf8(option("out"), real_path(out).name)
     check_utf8("the command", command)
     inputs = [Path(name) for name in recipe.data.files()] + ([start] if start else [])
     with stop_on_interrupt(should_stop) as interrupt, joined_process_group() as world:

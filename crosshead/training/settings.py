@@ -2,7 +2,6 @@
 
 import importlib.resources
 import os
-import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources.abc import Traversable
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.bundle.places import CHECKPOINTS, RECIPE
+from crosshead.caller import option
 from crosshead.config import nearest, read_toml
 from crosshead.errors import ConfigError, UserError
 from crosshead.recipe.presets import Sections
@@ -24,7 +24,10 @@ from crosshead.training.directory import is_resumable, nothing_to_resume
 RELATIVE_TO, HERE = "relative_to", "this file"
 """The first line of a stored recipe: its file names are relative to its own directory."""
 
-BEGIN_ANOTHER = "resume it with that, or begin another with a new --out"
+
+def _begin_another() -> str:
+    """Return the advice for settings that differ from those of the run."""
+    return f"resume it with that, or begin another with a new {option('out')}"
 
 
 def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
@@ -89,8 +92,8 @@ def new_recipe(
     below = sections_of(start)
     _check_architecture(
         below, recipe, flags, assignments, f"but the bundle {start} has",
-        "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
-        "without --from", typed,
+        f"fine-tuning keeps the model: leave the architecture out ({option('model')}), or train a "
+        f"new model without {option('from')}", typed,
     )  # fmt: skip
     return _composed(preset, recipe, flags, assignments, below, typed)
 
@@ -120,7 +123,7 @@ def resumed_recipe(
     recipe = None if recipe is None else os.fspath(recipe)
     below = stored_recipe(out).model_dump()
     whose = f"but the run in {out} began with"
-    _check_architecture(below, recipe, flags, assignments, whose, BEGIN_ANOTHER, typed)
+    _check_architecture(below, recipe, flags, assignments, whose, _begin_another(), typed)
     return _composed(None, recipe, flags, assignments, below, typed)
 
 
@@ -187,7 +190,7 @@ def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
         if not may_change:
             raise ConfigError(
                 f"{path}: {key} is {_shown(right)}, but the run was saved with {_shown(left)}; "
-                "write that again, or begin another run with a new --out"
+                f"write that again, or begin another run with a new {option('out')}"
             )
         lines.append(
             f"{path}: {key} is {_shown(right)}, where the run was saved with {_shown(left)}"
@@ -212,11 +215,11 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
         now = now.model_copy(update={section: after.model_copy(update=chosen)})
     for key, left, right, may_change in _differences(began, now):
         if not may_change:
-            advice = BEGIN_ANOTHER
+            advice = _begin_another()
             if key.partition(".")[2] in now.data.file_keys:  # the number of files differs
                 advice = (
                     "a run continues with the data it began with; to train its bundle on other "
-                    f"data, begin a run with --from {shlex.quote(str(out))} and a new --out"
+                    f"data, begin a run with {option('from', str(out))} and a new {option('out')}"
                 )
             raise ConfigError(
                 f"is {_shown(right)}, but the run in {out} began with {_shown(left)}; {advice}",

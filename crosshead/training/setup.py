@@ -11,6 +11,7 @@ import torch
 from crosshead.bundle.places import CHECKPOINTS
 from crosshead.bundle.unfinished import BEST
 from crosshead.bundle.weights import check_weights, weights_of
+from crosshead.caller import option, setting
 from crosshead.errors import BundleError, DataError, UserError
 from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
@@ -340,10 +341,10 @@ def _moved_files(recipe: Recipe, out: Path) -> dict[str, str]:
         if Path(name).exists():
             continue
         if not Path(other).exists():
-            flag = f"--{key.replace('_', '-')}"
+            moved_to = setting(f"data.{key}", has_flag=True)
             raise DataError(
                 f"{name}: no such file, and the run in {out} began with it; put it back, or say "
-                f"where it is now with {flag} (each file of data.{key}, in the same order)"
+                f"where it is now with {moved_to} (each file of data.{key}, in the same order)"
             )
         found[name] = os.path.abspath(other)
     return found
@@ -359,13 +360,14 @@ def _check_own_files(out: Path) -> None:
             found = "its checksum differs" if path.exists() else "missing"
             raise BundleError(
                 f"{path}: {found}; the run cannot be resumed without it: copy it back, or begin "
-                "again with --force"
+                f"again with {option('force')}"
             )
 
 
 def _check_data(progress: Progress, corpus: Corpus, out: Path) -> None:
     """Raise `UserError` if the data differs from the data that the run began with."""
-    advice = "put the earlier files back, or begin another run with a new --out"
+    new = option("out")
+    advice = f"put the earlier files back, or begin another run with a new {new}"
     if corpus.size != progress.size:
         raise UserError(
             f"the run in {out} began with {progress.size:,} {corpus.unit}s to train on, and the "

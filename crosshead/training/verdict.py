@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crosshead.bundle.places import how_to_resume
+from crosshead.caller import how_to_resume, setting
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Task
@@ -83,5 +83,5 @@ def verdict(
     warmup = max(config.warmup or 0, usual_warmup(progress.batches))
     factor = max(10, math.ceil(5 * warmup / max(1, progress.update)))
     longer = np.format_float_positional(factor * budget, trim="-")
-    flag = f"--{end.kind.replace('_', '-')} {longer}"
-    return f"{why}train longer: {how_to_resume(out)} {flag}"
+    larger = setting(f"train.{end.kind}", longer, has_flag=True)
+    return f"{why}train longer: {how_to_resume(out, larger)}"
