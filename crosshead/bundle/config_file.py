@@ -63,7 +63,7 @@ def read_settings(directory: Path) -> tuple[dict[str, Any], Manifest]:
     names = check_place(directory)
     strange = [name for name in names if not _PLAIN.fullmatch(name)]
     if strange or (names and CONFIG not in names):
-        raise not_a_bundle(directory, [*strange, *names][0])
+        raise _not_a_bundle(directory, [*strange, *names][0])
     remedy = None
     if is_run(directory):
         remedy = f"to write the bundle of this run again: {how_to_resume(directory)}"
@@ -88,10 +88,17 @@ def read_settings(directory: Path) -> tuple[dict[str, Any], Manifest]:
 def parse_config(
     values: dict[str, Any], manifest: Manifest, path: Path, kinds: Kinds
 ) -> tuple[type[Bundle], BundleConfig]:
-    """Return the class and the configuration of the bundle with the settings of `path`.
+    """Return the class and the configuration of a bundle.
+
+    Args:
+        values: The settings, without checksums.
+        manifest: The checksums of the files.
+        path: The file of the settings, for messages.
+        kinds: The allowed classes of bundles, by task.
 
     Raises:
-        BundleError: If the settings are invalid.
+        DamagedBundle: If the settings are invalid.
+        BundleError: If a packed bundle holds a file that belongs to no bundle.
     """
     task = values.get("task", "translation")
     if not isinstance(task, str) or task not in kinds:
@@ -105,7 +112,7 @@ def parse_config(
     if manifest.directory.is_file():
         for name in packed_names(manifest.directory):
             if name not in allowed:
-                raise not_a_bundle(manifest.directory, name)
+                raise _not_a_bundle(manifest.directory, name)
     try:
         return kind, validate(kind.config_type, values)
     except ConfigError as error:
@@ -125,6 +132,11 @@ def _has_unknown_name(model: Any) -> bool:
     )
 
 
-def not_a_bundle(archive: Path, name: str) -> BundleError:
-    """Return the error for an archive with a file that belongs to no bundle."""
+def _not_a_bundle(archive: Path, name: str) -> BundleError:
+    """Return the error for an archive with a file that belongs to no bundle.
+
+    Args:
+        archive: The archive.
+        name: The file.
+    """
     return not_packed(archive, f"{name[:60]!a} in it is no file of a bundle")

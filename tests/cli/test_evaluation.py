@@ -94,7 +94,7 @@ def test_the_scoring_of_a_text_is_watched_at_a_terminal_only(
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr("crosshead.cli.reports.load", lambda *given: Half())
+    monkeypatch.setattr("crosshead.cli.evaluation.load", lambda *given: Half())
     monkeypatch.setattr("crosshead.cli.answers.Bar", Recorded)
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
     scores = text_evaluation(tmp_path, tmp_path / "text", 3, None, "cpu", None)
