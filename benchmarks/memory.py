@@ -35,11 +35,11 @@ from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.training.activations import Measurement
-from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
 from crosshead.training.memory import memory_estimate, recompute_activations
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.updater import Updater
 
 VOCABULARY, UPDATES = 8000, 3
@@ -195,7 +195,10 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
     model = measurement.model
     if recipe.train.recompute:
         recompute_activations(model)
-    optimizer, progress = Optimizer(model, recipe.train), Progress(parts=recipe.train.accumulate)
+    optimizer, progress = (
+        Optimizer(model, recipe.train),
+        Progress(microbatches=recipe.train.accumulate),
+    )
     parallel = machine.parallel_microbatches(recipe.train)
     updater = Updater(
         task_of(recipe), model, optimizer, recipe.train, progress, print, ALONE, parallel
@@ -206,7 +209,7 @@ def start(settings: Settings, memory: PeakMemory) -> Answer:
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
         for _ in range(request["updates"]):
-            updater.take(measurement.epoch, rows, 1e-4)
+            updater.update(measurement.epoch, rows, 1e-4)
             progress.update += 1
         return {
             "seconds": time.perf_counter() - began,

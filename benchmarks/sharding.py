@@ -15,9 +15,9 @@ from crosshead.data.batching import Pairs
 from crosshead.models.registry import build_model
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
-from crosshead.training.checkpoint import Progress
-from crosshead.training.distributed import World, joined, shard
+from crosshead.training.distributed import World, joined_process_group, shard
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.updater import Updater
 
 VOCABULARY, SENTENCES, LENGTH, UPDATES = 8000, 16, 32, 5
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--sharded", action="store_true")
     options = parser.parse_args()
-    with joined() as world:
+    with joined_process_group() as world:
         measure(world, options.size, options.precision, options.sharded)
 
 
@@ -48,7 +48,7 @@ def measure(world: World, size: str, precision: str, sharded: bool) -> None:
     pairs, seconds = Pairs(list(zip(ids, ids, strict=True))), []
     for _ in range(UPDATES):
         began = time.perf_counter()
-        updater.take(pairs, np.arange(SENTENCES), 1e-4)
+        updater.update(pairs, np.arange(SENTENCES), 1e-4)
         seconds.append(time.perf_counter() - began)
     print(
         f"process {world.rank} of {world.size}, {'sharded' if sharded else 'replicated'}, "

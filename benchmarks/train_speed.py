@@ -61,10 +61,10 @@ from crosshead.system.devices import hold_kernels
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.tasks.token_loss import token_loss
-from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine, choose_precision, matrix_rates
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.schedule import learning_rate
 from crosshead.training.updater import Updater
 from crosshead.vocabulary import EOS, PAD
@@ -76,8 +76,8 @@ PARTS = ("source", "input", "output")
 
 OURS, MARIAN, NARROW = "crosshead", "Marian", "Marian, bfloat16 weights"
 
-ONE_BY_ONE = "crosshead, parts one by one"
-"""Ours again, with the settings found for it: what computing parts side by side is worth."""
+ONE_BY_ONE = "crosshead, microbatches one by one"
+"""Ours again, with the settings found for it: what computing microbatches in parallel is worth."""
 
 DEFAULTS: dict[str, Settings] = {
     OURS: {"precision": "float32", "threads": CORES},
@@ -295,10 +295,10 @@ def _crosshead(model: Transformer, recipe: Recipe, settings: Settings) -> Side:
     def update(examples: list[Example], rate: float) -> float:
         model.train()
         updater.progress.update += 1
-        outcome = updater.take(
+        result = updater.update(
             Pairs(examples, recipe.model.start_token), np.arange(len(examples)), rate
         )
-        return outcome.sums["loss"] / outcome.count
+        return result.sums["loss"] / result.count
 
     def loss(batch: Batch) -> float:
         model.eval()

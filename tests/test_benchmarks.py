@@ -15,7 +15,7 @@ from crosshead.data.batching import collate
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.tasks.token_loss import Smoothing, token_loss
+from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.vocabulary import BOS, EOS, PAD
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
@@ -42,7 +42,7 @@ def copying_model() -> Transformer:
     for _ in range(60):
         sources = [row[:-1] for row in random_sources(64)]
         batch = collate(list(zip(sources, sources, strict=True)), range(64))
-        sums = token_loss(model.train(), batch, Smoothing(0.1))
+        sums = token_loss(model.train(), batch, LabelSmoothing(0.1))
         (sums.sums["loss"] / sums.count).backward()
         adam.step()
         adam.zero_grad()

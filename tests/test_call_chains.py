@@ -84,8 +84,8 @@ def test_threads_add_two_functions(
 ) -> None:
     sizes = ["--set", "tokenizer.kind=characters", "--max-updates", "2", "--threads", "2"]
     assert run(["train", *corpus, "--out", str(tmp_path / "run"), *sizes]) == 0
-    # A thread begins with its own frame; `take` and the functions before it started the thread.
-    begin = "training.updater.Updater._side_by_side.<locals>.share"
+    # A thread begins with its own frame; `update` and the functions before it started the thread.
+    begin = "training.updater.Updater._in_parallel.<locals>.compute"
     expected = documented("train")
     loss = expected.index("tasks.token_loss.token_loss")
     assert [begin, *expected[loss:]] in [list(chain) for chain in chains]

@@ -24,7 +24,7 @@ FILES, OWN = "files", "config_sha256"
 _SHA256 = r"^[0-9a-f]{64}$"
 
 
-class FileSum(Config):
+class FileChecksum(Config):
     """The entry of `config.json` about another file of the bundle."""
 
     sha256: str = Field(pattern=_SHA256)
@@ -32,15 +32,15 @@ class FileSum(Config):
 
 
 class _Sums(Config):
-    files: dict[str, FileSum]
+    files: dict[str, FileChecksum]
 
 
 @dataclass(frozen=True)
-class Seal:
+class Manifest:
     """The checksums that the bundle in `directory` states. An old bundle has none."""
 
     directory: Path
-    files: Mapping[str, FileSum]
+    files: Mapping[str, FileChecksum]
     of_config: bool
     """True if `config.json` states a checksum of itself."""
     remedy: str | None = None
@@ -104,12 +104,12 @@ class Seal:
             raise DamagedBundle(path, f"{FILES}: {name} is missing")
 
 
-def file_sum(data: bytes) -> FileSum:
+def file_checksum(data: bytes) -> FileChecksum:
     """Return the entry of `config.json` for a file with these contents."""
-    return FileSum(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data))
+    return FileChecksum(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data))
 
 
-def sealed(settings: Mapping[str, Any], files: Mapping[str, FileSum]) -> bytes:
+def config_bytes(settings: Mapping[str, Any], files: Mapping[str, FileChecksum]) -> bytes:
     """Return the bytes of `config.json`: the settings and the checksums of all files.
 
     Args:
@@ -117,12 +117,12 @@ def sealed(settings: Mapping[str, Any], files: Mapping[str, FileSum]) -> bytes:
         files: The entry of each other file of the bundle, by name.
     """
     sums = {name: each.model_dump() for name, each in files.items()}
-    return _with_own({**settings, FILES: sums})
+    return _with_own_checksum({**settings, FILES: sums})
 
 
-def unsealed(
+def separate_checksums(
     directory: Path, values: dict[str, Any], data: bytes, remedy: str | None
-) -> tuple[dict[str, Any], Seal]:
+) -> tuple[dict[str, Any], Manifest]:
     """Separate the settings in `config.json` from the checksums.
 
     Args:
@@ -142,22 +142,22 @@ def unsealed(
     if of_config:
         del values[OWN]
         # The file is unchanged if writing its values again gives the same bytes.
-        if data != _with_own(values):
+        if data != _with_own_checksum(values):
             found = "its checksum differs: it was changed after it was written"
             advice = remedy or "otherwise take a fresh copy of the bundle"
             raise DamagedBundle(
                 path, found, f"if you changed it yourself, remove the key {OWN!r}; {advice}"
             )
     if FILES not in values:
-        return values, Seal(directory, {}, of_config, remedy)
+        return values, Manifest(directory, {}, of_config, remedy)
     try:
         sums = validate(_Sums, {FILES: values.pop(FILES)})
     except ConfigError as error:
         raise DamagedBundle(path, str(error)) from None
-    return values, Seal(directory, sums.files, of_config, remedy)
+    return values, Manifest(directory, sums.files, of_config, remedy)
 
 
-def _with_own(values: Mapping[str, Any]) -> bytes:
+def _with_own_checksum(values: Mapping[str, Any]) -> bytes:
     digest = hashlib.sha256(_written(values)).hexdigest()
     return _written({**values, OWN: digest})
 

@@ -1,8 +1,8 @@
 """File names of bundles and runs, and errors for directories without a bundle."""
 
-import shlex
 from pathlib import Path
 
+from crosshead.caller import how_to_resume
 from crosshead.errors import BundleError
 from crosshead.system.files import real_path
 from crosshead.system.stored import packed_names
@@ -13,7 +13,7 @@ RECIPE, CHECKPOINTS = "recipe.toml", "checkpoints"
 """Entries of a run directory before it holds a bundle."""
 
 
-def kept_beside(out: Path) -> Path:
+def earlier_run_path(out: Path) -> Path:
     """Return the directory that keeps an earlier run while its replacement has no bundle."""
     real = real_path(out)
     return real.with_name(f".{real.name}.replaced")
@@ -21,7 +21,7 @@ def kept_beside(out: Path) -> Path:
 
 def where_bundle_is_kept(out: Path) -> str:
     """Return a clause that names the place of an earlier bundle of `out`, or an empty string."""
-    kept = kept_beside(out)
+    kept = earlier_run_path(out)
     if not (kept / CONFIG).is_file():
         return ""
     return f"; an earlier run, with its bundle, is kept in {kept}"
@@ -48,16 +48,6 @@ def check_place(directory: Path) -> list[str]:
 def is_run(directory: Path) -> bool:
     """Return whether a directory holds a run that can be continued."""
     return all((directory / name).exists() for name in (RECIPE, CHECKPOINTS))
-
-
-def how_to_resume(directory: Path, program: str = "crosshead") -> str:
-    """Return the command that resumes the run in a directory and writes its bundle.
-
-    Args:
-        directory: The run.
-        program: The command that starts `crosshead`.
-    """
-    return f"{program} train --resume --out {shlex.quote(str(directory))}"
 
 
 def _what_else(directory: Path) -> str:

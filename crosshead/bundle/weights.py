@@ -31,14 +31,14 @@ _TYPES = {
 """The tensor types that a header may name, a part of the types of safetensors."""
 
 
-class Described(NamedTuple):
+class TensorSpec(NamedTuple):
     """The shape and type of a tensor, without its numbers."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
 
 
-class _Undrawn(TorchFunctionMode):
+class _SkipNormalDraws(TorchFunctionMode):
     """A mode that skips drawing normally distributed numbers.
 
     Tensors without memory have no numbers, but PyTorch would import its compiler to draw them,
@@ -62,13 +62,13 @@ class _Undrawn(TorchFunctionMode):
 
 def build_without_memory(build: Callable[[], M]) -> M:
     """Build a model on the meta device, which has shapes but no memory for numbers."""
-    with torch.device("meta"), _Undrawn():
+    with torch.device("meta"), _SkipNormalDraws():
         return build()
 
 
-def described(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Described]:
+def tensor_specs(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, TensorSpec]:
     """Return the shapes and types of named tensors."""
-    return {name: Described(tuple(each.shape), each.dtype) for name, each in tensors}
+    return {name: TensorSpec(tuple(each.shape), each.dtype) for name, each in tensors}
 
 
 def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
@@ -93,11 +93,11 @@ def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: Pat
     Raises:
         DamagedBundle: If they do not match.
     """
-    check_described(described(model.named_parameters()), described(weights.items()), where)
+    check_specs(tensor_specs(model.named_parameters()), tensor_specs(weights.items()), where)
 
 
-def check_described(
-    expected: Mapping[str, Described], found: Mapping[str, Described], where: Path | str
+def check_specs(
+    expected: Mapping[str, TensorSpec], found: Mapping[str, TensorSpec], where: Path | str
 ) -> None:
     """Check that tensors have the expected names and shapes, and are float32.
 
@@ -175,7 +175,7 @@ class TensorFile:
         try:
             header = json.loads(text.decode(), object_pairs_hook=_without_repetition)
             self.metadata = _texts(header.pop("__metadata__", {}))
-            self.tensors = {name: _described(each) for name, each in header.items()}
+            self.tensors = {name: _spec(each) for name, each in header.items()}
             self._offsets = {name: each["data_offsets"] for name, each in header.items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise self._damaged("not a complete safetensors file") from None
@@ -242,7 +242,7 @@ def serialized(tensors: dict[str, Tensor], metadata: tuple[str, str] = ("format"
     return safetensors.torch.save(tensors, dict([metadata]))
 
 
-def fill(model: Model, weights: Mapping[str, Tensor]) -> None:
+def assign_weights(model: Model, weights: Mapping[str, Tensor]) -> None:
     """Set the parameters of a model to exactly the given weights.
 
     The model may have been built without memory.
@@ -267,12 +267,12 @@ def _bytes_of(tensor: Tensor) -> memoryview:
     return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
-def _listed(each: Described) -> str:
+def _listed(each: TensorSpec) -> str:
     text = str(list(each.shape))
     return text if len(text) <= 100 else f"of {len(each.shape)} dimensions"
 
 
-def _described(entry: dict[str, Any]) -> Described:
+def _spec(entry: dict[str, Any]) -> TensorSpec:
     """Parse an entry of a header.
 
     Raises:
@@ -286,7 +286,7 @@ def _described(entry: dict[str, Any]) -> Described:
         raise ValueError("no sizes")
     if math.prod(max(1, each) for each in entry["shape"]) >= 1 << 62:
         raise ValueError("more than PyTorch can count")
-    return Described(tuple(entry["shape"]), _TYPES[entry["dtype"]])
+    return TensorSpec(tuple(entry["shape"]), _TYPES[entry["dtype"]])
 
 
 def _texts(metadata: Any) -> dict[str, str]:

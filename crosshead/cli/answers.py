@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.bundle.io import files_in_use
+from crosshead.bundle.files import files_in_use
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.pipelines.mask_filler import MARK, MaskFiller
+from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import (
     LONGEST_STRETCH,
-    ScoredTranslation,
     Translation,
     Translator,
 )

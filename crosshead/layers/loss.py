@@ -1,8 +1,8 @@
 """Label-smoothed cross-entropy as sums and counts: in plain form, and fused with the projection.
 
 `label_smoothed_cross_entropy` is the definition. `fused_cross_entropy` computes the same numbers
-without all logits in memory, and is tested equal to it. Losses are sums, not means: the parts of a
-split batch, or of several processes, then add up to exactly the same loss.
+without all logits in memory, and is tested equal to it. Losses are sums, not means: the
+microbatches of a batch, in one process or several, then add up to exactly the same loss.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ CHUNK = 512
 
 
 @dataclass(frozen=True)
-class LossSums:
-    """The loss of a batch, summed over its tokens.
+class CrossEntropy:
+    """The cross-entropy of the target tokens of a batch, as sums.
 
     Attributes:
         loss: Sum of the label-smoothed losses, in nats; differentiable.
@@ -35,7 +35,7 @@ class LossSums:
 
 def label_smoothed_cross_entropy(
     logits: Float[Tensor, "N V"], target: Int[Tensor, " N"], smoothing: float
-) -> LossSums:
+) -> CrossEntropy:
     """Compute cross-entropy against smoothed labels, from all logits at once.
 
     The target distribution is 1 - eps on the target token plus eps/V on every token.
@@ -54,7 +54,7 @@ def label_smoothed_cross_entropy(
     log_probs = logits.log_softmax(dim=-1)
     nll = -log_probs.gather(1, target[:, None]).sum()
     loss = (1 - smoothing) * nll - smoothing * log_probs.mean(dim=-1).sum()
-    return LossSums(loss, nll.detach(), target.shape[0])
+    return CrossEntropy(loss, nll.detach(), target.shape[0])
 
 
 def fused_cross_entropy(
@@ -63,7 +63,7 @@ def fused_cross_entropy(
     bias: Float[Tensor, " V"] | None,
     target: Int[Tensor, " N"],
     smoothing: float,
-) -> LossSums:
+) -> CrossEntropy:
     """Compute `label_smoothed_cross_entropy` of the logits `hidden @ weight.T + bias`.
 
     Only a few hundred rows of logits are in memory at a time, never "N V". The gradients of a block
@@ -88,7 +88,7 @@ def fused_cross_entropy(
     """
     with_gradients = torch.is_grad_enabled()  # always false inside the function's forward
     loss, nll = _FusedCrossEntropy.apply(hidden, weight, bias, target, smoothing, with_gradients)
-    return LossSums(loss, nll.detach(), target.shape[0])
+    return CrossEntropy(loss, nll.detach(), target.shape[0])
 
 
 class _Gradients(NamedTuple):

@@ -9,9 +9,9 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle
 from crosshead.config import MOST_POSITIONS, MOST_WIDTH
 from crosshead.data.series import (
     CALENDAR,
@@ -81,7 +81,7 @@ class SeriesBundle(Bundle):
     config_type: ClassVar[type[BundleConfig]] = SeriesBundleConfig
 
     @property
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         """The steps of a context."""
         return self.config.context
 

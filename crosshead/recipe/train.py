@@ -16,8 +16,9 @@ class TrainConfig(Config):
     columns."""
 
     accumulate: int = Field(1, ge=1, le=100_000)
-    """The number of parts that a batch is computed in, one after the other, to use less memory. The
-    update is the same as for the whole batch."""
+    """Gradient accumulation: the number of microbatches that a batch is split into. They are
+    computed one after the other, to use less memory. The update is the same as for the whole
+    batch."""
 
     recompute: bool = False
     """True keeps only the inputs of each layer and recomputes the rest for the gradients: less

@@ -26,7 +26,7 @@ from crosshead.studies.study import Band, Result, Say, Study, Table, Value, repo
 from crosshead.studies.turns import FORWARD, TRAINING, Ratio, compute, of_layer, timed
 from crosshead.system.devices import choose_device
 from crosshead.system.progress import counted
-from crosshead.tasks.token_loss import Smoothing, token_loss
+from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 
 VOCABULARY, HEADS = 1000, 4
 ATTENTION, RECURRENCE = "attention", "recurrence"
@@ -188,7 +188,7 @@ def call(module: nn.Module, given: Tensor | Batch, direction: str) -> Callable[[
 
 
 def _mean_loss(model: Any, batch: Batch) -> Tensor:
-    found = token_loss(model, batch, Smoothing(0.1))
+    found = token_loss(model, batch, LabelSmoothing(0.1))
     return found.sums["loss"] / found.count
 
 

@@ -34,7 +34,7 @@ from crosshead.studies.runs import RUNS, side_by_side
 from crosshead.studies.sources import stored, stored_at
 from crosshead.studies.study import Band, Result, Say, Study, Table, Value, after_training
 from crosshead.system.files import atomic_write
-from crosshead.tasks.token_loss import Smoothing, token_loss
+from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.vocabulary import EOS
 
 RECURRENT, TRANSFORMER = "LSTM, Luong's attention", "Transformer"
@@ -212,7 +212,7 @@ def learn(each: StabilityRun, train: Pairs, valid: Pairs) -> LossAndNorms:
     nll, count = 0.0, 0
     with torch.no_grad():
         for rows in plan_in_order(valid.lengths, 4 * each.tokens):
-            sums = token_loss(model, valid.collate(rows.tolist()), Smoothing(0.0))
+            sums = token_loss(model, valid.collate(rows.tolist()), LabelSmoothing(0.0))
             nll, count = nll + float(sums.sums["nll"]), count + sums.count
     return LossAndNorms(nll / count if math.isfinite(nll) else math.inf, norms)
 

@@ -14,8 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 epoch`, `2 epochs`, `2,000 epochs`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """Return a number with its noun: `1 epoch`, `2 epochs`, `2,000 batches`."""
+    plural = "es" if noun.endswith("tch") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 class Display(Protocol):

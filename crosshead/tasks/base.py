@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.base import Bundle
 from crosshead.models.base import Model
 from crosshead.pipelines.base import Pipeline
 from crosshead.recipe.presets import Sections
@@ -54,7 +54,7 @@ class Task(ABC):
     """The names of the files that `Corpus.write_files` writes besides those of the bundle. A new
     run with `--force` may remove them."""
 
-    def claims(self, data: Mapping[str, Any]) -> bool:
+    def recognizes(self, data: Mapping[str, Any]) -> bool:
         """Return whether a `[data]` section belongs to this task, whatever the model.
 
         Args:
@@ -127,11 +127,11 @@ class Task(ABC):
         """
         return None
 
-    def validates(
+    def make_validator(
         self,
         recipe: Recipe,
         corpus: Corpus,
-        reach: int,
+        longest_input: int,
         device: torch.device,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Validator[Any, Any, Any]:
@@ -140,7 +140,7 @@ class Task(ABC):
         Args:
             recipe: The settings of the run.
             corpus: The data of the run.
-            reach: The positions of the longest input in training, as `Corpus.reach`.
+            longest_input: The positions of the longest input in training (`Corpus.longest_input`).
             device: The device of the validated model.
             should_stop: Returns whether the run should stop.
         """
@@ -148,4 +148,4 @@ class Task(ABC):
         def loss(model: Any, batch: Any) -> Loss:
             return self.loss(model, batch, recipe.train)
 
-        return self.validator(recipe, corpus, reach, device, loss, should_stop)
+        return self.validator(recipe, corpus, longest_input, device, loss, should_stop)

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import torch
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle
 from crosshead.data.batching import Plan
 from crosshead.models.base import Model
 
@@ -40,7 +40,7 @@ class TaskBatch(Protocol):
 class Epoch(Protocol):
     """The training rows of one epoch, in batches. Each batch is made when it is needed.
 
-    Training splits the rows of a batch into parts before it collates them.
+    Training splits the rows of a batch into microbatches before it collates them.
     """
 
     row: str
@@ -104,7 +104,7 @@ class Corpus(ABC):
 
     @property
     @abstractmethod
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         """The number of positions of the longest input in training."""
 
     @property
@@ -154,12 +154,12 @@ class Corpus(ABC):
         """
 
     @abstractmethod
-    def bundle_config(self, recipe: Any, reach: int) -> BundleConfig:
+    def bundle_config(self, recipe: Any, longest_input: int) -> BundleConfig:
         """Return the configuration of the run's bundle, before its model is scored.
 
         Args:
             recipe: The settings of the run.
-            reach: The number of positions of the longest input in training.
+            longest_input: The number of positions of the longest input in training.
         """
 
     def bundle(self, config: BundleConfig, model: Model) -> Any:

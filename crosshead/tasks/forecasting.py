@@ -14,9 +14,9 @@ import torch
 from pydantic import SerializeAsAny, ValidationInfo, model_validator
 from torch import Tensor
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig, BundleScore
-from crosshead.bundle.io import Bundle
 from crosshead.config import called
 from crosshead.data.series import (
     CALENDAR,
@@ -100,7 +100,7 @@ class SeriesCorpus(Corpus):
         return len(self.train.starts)
 
     @property
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         """The steps of a context."""
         return self.train.context
 
@@ -154,7 +154,7 @@ class SeriesCorpus(Corpus):
                 table.writerow([self.series.times[place], *self.series.values[place]])
         return text.getvalue(), f"windows of {self.train.context + self.train.horizon} rows each"
 
-    def bundle_config(self, recipe: ForecastingRecipe, reach: int) -> BundleConfig:
+    def bundle_config(self, recipe: ForecastingRecipe, longest_input: int) -> BundleConfig:
         """Return the columns, their scale, the sizes and the season."""
         step = self.series.step
         return SeriesBundleConfig(
@@ -304,7 +304,7 @@ def forecast_loss(found: Tensor, batch: SeriesBatch, quantiles: Sequence[float])
 class ForecastingValidator(Validator[ForecastingRecipe, SeriesCorpus, SeriesBundle]):
     """Validates by the forecasts of all validation windows."""
 
-    def how(self) -> str:
+    def search_description(self) -> str:
         """Return the horizon and the context."""
         data = self.recipe.data
         return f"{data.horizon} steps from {data.context}"
@@ -321,7 +321,9 @@ class ForecastingValidator(Validator[ForecastingRecipe, SeriesCorpus, SeriesBund
         corpus = self.corpus
         has_test = len(corpus.test.starts) > 0
         given = corpus.test if has_test else corpus.valid
-        found = forecast_scores(SeriesForecaster(self.bundle_of(weights)), given, check=self.check)
+        found = forecast_scores(
+            SeriesForecaster(self.bundle_of(weights)), given, check=self.stop_if_asked
+        )
         faults = baseline_faults(found)
         test_set = "test period" if has_test else "validation"
         return Findings(
@@ -371,7 +373,7 @@ class ForecastingTask(Task):
     units: ClassVar[str] = "values"
     counter: ClassVar[str] = "values"
 
-    def claims(self, data: Mapping[str, Any]) -> bool:
+    def recognizes(self, data: Mapping[str, Any]) -> bool:
         """Return whether `[data]` names a time series."""
         return bool(data.get("series"))
 

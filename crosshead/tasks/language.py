@@ -27,7 +27,7 @@ BITS = Metric("bits_per_character", "bits per character", higher_is_better=False
 class LanguageValidator(TextValidator):
     """Validates by the loss of the validation text, in windows of the training length."""
 
-    def how(self) -> str:
+    def search_description(self) -> str:
         """Return a short description of the context of each token."""
         if isinstance(self.bundle.model, RememberingModel):
             return "one pass, with memory"
@@ -41,7 +41,9 @@ class LanguageValidator(TextValidator):
         """
         bundle, valid = self.bundle_of(weights), self.corpus.valid
         if isinstance(bundle.model, RememberingModel):
-            found = TextGenerator(bundle).score_ids(valid, progress=lambda share: self.check())
+            found = TextGenerator(bundle).score_ids(
+                valid, progress=lambda share: self.stop_if_asked()
+            )
             nll = sum(nats for nats, _, _ in found.windows) / (len(valid) - 1)
             means = {"loss": nll, "nll": nll}
         else:
@@ -54,7 +56,7 @@ class LanguageValidator(TextValidator):
     def findings(self, weights: dict[str, Tensor]) -> Findings:
         """Return perplexity and bits per character of the validation text, and a sample."""
         generator = TextGenerator(self.bundle_of(weights))
-        found = generator.score_ids(self.corpus.valid, progress=lambda share: self.check())
+        found = generator.score_ids(self.corpus.valid, progress=lambda share: self.stop_if_asked())
         return Findings(
             [BundleScore.of(each, "validation") for each in text_scores(found)],
             self.frequency_faults(found.windows),
@@ -82,6 +84,6 @@ class LanguageTask(MonolingualTask):
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, BITS)
     architecture: ClassVar[str] = "language"
 
-    def claims(self, data: Mapping[str, Any]) -> bool:
+    def recognizes(self, data: Mapping[str, Any]) -> bool:
         """Return whether `[data]` names monolingual text."""
         return bool(data.get("text"))

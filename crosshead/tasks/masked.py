@@ -24,7 +24,7 @@ from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 class MaskedValidator(TextValidator):
     """Validates by the loss of masked tokens of the validation text."""
 
-    def how(self) -> str:
+    def search_description(self) -> str:
         """Return a short description of the context of each masked token."""
         return f"windows of {self.corpus.context:,} tokens"
 
@@ -40,7 +40,7 @@ class MaskedValidator(TextValidator):
     def findings(self, weights: dict[str, Tensor]) -> Findings:
         """Return the scores of predicting masked tokens, and samples of filled lines."""
         filler = MaskFiller(self.bundle_of(weights))
-        found = filler.score_ids(self.corpus.valid, progress=lambda share: self.check())
+        found = filler.score_ids(self.corpus.valid, progress=lambda share: self.stop_if_asked())
         return Findings(
             [BundleScore.of(each, "validation") for each in masked_scores(found)],
             self.frequency_faults(found.windows),

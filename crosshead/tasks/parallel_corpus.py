@@ -12,6 +12,7 @@ import numpy as np
 
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import option
 from crosshead.data.batching import Pairs, example_lengths
 from crosshead.data.parallel.cache import cache_directory
 from crosshead.data.parallel.corpora import (
@@ -41,10 +42,10 @@ from crosshead.data.parallel.filters import (
 )
 from crosshead.data.parallel.held_out import NOTHING, HeldOut, Remaining, hold_out
 from crosshead.data.parallel.pairs import CHUNK, ParallelText, Sides
-from crosshead.data.parallel.shards import cache_key, open_stored, store
+from crosshead.data.parallel.shards import cache_key, open_shards, store
 from crosshead.data.text.learning import learn_tokenizers
 from crosshead.data.text.subwords import BpeTokenizer
-from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers, token_ids
+from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
 from crosshead.errors import DataError, UserError
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.devices import available_cores
@@ -53,12 +54,12 @@ from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 
-IN_MEMORY = 500_000
+LARGEST_IN_MEMORY = 500_000
 """The largest number of pairs that is tokenized in memory. More are tokenized into files
 (`crosshead.data.parallel.shards`)."""
 
 
-FEW = 100
+FEW_PAIRS = 100
 """The number of pairs below which a run begins with a warning."""
 
 
@@ -82,7 +83,7 @@ class ParallelCorpus(TokenCorpus):
         return len(self.kept.examples)
 
     @property
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         """The number of tokens of the longest source in training."""
         return int(self.kept.examples.source.lengths.max())
 
@@ -119,7 +120,7 @@ class ParallelCorpus(TokenCorpus):
             + (f" (left out: {dropped}; see {LEFT_OUT})" if dropped else "")
             + f"; validation: {self.validation(data)}"
         ]
-        if self.size < FEW:
+        if self.size < FEW_PAIRS:
             lines.append(
                 f"warning: from {found} a model only learns to repeat them; to translate new "
                 "sentences it needs thousands of pairs"
@@ -156,25 +157,26 @@ class ParallelCorpus(TokenCorpus):
             for row in rows
         ]
         lines = [json.dumps({"source": source, "target": target}) for source, target in texts]
-        return "\n".join(lines) + "\n", "--pairs, with --fields source,target"
+        how = f"{option('pairs')}, with {option('fields')} source,target"
+        return "\n".join(lines) + "\n", how
 
 
 @dataclass(frozen=True)
-class _Watched(Part):
-    """A corpus that calls `check` while it is read."""
+class _StoppablePart(Part):
+    """A corpus that calls `stop_if_asked` while it is read."""
 
-    check: Callable[[], None]
+    stop_if_asked: Callable[[], None]
 
     def chunks(self) -> Iterator[Sides]:
         """Yield the pairs, at most `CHUNK` at a time."""
         for sides in super().chunks():
-            self.check()
+            self.stop_if_asked()
             yield sides
 
     def _lines(self) -> Iterator[str]:
         for number, line in enumerate(super()._lines()):
             if number % CHUNK == 0:
-                self.check()
+                self.stop_if_asked()
             yield line
 
 
@@ -206,8 +208,8 @@ def read_parallel(
     """Read, split, tokenize and filter the text of a recipe.
 
     The tokenizers come from `resumed`, or from `base` with the recipe's `sampling`, or are learned
-    from the training text. A text of more than `IN_MEMORY` pairs is tokenized into a cache, or
-    found there.
+    from the training text. A text of more than `LARGEST_IN_MEMORY` pairs is tokenized into a cache,
+    or found there.
 
     Args:
         recipe: The settings of the run.
@@ -226,35 +228,26 @@ def read_parallel(
         UserError: If the cache cannot be written.
     """
 
-    def check() -> None:
+    def stop_if_asked() -> None:
         if should_stop():
             raise Stopped
 
     data, valid = recipe.data, read_valid_pairs(recipe.data, say)
-    parts = [_Watched(part.files, part.fields, check) for part in training_parts(data)]
+    parts = [
+        _StoppablePart(part.files, part.fields, stop_if_asked) for part in training_parts(data)
+    ]
     for part in parts:
         for note in part.notes():
             say(note)
     checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
     reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
-    config = recipe.tokenizer
-    if resumed is not None:
-        source, target = load_tokenizers(resumed, joint=config.joint)
-    elif base is not None:
-        source = _with_sampling(base.source_tokenizer, config.sampling)
-        target = _with_sampling(base.target_tokenizer, config.sampling)
-    else:
-        try:
-            config, source, target = learn_tokenizers(config, Remaining(reading.text, reading.held))
-        except DataError:
-            check()  # SentencePiece turns a `Stopped` that its text raises into its own error
-            raise
-    text, kept, held = _tokenized(reading, (source, target), checksums, say, check)
+    config, source, target = _tokenizers(recipe.tokenizer, base, resumed, reading, stop_if_asked)
+    text, kept, held = _tokenized(reading, (source, target), checksums, say, stop_if_asked)
     for part in parts:
         if len(part.files) == 2 and checksums[part.files[0]] == checksums[part.files[1]]:
             say(
                 f"warning: {' and '.join(part.files)} hold the same text, so the model learns to "
-                "copy; check --source and --target"
+                f"copy; check {option('source')} and {option('target')}"
             )
     held_out = valid is None
     valid = held.valid if valid is None else valid
@@ -297,12 +290,38 @@ def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int]
     return sampled
 
 
+def _tokenizers(
+    config: TokenizerConfig,
+    base: TextBundle | None,
+    resumed: Path | None,
+    reading: _Reading,
+    stop_if_asked: Callable[[], None],
+) -> tuple[TokenizerConfig, Tokenizer, Tokenizer]:
+    """Load the tokenizers of an earlier run or bundle, or learn them from the training text.
+
+    Returns:
+        The settings of the tokenizers, and the tokenizer of each side.
+    """
+    if resumed is not None:
+        return config, *load_tokenizers(resumed, joint=config.joint)
+    if base is not None:
+        source = _with_sampling(base.source_tokenizer, config.sampling)
+        target = _with_sampling(base.target_tokenizer, config.sampling)
+        return config, source, target
+    try:
+        return learn_tokenizers(config, Remaining(reading.text, reading.held))
+    except DataError:
+        # SentencePiece turns a `Stopped` that its text raises into its own error.
+        stop_if_asked()
+        raise
+
+
 def _tokenized(
     reading: _Reading,
     tokenizers: tuple[Tokenizer, Tokenizer],
     checksums: Mapping[str, str],
     say: Callable[[str], None],
-    check: Callable[[], None],
+    stop_if_asked: Callable[[], None],
 ) -> tuple[Corpora, Kept, HeldOut]:
     """Return the text, its kept pairs and its held-out pairs, in memory or in the cache."""
     data, parts = reading.data, reading.parts
@@ -310,14 +329,14 @@ def _tokenized(
     with tempfile.TemporaryDirectory() as scratch:
         key = cache_key(files, data, tokenizers, reading.seed, Path(scratch))
     place = cache_directory() / key
-    stored = open_stored(place, parts, say)
+    stored = open_shards(place, parts, say)
     if stored is not None:
         return stored.text, stored.kept, stored.held
     text, held = reading.text, reading.held
-    if len(text) <= IN_MEMORY:
+    if len(text) <= LARGEST_IN_MEMORY:
         return text, keep_pairs(text, data, *tokenizers, held), held
     try:
-        stored = store(place, text, held, data, tokenizers, available_cores(), say, check)
+        stored = store(place, text, held, data, tokenizers, available_cores(), say, stop_if_asked)
     except UserError as error:
         if not str(error).startswith(str(place.parent)):
             raise

@@ -122,8 +122,8 @@ def _recipe(
 
 def _default_architecture(data: Mapping[str, Any]) -> str:
     """Return the architecture for a `[data]` with these keys if the recipe states none."""
-    claimed = [task for task in TASKS.values() if task.claims(data)]
-    return (claimed or [TASKS["translation"]])[0].architecture
+    recognized = [task for task in TASKS.values() if task.recognizes(data)]
+    return (recognized or [TASKS["translation"]])[0].architecture
 
 
 def _with_metric(recipe: Recipe, task: Task, where: str, typed: Mapping[str, str]) -> Recipe:

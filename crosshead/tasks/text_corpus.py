@@ -10,6 +10,7 @@ import numpy as np
 
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import option
 from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.text.learning import learn_tokenizer
 from crosshead.data.text.masking import MaskedWindows
@@ -22,7 +23,7 @@ from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 
-FEW = 1000
+FEW_CHARACTERS = 1000
 """The number of tokens below which a run begins with a warning."""
 
 
@@ -44,7 +45,7 @@ class TextCorpus(TokenCorpus):
         return len(self.stream)
 
     @property
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         """The number of ids in a window."""
         return self.context
 
@@ -74,7 +75,7 @@ class TextCorpus(TokenCorpus):
             f"{found} to train on, in windows of {self.context:,}; "
             f"validation: {self.validation(data)}"
         ]
-        if self.size < FEW:
+        if self.size < FEW_CHARACTERS:
             lines.append(
                 f"warning: from {found} a model only learns to repeat them; to write anything "
                 "else it needs many thousands of tokens"
@@ -96,7 +97,7 @@ class TextCorpus(TokenCorpus):
             decode_text(self.target_tokenizer, ids[:length])
             for ids, length in zip(batch.target_output.tolist(), lengths, strict=True)
         ]
-        return "\n".join(texts) + "\n", "--text"
+        return "\n".join(texts) + "\n", option("text")
 
 
 class MaskedCorpus(TextCorpus):
@@ -152,7 +153,7 @@ def read_text(
     """
     data = recipe.data
     if not data.text:
-        raise ConfigError("no text to train on; give --text FILE, or text in [data]")
+        raise ConfigError(f"no text to train on; give {option('text')} FILE, or text in [data]")
     for name in (*data.text, *data.valid_text):
         check_regular(Path(name))
     lines = [read_lines(Path(name), LONGEST_TEXT) for name in data.text]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, save_tokenizers
 from crosshead.models.base import Model
@@ -26,7 +26,7 @@ class TokenCorpus(Corpus):
 
     kind: ClassVar[type[Bundle]] = TextBundle
 
-    def bundle_config(self, recipe: TextRecipe, reach: int) -> TextBundleConfig:
+    def bundle_config(self, recipe: TextRecipe, longest_input: int) -> TextBundleConfig:
         """Return the configuration of the run's bundle, before its model is scored."""
         return TextBundleConfig(
             task=recipe.model.task,
@@ -34,7 +34,7 @@ class TokenCorpus(Corpus):
             joint_tokenizer=recipe.tokenizer.joint,
             source_vocabulary=self.source_tokenizer.vocab_size,
             target_vocabulary=self.target_tokenizer.vocab_size,
-            longest_source=reach,
+            longest_source=longest_input,
             decode=recipe.decode,
             source_language=recipe.data.source_language,
             target_language=recipe.data.target_language,

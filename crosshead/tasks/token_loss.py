@@ -10,14 +10,14 @@ from crosshead.tasks.validation import Loss
 from crosshead.vocabulary import PAD
 
 
-class Smoothing(NamedTuple):
+class LabelSmoothing(NamedTuple):
     """Label smoothing alone, for a loss without a recipe."""
 
     label_smoothing: float
     """The share of probability that goes to all tokens (Vaswani et al. 2017, section 5.4)."""
 
 
-def token_loss(model: TokenModel, batch: Batch, settings: TrainConfig | Smoothing) -> Loss:
+def token_loss(model: TokenModel, batch: Batch, settings: TrainConfig | LabelSmoothing) -> Loss:
     """Return the cross-entropy of the target tokens, without padding.
 
     Args:

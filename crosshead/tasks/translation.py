@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Self
 from pydantic import ValidationInfo, model_validator
 from torch import Tensor
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleScore
-from crosshead.bundle.io import Bundle
 from crosshead.bundle.text_bundle import TextBundle
+from crosshead.caller import option, setting
 from crosshead.config import called
 from crosshead.data.batching import collate, example_lengths, plan_in_order
 from crosshead.data.parallel.corpora import DataConfig
@@ -45,8 +46,8 @@ class TranslationRecipe(TextRecipe):
             if getattr(self.data, key):
                 raise ValueError(
                     f"{called(f'data.{key}', info)} is for models of monolingual text; "
-                    f"{self.model.architecture} is trained on pairs: give --source and --target, "
-                    "or --pairs"
+                    f"{self.model.architecture} is trained on pairs: give "
+                    f"{option('source')} and {option('target')}, or {option('pairs')}"
                 )
         if self.data.max_length + 1 > self.train.batch_tokens:
             raise ValueError(
@@ -70,7 +71,7 @@ class TranslationRecipe(TextRecipe):
 class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
     """Validates by the loss of the references and the BLEU of greedy translations."""
 
-    def how(self) -> str:
+    def search_description(self) -> str:
         """Return a short description of the search for translations."""
         return search_name(self.recipe.decode)
 
@@ -113,7 +114,7 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
     def _translate(self, decode: DecodeConfig) -> list[str]:
         translator = Translator(self.bundle)
         found = translator.translate(
-            self.corpus.valid.source, decode=decode, progress=lambda share: self.check()
+            self.corpus.valid.source, decode=decode, progress=lambda share: self.stop_if_asked()
         )
         return [best[0].text for best in found]
 
@@ -174,7 +175,8 @@ def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
     )
     line = (
         f"languages: {sides}, from the names of files or fields (change them with "
-        "--source-language and --target-language)"
+        f"{setting('data.source_language', has_flag=True)} and "
+        f"{setting('data.target_language', has_flag=True)})"
     )
     return recipe.model_copy(update={"data": filled}), [line]
 

@@ -23,9 +23,9 @@ _LETTERS = re.compile(r"([^\W\d_]\S{0,7}?)\1{5,}|(\S)\2{15,}")
 class Sample(NamedTuple):
     """An example from the validation set: input, output of the model, and expected output."""
 
-    given: str
-    made: str
-    wanted: str
+    input: str
+    output: str
+    expected: str
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.weights import set_weights
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Corpus, Stopped
@@ -47,7 +47,7 @@ LOSS = Metric("loss", "loss", higher_is_better=False, digits=3)
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss of a batch."""
+    """The loss of a batch, whatever its task."""
 
     sums: dict[str, Tensor]
     """Sums over the predictions of the batch, by name. Training minimises `loss`."""
@@ -99,7 +99,7 @@ class Validator(ABC, Generic[R, C, B]):
     Args:
         recipe: The settings of the run.
         corpus: The data of the run.
-        reach: See `Corpus.reach`.
+        longest_input: See `Corpus.longest_input`.
         device: The device of the validated model.
         loss: The loss of a batch.
         should_stop: Returns whether the run should stop.
@@ -109,14 +109,14 @@ class Validator(ABC, Generic[R, C, B]):
         self,
         recipe: R,
         corpus: C,
-        reach: int,
+        longest_input: int,
         device: torch.device,
         loss: Callable[[Any, Any], Loss],
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.recipe, self.corpus, self.device = recipe, corpus, device
         self.loss, self.should_stop = loss, should_stop
-        config = corpus.bundle_config(recipe, reach)
+        config = corpus.bundle_config(recipe, longest_input)
         model = corpus.kind.build(config).eval()
         self.bundle: B = corpus.bundle(config, model.to(device))
 
@@ -130,7 +130,7 @@ class Validator(ABC, Generic[R, C, B]):
         return self.bundle
 
     @abstractmethod
-    def how(self) -> str:
+    def search_description(self) -> str:
         """Return a short description of the search or the context behind the scores."""
 
     @abstractmethod
@@ -167,14 +167,14 @@ class Validator(ABC, Generic[R, C, B]):
         count = 0
         with torch.inference_mode():
             for batch in batches:
-                self.check()
+                self.stop_if_asked()
                 found = self.loss(self.bundle.model, batch.to(self.device))
                 for name, value in found.sums.items():
                     sums[name] = sums.get(name, 0.0) + float(value)
                 count += found.count
         return {name: value / count for name, value in sums.items()}
 
-    def check(self) -> None:
+    def stop_if_asked(self) -> None:
         """Raise `Stopped` if the run should stop."""
         if self.should_stop():
             raise Stopped

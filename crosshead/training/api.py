@@ -1,19 +1,18 @@
 """Training from Python: `crosshead.train`, with data from files or from memory."""
 
 import contextlib
-import dataclasses
 import hashlib
 import inspect
 import itertools
 import json
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.bundle.places import RECIPE, kept_beside
+from crosshead.bundle.places import RECIPE, earlier_run_path
+from crosshead.caller import PYTHON, calling_from
 from crosshead.config import nearest, shown
 from crosshead.data.parallel.tables import field_names, field_of
 from crosshead.errors import ConfigError, DataError, UserError
@@ -24,7 +23,7 @@ from crosshead.system.progress import Display, choose_display
 from crosshead.tasks.recipes import compose, known_keys
 from crosshead.training import run
 from crosshead.training.context import Callback, ignore
-from crosshead.training.run import Summary
+from crosshead.training.result import Summary
 from crosshead.training.settings import new_recipe, resumed_recipe, shipped_recipes
 
 Texts = StrPath | Iterable[str] | Iterable[os.PathLike[str]]
@@ -105,83 +104,25 @@ def train(
     out = _directory(out)
     _check_sections(sections)
     data = _Data(out)
-    messages = _InPython(display or choose_display(lambda: None))
-    with data.kept(), _errors_in_python():
+    with data.kept(), calling_from(PYTHON):
         given: dict[str, Any] = dict(sections.pop("data", {}))  # type: ignore[arg-type]
         given |= data.split("train", "", source, target, pairs, text, fields)
         given |= data.split(
             "valid", "valid_", valid_source, valid_target, valid_pairs, valid_text, fields
         )
         flags: dict[str, Any] = {**sections, "data": given}
-        summary = run.train(
+        return run.train(
             _recipe(recipe, flags, out, start, resume=resume),
             out,
             start=start,
             resume=resume,
             force=force,
             command="crosshead.train",
-            display=messages,
+            display=display or choose_display(lambda: None),
             should_stop=should_stop,
             on_update=on_update,
             on_validation=on_validation,
         )
-    if summary.verdict:
-        summary = dataclasses.replace(summary, verdict=in_python(summary.verdict))
-    return summary
-
-
-def in_python(message: str) -> str:
-    """Return a message with arguments of `crosshead.train` in place of flags."""
-    message = _COMMAND.sub(
-        lambda found: (
-            f"crosshead.train(out={shlex.split(found[1])[0]!r}, resume=True"
-            f"{', ' + _budget(found[2], found[3]) if found[2] else ''})"
-        ),
-        message,
-    )
-    message = _BUDGET.sub(lambda found: _budget(found[1], "..."), message)
-    message = _SET.sub(r"\1={'\2': \3}", message)
-    for flag, argument in _ARGUMENTS.items():
-        message = re.sub(rf"(?<![\w/-]){flag}(?![\w-])", argument, message)
-    return message
-
-
-_COMMAND = re.compile(
-    r"""crosshead train --resume --out ((?:'[^']*'|"'"|[^\s;)'"])+)"""
-    r"(?: --(max-[a-z]+) ([0-9.]*[0-9]))?"
-)
-"""The command that resumes a run, perhaps with a larger budget: see `how_to_resume`."""
-
-_BUDGET, _SET = re.compile(r"--(max-[a-z]+)"), re.compile(r"--set (\w+)\.(\w+)=(\w+)")
-
-_ARGUMENTS = {"--resume": "resume=True", "--force": "force=True", "--out": "out", "--from": "start"}
-"""The arguments of `train` by the flags of the command."""
-
-
-def _budget(flag: str, value: str) -> str:
-    return f"train={{'{flag.replace('-', '_')}': {value}}}"
-
-
-@contextlib.contextmanager
-def _errors_in_python() -> Iterator[None]:
-    """Let the errors of the block name arguments in place of flags."""
-    try:
-        yield
-    except UserError as error:
-        error.args = (in_python(str(error)),)
-        raise
-
-
-class _InPython:
-    """A display whose messages name arguments in place of flags."""
-
-    def __init__(self, display: Display) -> None:
-        self._display = display
-        self.advance, self.due, self.close = display.advance, display.due, display.close
-
-    def say(self, line: str) -> None:
-        """Show a line that stays."""
-        self._display.say(in_python(line))
 
 
 def _check_sections(sections: Mapping[str, object]) -> None:
@@ -311,7 +252,7 @@ class _Data:
             yield
             old = [path for path in self._folder.glob("*-*") if _NAME.fullmatch(path.name)]
         finally:
-            recipes = [place / RECIPE for place in (self._out, kept_beside(self._out))]
+            recipes = [place / RECIPE for place in (self._out, earlier_run_path(self._out))]
             used = "".join(path.read_text() for path in recipes if path.is_file())
             for path in (*self._new, *old):
                 if path.name not in used:

@@ -6,7 +6,7 @@ from typing import Self
 
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
-from crosshead.training.checkpoint import Progress
+from crosshead.training.progress import Progress
 
 
 class EndKind(StrEnum):
@@ -36,7 +36,7 @@ STOPPED = End(EndKind.STOPPED, "it was asked to stop")
 
 
 @dataclass(frozen=True)
-class Around:
+class Overhead:
     """The time that a command needs besides its updates; `max_minutes` includes it."""
 
     before: float = 0.0
@@ -47,13 +47,13 @@ class Around:
     duration of one validation."""
 
 
-def seconds_after(progress: Progress, around: Around) -> float:
+def seconds_after(progress: Progress, overhead: Overhead) -> float:
     """Return the expected seconds for the end of the run, from its longest validation so far."""
-    return progress.validation_seconds * around.validations_after
+    return progress.validation_seconds * overhead.validations_after
 
 
 def budget_spent(
-    config: TrainConfig, progress: Progress, around: Around, since: float
+    config: TrainConfig, progress: Progress, overhead: Overhead, since: float
 ) -> End | None:
     """Return the end that names the limit that the run has reached, or None.
 
@@ -62,7 +62,7 @@ def budget_spent(
     Args:
         config: The limits.
         progress: The progress of the run.
-        around: The time that the command needs besides updates.
+        overhead: The time that the command needs besides updates.
         since: Seconds since `progress.seconds` was last updated.
     """
     if config.max_updates is not None and progress.update >= config.max_updates:
@@ -70,8 +70,8 @@ def budget_spent(
     if config.max_epochs is not None and progress.epoch >= config.max_epochs:
         return End(EndKind.MAX_EPOCHS, f"max_epochs {config.max_epochs} is reached")
     if config.max_minutes is not None and progress.update:
-        left = 60 * config.max_minutes - around.before - progress.seconds - since
-        after = seconds_after(progress, around)
+        left = 60 * config.max_minutes - overhead.before - progress.seconds - since
+        after = seconds_after(progress, overhead)
         reached = f"max_minutes {config.max_minutes:g} is reached"
         if left <= 0 or config.max_minutes <= progress.minutes_spent:
             return End(EndKind.MAX_MINUTES, reached)
@@ -103,18 +103,22 @@ def budget_line(config: TrainConfig) -> str:
     return line
 
 
-def needs_measure(config: TrainConfig, progress: Progress, around: Around, since: float) -> bool:
+def needs_timed_validation(
+    config: TrainConfig, progress: Progress, overhead: Overhead, since: float
+) -> bool:
     """Return True if half of the minutes are gone and the run has not yet timed a validation.
 
     A validation now measures that time. Without it, the end of the run could exceed `max_minutes`
     by any amount.
     """
-    if config.max_minutes is None or progress.validation_seconds or not around.validations_after:
+    if config.max_minutes is None or progress.validation_seconds or not overhead.validations_after:
         return False
-    return around.before + progress.seconds + since >= 30 * config.max_minutes
+    return overhead.before + progress.seconds + since >= 30 * config.max_minutes
 
 
-def share_done(config: TrainConfig, progress: Progress, around: Around, since: float) -> float:
+def fraction_done(
+    config: TrainConfig, progress: Progress, overhead: Overhead, since: float
+) -> float:
     """Return the completed fraction of a run, by the budget that will end it first."""
     shares = [0.0]
     if config.max_updates is not None:
@@ -122,16 +126,20 @@ def share_done(config: TrainConfig, progress: Progress, around: Around, since: f
     if config.max_epochs is not None:
         shares.append(progress.epochs / config.max_epochs)
     if config.max_minutes is not None:
-        shares.append(_share_of_minutes(config.max_minutes, progress, around, since))
+        shares.append(_fraction_of_minutes(config.max_minutes, progress, overhead, since))
     return min(1.0, max(shares))
 
 
-def _share_of_minutes(minutes: float, progress: Progress, around: Around, since: float) -> float:
-    training = 60 * minutes - around.before - seconds_after(progress, around)
+def _fraction_of_minutes(
+    minutes: float, progress: Progress, overhead: Overhead, since: float
+) -> float:
+    training = 60 * minutes - overhead.before - seconds_after(progress, overhead)
     return (progress.seconds + since) / training if training > 0 else 1.0
 
 
-def warmup_outlook(config: TrainConfig, progress: Progress, around: Around, since: float) -> str:
+def warmup_outlook(
+    config: TrainConfig, progress: Progress, overhead: Overhead, since: float
+) -> str:
     """Return a warning if `max_minutes` will end the run within two warm-ups, or an empty string.
 
     The speed counts as known after a tenth of the minutes. Fine-tuning gets no warning.
@@ -139,7 +147,7 @@ def warmup_outlook(config: TrainConfig, progress: Progress, around: Around, sinc
     Args:
         config: The limits and the warm-up.
         progress: The progress of the run.
-        around: The time that the command needs besides updates.
+        overhead: The time that the command needs besides updates.
         since: Seconds since `progress.seconds` was last updated.
 
     Returns:
@@ -149,7 +157,7 @@ def warmup_outlook(config: TrainConfig, progress: Progress, around: Around, sinc
         return ""
     if progress.update < 5 or progress.tuned:
         return ""
-    share = _share_of_minutes(config.max_minutes, progress, around, since)
+    share = _fraction_of_minutes(config.max_minutes, progress, overhead, since)
     if share < 0.1 or progress.update >= 2 * config.warmup * share:
         return ""
     updates = round(progress.update / share)

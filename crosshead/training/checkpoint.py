@@ -17,26 +17,27 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from crosshead.bundle.unfinished import BEST, best_file, read_best
 from crosshead.bundle.weights import TensorFile, serialized
+from crosshead.caller import option
 from crosshead.errors import BundleError, DamagedBundle
 from crosshead.system.files import (
     atomic_write,
     atomic_write_all,
-    explained,
+    explain_os_errors,
     make_directory,
     synchronise,
 )
 from crosshead.system.stored import LARGEST_METADATA, open_regular
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _SHA256 = "sha256"
@@ -48,80 +49,6 @@ class DamagedCheckpoint(BundleError):
     def __init__(self, path: Path, found: str) -> None:
         super().__init__(f"{path}: {found}; remove {path.parent} to continue without it")
         self.path, self.found = path, found
-
-
-@dataclass
-class Progress:
-    """The progress of a run. An alias is the name of a value in state.json."""
-
-    update: int = 0
-    epoch: int = 0
-    """Epochs completed."""
-    batch: int = 0
-    """Batches of the current epoch that were used."""
-    batches: int = 0
-    """Batches in the current epoch; 0 before the run's first epoch begins."""
-    seconds: float = 0.0
-    """Training time in seconds, over all commands that began or resumed the run."""
-    predictions: Annotated[int, Field(alias="target_tokens")] = 0
-    """Predictions trained on, such as target tokens."""
-    parts: int = 1
-    """Parts of a batch for each thread and process; above the recipe's after memory ran out."""
-    side_by_side: bool = True
-    """True if parts may be computed in parallel; False after memory ran out."""
-    skipped: int = 0
-    """Updates skipped because a gradient was not finite."""
-    best_update: int = 0
-    best_score: list[float] | None = None
-    """The best score: the value to maximise, then the value that breaks ties."""
-    best_average: list[int] = field(default_factory=list)
-    """Updates of the checkpoints whose average gave the best weights; empty for single weights."""
-    best_alone: list[float] | None = None
-    """The best score of single weights, if an average scored best; else None."""
-    since_best: int = 0
-    """Validations since the best one, after the warm-up."""
-    validated: int = 0
-    """The update of the last validation; -1 if the initial weights of a fine-tuned run have not
-    been validated yet."""
-    validation_seconds: float = 0.0
-    """Duration of the longest validation, in seconds."""
-    interim: int = 0
-    """The update of the checkpoint that the next checkpoint replaces; 0 if there is none."""
-    log_bytes: int = 0
-    """Length of log.jsonl in bytes when the checkpoint was written."""
-    longest_input: Annotated[int, Field(alias="longest_source")] = 0
-    """Positions of the longest input that the weights have seen, including before fine-tuning."""
-    size: Annotated[int, Field(alias="pairs")] = 0
-    """Amount of training data, as `Corpus.size`."""
-    data_sha256: Annotated[str, Field(alias="text_sha256")] = ""
-    """SHA-256 of the training and validation data, from `Corpus.sha256`."""
-    commands: list[str] = field(default_factory=list)
-    """The command that began the run, and the commands that resumed it, as typed."""
-    names: list[str] = field(default_factory=list)
-    """The data files, as typed when the run began, or as typed later if they moved."""
-    threads: int = 0
-    """Threads of each process."""
-    processes: int = 1
-    accumulate: int = 0
-    """The recipe's number of parts when `parts` was last set from the recipe."""
-    skipped_in_a_row: int = 0
-    """Consecutive updates, up to now, whose gradients were not finite."""
-    recipe: str = ""
-    """The recipe as the run directory stores it."""
-    own_files: Annotated[list[str], Field(alias="tokenizers")] = field(default_factory=list)
-    """Checksums and names of the task's files in the bundle, such as tokenizers, in the format of
-    `sha256sum`."""
-    minutes_spent: float = 0.0
-    """The `max_minutes` that ended training; 0 if no time limit has ended it."""
-    bundled: bool = False
-    """True if the bundle of this update has been written."""
-    tuned: bool = False
-    """True if training started from the weights of a bundle."""
-
-    @property
-    def epochs(self) -> float:
-        """Completed epochs plus the completed fraction of the current epoch."""
-        return self.epoch + (self.batch / self.batches if self.batches else 0.0)
 
 
 _PROGRESS = TypeAdapter(Progress)
@@ -145,7 +72,7 @@ def save_checkpoint(
     Raises:
         UserError: If the disk is full or cannot be written; earlier checkpoints stay whole.
     """
-    place = _place(directory, progress.update)
+    place = _checkpoint_path(directory, progress.update)
     weights, state = optimizer.contents()
     contents = {
         WEIGHTS: serialized(_on_cpu(weights)),
@@ -155,17 +82,17 @@ def save_checkpoint(
         _stored(progress),
         {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
     )
-    with explained(directory):
+    with explain_os_errors(directory):
         for unfinished in directory.glob(".update-*.tmp"):
             shutil.rmtree(unfinished)
     if place.is_dir():
         # The same update has the same tensors, so a kill between two of these renames does no harm.
         atomic_write_all(place, contents)
     else:
-        _write_beside(place, contents)
-    with explained(directory):
+        _write_new(place, contents)
+    with explain_os_errors(directory):
         if replaced and replaced != progress.update:
-            _remove(_place(directory, replaced))
+            _remove(_checkpoint_path(directory, replaced))
         for old in list_checkpoints(directory)[:-keep]:
             _remove(old)
     return place
@@ -178,7 +105,7 @@ def save_state(directory: Path, progress: Progress) -> None:
         DamagedCheckpoint: If its state.json is missing or damaged.
         UserError: If the file cannot be written.
     """
-    place = _place(directory, progress.update)
+    place = _checkpoint_path(directory, progress.update)
     _, sums = _read_state(place)
     atomic_write(place / STATE, _state(_stored(progress), sums))
 
@@ -223,17 +150,17 @@ def load_newest(directory: Path, optimizer: Optimizer) -> tuple[Progress, list[s
         except DamagedCheckpoint as error:
             damaged.append(error)
             continue
-        with explained(directory):
+        with explain_os_errors(directory):
             for each in damaged:
                 _set_aside(each.path.parent)
-            if places and _gives_way(places[-1]):
+            if places and _is_interim(places[-1]):
                 _remove(places[-1])
         return progress, [f"{each.path}: {each.found}; passed over" for each in damaged]
     if not damaged:
-        raise BundleError(f"{directory}: holds no checkpoint; begin again with --force")
+        raise BundleError(f"{directory}: holds no checkpoint; begin again with {option('force')}")
     raise BundleError(
         f"{damaged[0].path}: {damaged[0].found}, and no earlier checkpoint is whole; copy one "
-        "back, or begin again with --force"
+        f"back, or begin again with {option('force')}"
     )
 
 
@@ -295,8 +222,8 @@ def load_best(directory: Path) -> dict[str, Tensor]:
         return read_best(directory / BEST).weights
     except DamagedBundle as error:
         raise BundleError(
-            f"{directory / BEST}: {error.found}; copy it back, or use --resume, which rebuilds "
-            "what it can"
+            f"{directory / BEST}: {error.found}; copy it back, or use {option('resume')}, which "
+            "rebuilds what it can"
         ) from None
 
 
@@ -314,45 +241,45 @@ def average_weights(several: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     }
 
 
-def _place(directory: Path, update: int) -> Path:
+def _checkpoint_path(directory: Path, update: int) -> Path:
     return directory / f"update-{update:08d}"
 
 
-def _beside(place: Path) -> Path:
+def _temporary_path(place: Path) -> Path:
     """Return the temporary path of a checkpoint that is unfinished or about to be removed."""
     return place.with_name(f".{place.name}.tmp")
 
 
-def _write_beside(place: Path, contents: dict[str, bytes]) -> None:
-    beside = _beside(place)
-    with explained(beside):
+def _write_new(place: Path, contents: dict[str, bytes]) -> None:
+    temporary = _temporary_path(place)
+    with explain_os_errors(temporary):
         is_first = not place.parent.is_dir()
-        beside.mkdir(parents=True)
+        temporary.mkdir(parents=True)
         if is_first:
             synchronise(place.parent.parent)
     try:
-        atomic_write_all(beside, contents)
-        with explained(place):
-            beside.rename(place)
+        atomic_write_all(temporary, contents)
+        with explain_os_errors(place):
+            temporary.rename(place)
             synchronise(place.parent)
     except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
 def _set_aside(place: Path) -> None:
-    shutil.rmtree(_beside(place), ignore_errors=True)
-    place.rename(_beside(place))
+    shutil.rmtree(_temporary_path(place), ignore_errors=True)
+    place.rename(_temporary_path(place))
 
 
 def _remove(place: Path) -> None:
     """Rename a checkpoint, if it exists, then remove it, so that a kill leaves no part of it."""
     if place.is_dir():
         _set_aside(place)
-        shutil.rmtree(_beside(place))
+        shutil.rmtree(_temporary_path(place))
 
 
-def _gives_way(place: Path) -> bool:
+def _is_interim(place: Path) -> bool:
     """Return True for an interim checkpoint, which the next checkpoint replaces."""
     try:
         progress, _ = _read_state(place)
@@ -387,7 +314,9 @@ def _read_state(place: Path) -> tuple[Progress, dict[str, str]]:
         progress = _PROGRESS.validate_json(json.dumps(values), strict=True)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DamagedCheckpoint(path, "is not the state of a run") from None
-    if sums.keys() != {WEIGHTS, OPTIMIZER} or place != _place(place.parent, progress.update):
+    if sums.keys() != {WEIGHTS, OPTIMIZER} or place != _checkpoint_path(
+        place.parent, progress.update
+    ):
         raise DamagedCheckpoint(path, "is of another checkpoint")
     return progress, sums
 

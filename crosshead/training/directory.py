@@ -10,7 +10,7 @@ The directory also holds the bundle and the files that a task writes about its d
 left-out.tsv. Files that resuming needs, such as the tokenizer, are written at the start of the run.
 The rest of the bundle is written at its end.
 If a run replaces an earlier run, the earlier run is kept beside the directory until the new run has
-a bundle (see `kept_beside`).
+a bundle (see `earlier_run_path`).
 
 The process may be killed between any two steps. The directory `checkpoints/` marks a run: it is
 made first, and removed or moved last. `recipe.toml`, which every resumed run needs, is removed
@@ -30,10 +30,11 @@ from crosshead.bundle.places import (
     CONFIG,
     RECIPE,
     WEIGHTS,
-    kept_beside,
+    earlier_run_path,
     where_bundle_is_kept,
 )
 from crosshead.bundle.unfinished import BEST
+from crosshead.caller import option
 from crosshead.errors import UserError
 from crosshead.system.files import make_directory, real_path
 from crosshead.tasks.registry import kinds, run_files
@@ -71,27 +72,29 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
         return
     if not holds_run(out):
         raise UserError(_no_run(out))
+    force_option = option("force")
     if not force:
-        ways = "--force replaces it"
+        ways = f"{force_option} replaces it"
         if is_resumable(out):
-            ways = f"--resume continues it, {ways}"
+            ways = f"{option('resume')} continues it, {ways}"
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
-        for removed in (out, kept_beside(out)):
+        for removed in (out, earlier_run_path(out)):
             if real_path(path) == real_path(removed):
                 raise UserError(
-                    f"{path}: --force would replace the run that --from starts from; give another "
-                    "--out"
+                    f"{path}: {force_option} would replace the run that {option('from')} "
+                    f"starts from; give another {option('out')}"
                 )
             if real_path(path).is_relative_to(real_path(removed)):
                 raise UserError(
-                    f"{path}: --force would remove it with the run in {removed}; move it first"
+                    f"{path}: {force_option} would remove it with the run in {removed}; move it "
+                    "first"
                 )
     others = _others(out)
     if others:
         raise UserError(
-            f"{others[0]}: is not a file of the run in {out}, so --force removes nothing; move it, "
-            "or choose another directory"
+            f"{others[0]}: is not a file of the run in {out}, so {force_option} removes nothing; "
+            "move it, or choose another directory"
         )
 
 
@@ -106,11 +109,11 @@ def nothing_to_resume(out: Path) -> str:
     if holds_run(out):
         lacks = "checkpoint" if (out / RECIPE).is_file() else RECIPE
         found = f"the run there was cut off and holds no {lacks}"
-        advice = "begin again with --force"
+        advice = f"begin again with {option('force')}"
     elif out.exists() and not is_unused(out):
         return _no_run(out) + where_bundle_is_kept(out)
     else:
-        found, advice = f"it holds no {RECIPE}", "begin one without --resume"
+        found, advice = f"it holds no {RECIPE}", f"begin one without {option('resume')}"
     return (
         f"{out}: there is no run with a checkpoint to resume: {found}; {advice}"
         f"{where_bundle_is_kept(out)}"
@@ -123,7 +126,7 @@ def is_resumable(out: Path) -> bool:
     The checkpoints hold the recipe, too. But if an earlier run is kept beside `out`, a lost recipe
     shows that this run was being moved.
     """
-    whole = (out / RECIPE).is_file() or not kept_beside(out).is_dir()
+    whole = (out / RECIPE).is_file() or not earlier_run_path(out).is_dir()
     return whole and bool(list_checkpoints(out / CHECKPOINTS))
 
 
@@ -137,7 +140,7 @@ def _no_run(out: Path) -> str:
     if {entry.name for entry in out.iterdir() if not _is_unfinished(entry)} == {RECIPE}:
         return (
             f"{out}: is not empty and holds no run, only a {RECIPE}; choose another directory for "
-            f"--out, or remove the {RECIPE} if you do not need it"
+            f"{option('out')}, or remove the {RECIPE} if you do not need it"
         )
     return f"{out}: is not empty and holds no run; choose another directory"
 
@@ -211,7 +214,7 @@ def failed_batch(out: Path) -> Path:
 
 def drop_replaced(out: Path) -> None:
     """Remove the earlier run of `out`, if it is still kept beside it."""
-    kept = kept_beside(out)
+    kept = earlier_run_path(out)
     if kept.is_dir():
         clear(kept)
         with contextlib.suppress(OSError):  # something else was put there
@@ -219,7 +222,7 @@ def drop_replaced(out: Path) -> None:
 
 
 def _set_aside(out: Path) -> None:
-    kept, entries = kept_beside(out), _in_order(out.iterdir())
+    kept, entries = earlier_run_path(out), _in_order(out.iterdir())
     if not entries:
         return
     # After an interrupted move no name exists in both places, and the move continues.
@@ -236,7 +239,7 @@ def _set_aside(out: Path) -> None:
         _put_back(out)
         raise UserError(
             f"{kept}: the earlier run cannot be kept there ({error.strerror}); move it yourself, "
-            "or give another --out"
+            f"or give another {option('out')}"
         ) from None
 
 
@@ -246,7 +249,7 @@ def _worth(place: Path) -> tuple[bool, bool]:
 
 
 def _put_back(out: Path) -> None:
-    kept = kept_beside(out)
+    kept = earlier_run_path(out)
     if kept.is_dir():
         for entry in reversed(_in_order(kept.iterdir())):
             entry.rename(out / entry.name)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from crosshead.caller import option
 from crosshead.errors import UserError
 from crosshead.system.files import make_directory
 
@@ -60,7 +61,7 @@ def locked_directory(out: Path) -> Iterator[LockedDirectory]:
         UserError: If another run has locked `out`, or `out` is a file.
     """
     if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: is a file; --out names a directory")
+        raise UserError(f"{out}: is a file; {option('out')} names a directory")
     made = [place for place in (out, *out.parents) if not place.exists()]
     make_directory(out)
     descriptor = os.open(out, os.O_RDONLY)
@@ -111,7 +112,8 @@ def _lock(descriptor: int, out: Path) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UserError(
-            f"{out}: another run is writing there; wait for its end, or give another --out"
+            f"{out}: another run is writing there; wait for its end, or give another "
+            f"{option('out')}"
         ) from None
     except OSError:
         return False

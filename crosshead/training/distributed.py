@@ -1,6 +1,6 @@
 """Training of one model in several processes, by PyTorch's own engines, started by torchrun.
 
-Every process computes its share of the parts of each batch. In data-parallel training
+Every process computes its share of the microbatches of each batch. In data-parallel training
 (`torch.nn.parallel.DistributedDataParallel`), each process holds the whole model and makes the same
 step with the gradients of all processes. In sharded training
 (`torch.distributed.fsdp.fully_shard`), each process holds and updates a shard of every weight. Only
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     # This import takes most of a second, so only sharded training pays for it.
     from torch.distributed.tensor import DTensor
 
-_LONGEST_WORD = 256
+_LONGEST_MESSAGE = 256
 """Size of a broadcast message in bytes; longer messages are cut off."""
 
-_PATIENCE = timedelta(days=1)
+_TIMEOUT = timedelta(days=1)
 """Longest time that processes wait for each other. Only the main process prepares the data and
 validates, which takes hours for much data. A process that dies is noticed sooner: its connections
 break, and torchrun ends the remaining processes."""
 
-_GONE = ("gloo", "Connection closed", "Connection reset", "Broken pipe")
+_CONNECTION_LOST = ("gloo", "Connection closed", "Connection reset", "Broken pipe")
 """Words in gloo's error messages that mean that the other process is gone."""
 
 
@@ -98,7 +98,7 @@ class World:
         """Return the message of the main process in all processes."""
         if self.size == 1:
             return word
-        padded = word.encode()[:_LONGEST_WORD].ljust(_LONGEST_WORD, b"\0")
+        padded = word.encode()[:_LONGEST_MESSAGE].ljust(_LONGEST_MESSAGE, b"\0")
         letters = torch.tensor(list(padded), dtype=torch.uint8)
         dist.broadcast(letters, src=0)
         return bytes(letters.tolist()).rstrip(b"\0").decode(errors="replace")
@@ -109,7 +109,7 @@ ALONE = World()
 
 
 @contextlib.contextmanager
-def joined() -> Iterator[World]:
+def joined_process_group() -> Iterator[World]:
     """Join the process group of torchrun for a block, if torchrun started this process.
 
     GPU tensors are sent by NCCL and CPU tensors by gloo.
@@ -137,11 +137,11 @@ def joined() -> Iterator[World]:
         return
     try:
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, timeout=_PATIENCE)
+        dist.init_process_group(backend, timeout=_TIMEOUT)
         yield World(rank, size, local_rank, local_size)
     except BaseException as error:
-        _let_go(error)
-        if not isinstance(error, RuntimeError) or not _is_loss(error):
+        _clear_frames(error)
+        if not isinstance(error, RuntimeError) or not _is_lost_connection(error):
             raise
         raise UserError(
             f"process {rank} of the run: another process died; see its output or torchrun's"
@@ -151,7 +151,7 @@ def joined() -> Iterator[World]:
             dist.destroy_process_group()
 
 
-def _let_go(error: BaseException | None) -> None:
+def _clear_frames(error: BaseException | None) -> None:
     """Clear the stack frames of an error, which may hold a `DistributedDataParallel`.
 
     If that object held the last reference to the process group, its destructor would hold Python's
@@ -162,9 +162,11 @@ def _let_go(error: BaseException | None) -> None:
         error = error.__context__
 
 
-def _is_loss(error: RuntimeError) -> bool:
+def _is_lost_connection(error: RuntimeError) -> bool:
     """Return True if an error means that another process is gone, not that this one failed."""
-    return isinstance(error, dist.DistError) or any(words in str(error) for words in _GONE)
+    return isinstance(error, dist.DistError) or any(
+        words in str(error) for words in _CONNECTION_LOST
+    )
 
 
 def shard(model: Model) -> None:
@@ -195,17 +197,17 @@ def shard(model: Model) -> None:
         register_fsdp_forward_method(model, "features")
 
 
-def _is_shared(tensor: Tensor) -> "TypeGuard[DTensor]":
+def _is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
     """Return True for a `DTensor`, which is sharded over several processes."""
     return hasattr(tensor, "placements")
 
 
-def of_all(tensor: Tensor) -> Tensor:
+def full_tensor(tensor: Tensor) -> Tensor:
     """Return the whole of a sharded tensor or sum; all processes must call this."""
-    return tensor.full_tensor() if _is_shared(tensor) else tensor
+    return tensor.full_tensor() if _is_sharded(tensor) else tensor
 
 
-def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def gather(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors, with sharded tensors gathered on the CPU of the main process.
 
     All processes must call this with the same names. The workers get only the tensors that are not
@@ -217,7 +219,7 @@ def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     found = {}
     for name in sorted(tensors):  # the same order in all processes
         tensor = tensors[name]
-        if not _is_shared(tensor):
+        if not _is_sharded(tensor):
             found[name] = tensor
             continue
         whole = tensor.full_tensor()
@@ -226,9 +228,9 @@ def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def like(model: Tensor, whole: Tensor) -> Tensor:
+def shard_like(model: Tensor, whole: Tensor) -> Tensor:
     """Return `whole`, or this process's shard of it if `model` is sharded and has its shape."""
-    if not _is_shared(model) or whole.shape != model.shape:
+    if not _is_sharded(model) or whole.shape != model.shape:
         return whole
     from torch.distributed.tensor import distribute_tensor
 

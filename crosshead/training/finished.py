@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
-from crosshead.bundle.io import verify_bundle
+from crosshead.bundle.files import verify_bundle
+from crosshead.caller import setting
 from crosshead.errors import BundleError
 from crosshead.recipe.recipe import Recipe
-from crosshead.training.budget import Around, End, budget_spent
+from crosshead.training.budget import End, Overhead, budget_spent
 from crosshead.training.settings import stored_recipe
 from crosshead.training.setup import Setup
 
 
-def earlier_end(setup: Setup, out: Path, around: Around) -> tuple[End | None, Recipe]:
+def earlier_end(setup: Setup, out: Path, overhead: Overhead) -> tuple[End | None, Recipe]:
     """Return the end of a resumed run that has nothing to train, or None, and the run's recipe.
 
     A run that has ended by its stored recipe keeps that recipe; a smaller budget changes nothing.
@@ -18,11 +19,11 @@ def earlier_end(setup: Setup, out: Path, around: Around) -> tuple[End | None, Re
     Args:
         setup: The run.
         out: The run directory.
-        around: The time that the command needs besides updates.
+        overhead: The time that the command needs besides updates.
     """
     stored, given = stored_recipe(out), setup.recipe
-    by_itself = budget_spent(stored.train, setup.progress, around, 0.0)
-    end = budget_spent(given.train, setup.progress, around, 0.0)
+    by_itself = budget_spent(stored.train, setup.progress, overhead, 0.0)
+    end = budget_spent(given.train, setup.progress, overhead, 0.0)
     if by_itself and end:
         return by_itself, stored.model_copy(update={"data": given.data})
     return end, given
@@ -50,8 +51,12 @@ def nothing_to_train(update: int, out: Path, reason: str, *, is_whole: bool) -> 
     bundle = "stays as it is"
     if not is_whole:
         bundle = "is missing, damaged or of an earlier update, and is written now"
+    budgets = ", ".join(
+        setting(f"train.{key}", has_flag=True)
+        for key in ("max_updates", "max_epochs", "max_minutes")
+    )
     return (
         f"nothing to train: the run in {out} ended at update {update} ({reason}); its bundle "
-        f"{bundle}; to continue, raise a budget (--max-updates, --max-epochs, --max-minutes, or "
-        "--set train.patience=N)"
+        f"{bundle}; to continue, raise a budget ({budgets}, or "
+        f"{setting('train.patience', 'N')})"
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from crosshead.caller import setting
 from crosshead.errors import ConfigError
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.devices import available_cores, choose_threads, hold_kernels
@@ -18,8 +19,9 @@ CPUINFO = Path("/proc/cpuinfo")
 """The file in which Linux describes its processors; other systems have no such file."""
 
 
-LEAST_PART = 2048
-"""Smallest number of tokens per part, with a thread for each part; smaller products are slower."""
+LEAST_MICROBATCH = 2048
+"""Smallest number of tokens of a microbatch with a thread of its own; smaller products are slower.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,12 @@ class Machine:
         return str(self.dtype).removeprefix("torch.")
 
     def parallel_microbatches(self, config: TrainConfig, processes: int = 1) -> int:
-        """Return the number of parts of a batch that are computed at a time, one per thread."""
+        """Return the number of microbatches that are computed at a time, one per thread."""
         if self.device.type != "cpu" or processes > 1:
             return 1
-        return max(1, min(self.threads, config.batch_tokens // (config.accumulate * LEAST_PART)))
+        return max(
+            1, min(self.threads, config.batch_tokens // (config.accumulate * LEAST_MICROBATCH))
+        )
 
 
 def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1) -> Machine:
@@ -73,7 +77,8 @@ def choose_machine(config: TrainConfig, device: torch.device, processes: int = 1
     if config.threads > available_cores():
         raise ConfigError(
             f"is {config.threads}, but this process may use "
-            f"{counted(available_cores(), 'core')}; --threads 0 takes all",
+            f"{counted(available_cores(), 'core')}; "
+            f"{setting('train.threads', 0, has_flag=True)} takes all",
             key="train.threads",
         )
     hold_kernels()

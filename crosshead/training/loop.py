@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
+from crosshead.caller import option
 from crosshead.errors import UserError, is_out_of_memory
 from crosshead.models.base import Model
 from crosshead.recipe.train import TrainConfig
@@ -18,19 +19,20 @@ from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.validation import Validation
 from crosshead.training.budget import (
     STOPPED,
-    Around,
     End,
     EndKind,
+    Overhead,
     budget_spent,
-    needs_measure,
-    share_done,
+    fraction_done,
+    needs_timed_validation,
     warmup_outlook,
 )
-from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
+from crosshead.training.checkpoint import save_best, save_checkpoint
 from crosshead.training.context import Context
 from crosshead.training.memory import peak_memory
 from crosshead.training.meter import MAX_SKIPPED, Meter
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.schedule import learning_rate
 from crosshead.training.updater import RowTooLarge, Updater
 
@@ -40,7 +42,7 @@ class Decision(NamedTuple):
 
     end: End | None
     """The end if the run ends now, else None."""
-    measures: bool = False
+    times_validation: bool = False
     """True if the run validates now to measure the duration of a validation."""
 
 
@@ -77,8 +79,8 @@ class Training:
     """The tools of the main process; None in workers."""
     context: Context = field(default_factory=Context)
     parallel: int = 1
-    """Number of parts of a batch that are computed in parallel."""
-    around: Around = field(default_factory=Around)
+    """Number of microbatches that are computed in parallel."""
+    overhead: Overhead = field(default_factory=Overhead)
     """The time that the command needs besides updates."""
     has_warned: bool = False
     """True after the warning that the minutes end within the warm-up."""
@@ -111,21 +113,21 @@ def fit(training: Training) -> End:
         context.world,
         training.parallel,
     )
-    end = _validate_if_owed(training, meter)
+    end = _validate_first(training, meter)
     if end:
         return end
     context.display.advance(_done(training, meter), "the first update is under way")
     for epoch, rows in _batches(training):
         rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
         try:
-            outcome = updater.take(epoch, rows, rate)
+            result = updater.update(epoch, rows, rate)
         except RowTooLarge:
             raise _too_large(training, epoch, rows) from None
-        if not meter.add(outcome, rate):
+        if not meter.add(result, rate):
             raise _diverged(training, epoch, rows)
         progress.update += 1
         _warn_of_warmup(training, meter)
-        context.on_update({"update": progress.update, "epoch": progress.epoch, **outcome.row(rate)})
+        context.on_update({"update": progress.update, "epoch": progress.epoch, **result.row(rate)})
         end = _after_update(training, meter)
         if end:
             break
@@ -135,10 +137,10 @@ def fit(training: Training) -> End:
     return end
 
 
-def _validate_if_owed(training: Training, meter: Meter) -> End | None:
+def _validate_first(training: Training, meter: Meter) -> End | None:
     """Validate before the first update of this command if necessary; return the end, if any."""
     end = _decide(training, 0.0).end
-    if _owes_validation(training, end):
+    if _needs_validation(training, end):
         _validate(training, meter)
         if training.progress.update:
             _checkpoint(training, meter, due=not end)
@@ -149,12 +151,12 @@ def _validate_if_owed(training: Training, meter: Meter) -> End | None:
 def _after_update(training: Training, meter: Meter) -> End | None:
     """Log, display, validate and save if they are due; return the end, if any."""
     config, progress = training.config, training.progress
-    end, measures = _decide(training, meter.elapsed())
+    end, times_validation = _decide(training, meter.elapsed())
     if progress.update % config.log_every == 0 or end:
         _report(training, meter)
     if training.context.display.due() or end:
         _show(training, meter)
-    validates = measures or _is_due(progress.update, config.valid_every)
+    validates = times_validation or _is_due(progress.update, config.valid_every)
     # Skipped updates change nothing: a checkpoint now would only displace an older one.
     checkpoints = not progress.skipped_in_a_row and _is_due(
         progress.update, config.checkpoint_every or config.valid_every
@@ -206,9 +208,9 @@ def _decide(training: Training, since: float) -> Decision:
         decision = _own_decision(training, since)
     if world.size > 1:
         end = decision.end
-        sent = json.dumps([decision.measures, *((end.kind, end.text) if end else ())])
-        measures, *found = json.loads(world.broadcast(sent))
-        decision = Decision(End(EndKind(found[0]), found[1]) if found else None, measures)
+        sent = json.dumps([decision.times_validation, *((end.kind, end.text) if end else ())])
+        times_validation, *found = json.loads(world.broadcast(sent))
+        decision = Decision(End(EndKind(found[0]), found[1]) if found else None, times_validation)
     if decision.end and decision.end.kind is EndKind.MAX_MINUTES:
         # The time reserved for the end of the run must not look unused when the run is resumed.
         minutes = training.config.max_minutes or 0.0
@@ -217,16 +219,16 @@ def _decide(training: Training, since: float) -> Decision:
 
 
 def _own_decision(training: Training, since: float) -> Decision:
-    config, progress, around = training.config, training.progress, training.around
+    config, progress, overhead = training.config, training.progress, training.overhead
     if training.context.should_stop():
         return Decision(STOPPED)
-    spent = budget_spent(config, progress, around, since)
-    return Decision(spent, not spent and needs_measure(config, progress, around, since))
+    spent = budget_spent(config, progress, overhead, since)
+    return Decision(spent, not spent and needs_timed_validation(config, progress, overhead, since))
 
 
 def _done(training: Training, meter: Meter) -> float:
     """Return the completed fraction of the run."""
-    return share_done(training.config, training.progress, training.around, meter.elapsed())
+    return fraction_done(training.config, training.progress, training.overhead, meter.elapsed())
 
 
 def _diverged(training: Training, epoch: Epoch, rows: np.ndarray) -> Diverged:
@@ -245,7 +247,7 @@ def _too_large(training: Training, epoch: Epoch, rows: np.ndarray) -> UserError:
     return UserError(
         f"not enough memory for update {training.progress.update + 1}, one {epoch.row} at a "
         f"time: its longest has {epoch.extent(longest)}{kept}; resume with more memory "
-        f"(--resume), or begin again with a lower {epoch.bound}"
+        f"({option('resume')}), or begin again with a lower {epoch.bound}"
     )
 
 
@@ -271,7 +273,7 @@ def _warn_of_warmup(training: Training, meter: Meter) -> None:
     if training.has_warned or training.main is None:
         return
     elapsed = meter.elapsed()
-    line = warmup_outlook(training.config, training.progress, training.around, elapsed)
+    line = warmup_outlook(training.config, training.progress, training.overhead, elapsed)
     if line:
         training.context.say(line)
         training.has_warned = True
@@ -289,7 +291,7 @@ def _show(training: Training, meter: Meter) -> None:
     )
 
 
-def _owes_validation(training: Training, end: End | None) -> bool:
+def _needs_validation(training: Training, end: End | None) -> bool:
     """Return whether a validation is due before the next update or before the end."""
     config, progress = training.config, training.progress
     if end == STOPPED or progress.update == progress.validated:
@@ -321,7 +323,8 @@ def _validate(training: Training, meter: Meter) -> None:
         lower = training.task.validation_bound
         raise UserError(
             f"not enough memory to validate; the run is saved at update {progress.update}: "
-            "continue with more memory (--resume)" + (f", or with a lower {lower}" if lower else "")
+            f"continue with more memory ({option('resume')})"
+            + (f", or with a lower {lower}" if lower else "")
         )
     score = found.score(training.task.metrics, config.metric or training.task.chooses)
     is_best = _count_score(progress, score, config.warmup or 0)

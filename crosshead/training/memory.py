@@ -21,30 +21,30 @@ from crosshead.training.activations import Activations, Measurement
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
 
-LIBRARIES = 500_000_000
+LIBRARY_BYTES = 500_000_000
 """Bytes that Python, PyTorch and other libraries hold before a model is built."""
 
-KERNELS = 100_000_000
+KERNEL_BYTES = 100_000_000
 """Bytes that oneDNN holds on a CPU for kernels and packed operands of products in bfloat16, which
 differ by shape. This is a round number; a test compares the estimate with runs of `tiny`."""
 
-MAPPED = 32 << 20
+MMAP_THRESHOLD = 32 << 20
 """A larger block returns to the system when it is freed (glibc's largest M_MMAP_THRESHOLD, in
 bytes). For smaller blocks the heap grows to about twice the memory in use."""
 
-THREAD = 72 << 20
+THREAD_BYTES = 72 << 20
 """Bytes of address space that glibc reserves for a new thread: a heap of 64 MiB, and a stack."""
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 """Linux directories with the memory of the machine, and the use and limits of a process."""
 
 
-class Room(NamedTuple):
+class FreeMemory(NamedTuple):
     """The memory that a process may take in addition to the memory that it holds."""
 
     left: int
     """Memory left, in bytes."""
-    of: str
+    limit: str
     """The name of the limit, for messages."""
 
 
@@ -68,7 +68,7 @@ def recompute_activations(model: Model) -> None:
 
 def memory_estimate(
     train: TrainConfig,
-    part: Activations,
+    activations: Activations,
     parameters: int,
     machine: Machine,
     world: World = ALONE,
@@ -81,15 +81,15 @@ def memory_estimate(
 
     Args:
         train: The settings of training.
-        part: The activations of the largest part of a batch that is computed at once.
+        activations: The activations of the largest microbatch.
         parameters: Number of weights.
         machine: Device and precision.
         world: The processes of the run.
     """
     has_kernels = machine.device.type == "cpu" and machine.dtype == torch.bfloat16
     own = sum(weight_bytes(parameters, train, machine, world))
-    batch = part.peak(lambda size: 1 if size > MAPPED else 2)
-    return LIBRARIES + KERNELS * has_kernels + own + batch
+    batch = activations.peak(lambda size: 1 if size > MMAP_THRESHOLD else 2)
+    return LIBRARY_BYTES + KERNEL_BYTES * has_kernels + own + batch
 
 
 def weight_bytes(
@@ -119,7 +119,7 @@ def weight_bytes(
 
 
 def refuse_large_model(
-    recipe: Recipe, corpus: Corpus, machine: Machine, world: World, room: Room | None
+    recipe: Recipe, corpus: Corpus, machine: Machine, world: World, free: FreeMemory | None
 ) -> None:
     """Check that weights, gradients and moments fit into memory.
 
@@ -128,67 +128,71 @@ def refuse_large_model(
         corpus: The data, which completes the model's configuration.
         machine: Device and precision.
         world: The processes of the run.
-        room: The available memory; None if it is not known.
+        free: The available memory; None if it is not known.
 
     Raises:
         ConfigError: If they do not fit.
     """
-    if room is None:
+    if free is None:
         return
-    config = corpus.bundle_config(recipe, corpus.reach)
+    config = corpus.bundle_config(recipe, corpus.longest_input)
     built = build_without_memory(partial(corpus.kind.build, config))
     parameters = sum(parameter.numel() for parameter in built.parameters())
     needed = sum(weight_bytes(parameters, recipe.train, machine, world))
-    if needed > room.left:
+    if needed > free.left:
         raise ConfigError(
             f"a model of {parameters / 1e6:,.1f} M parameters needs about {_gb(needed)} to train "
-            f"(weights, gradients, optimiser), but only {_gb(room.left)} of {room.of} are free; "
+            f"(weights, gradients, optimiser), but only {_gb(free.left)} of {free.limit} are free; "
             "choose a smaller model"
             + (", or set train.sharded" if world.size > 1 and not recipe.train.sharded else "")
         )
 
 
 def measured_memory(
-    measurement: Measurement, corpus: Corpus, machine: Machine, world: World, room: Room | None
+    measurement: Measurement,
+    corpus: Corpus,
+    machine: Machine,
+    world: World,
+    free: FreeMemory | None,
 ) -> int:
     """Return `memory_estimate` from measured rows; refuse rows that do not fit into memory.
 
-    A single process splits a batch into parts if memory does not suffice, so a single row has to
-    fit. Several processes do not split batches, so each process's share of a batch of the longest
-    rows has to fit.
+    A single process splits a batch into microbatches if memory does not suffice, so a single row
+    has to fit. Several processes do not split batches, so each process's share of a batch of the
+    longest rows has to fit.
 
     Args:
         measurement: Measures the activations of rows.
         corpus: The data, which names its rows.
         machine: Device and precision.
         world: The processes of the run.
-        room: The memory left before the model was built; None if it is not known.
+        free: The memory left before the model was built; None if it is not known.
 
     Raises:
         DataError: If a row takes more memory than is available; names its file and line.
     """
     parameters = sum(each.numel() for each in measurement.model.parameters())
     train = measurement.train
-    if room is None:
-        largest = largest_part(measurement, world.size)
+    if free is None:
+        largest = largest_microbatch(measurement, world.size)
         return memory_estimate(train, largest, parameters, machine, world)
-    left = room.left - weight_bytes(parameters, train, machine, world)[0]
+    left = free.left - weight_bytes(parameters, train, machine, world)[0]
     with _allocating_at_most(left, machine.device):
-        part = _unless_out_of_memory(partial(largest_part, measurement, world.size))
-        if part is None or part.rows == 1 or part.peak() > left or world.size > 1:
-            longest = _refuse_long_rows(measurement, corpus, world, room, left)
-            part = part or longest  # training splits a part that cannot be computed at once
-    return memory_estimate(train, part, parameters, machine, world)
+        found = _unless_out_of_memory(partial(largest_microbatch, measurement, world.size))
+        if found is None or found.rows == 1 or found.peak() > left or world.size > 1:
+            longest = _refuse_long_rows(measurement, corpus, world, free, left)
+            found = found or longest  # training splits a microbatch that does not fit
+    return memory_estimate(train, found, parameters, machine, world)
 
 
 def _refuse_long_rows(
-    measurement: Measurement, corpus: Corpus, world: World, room: Room, left: int
+    measurement: Measurement, corpus: Corpus, world: World, free: FreeMemory, left: int
 ) -> Activations:
     """Return the activations of the largest row; raise `DataError` if one of the rows does not fit.
 
     The function measures the longest row by each length, such as source or target, and by the sum
-    of the lengths. `left` is the room without weights and moments. Gradients are not subtracted,
-    because they replace the activations during the backward pass.
+    of the lengths. `left` is the free memory without weights and moments. Gradients are not
+    subtracted, because they replace the activations during the backward pass.
     """
     epoch, train = measurement.epoch, measurement.train
     lengths, found = epoch.lengths, []
@@ -199,21 +203,21 @@ def _refuse_long_rows(
             count = max(1, batch // (train.accumulate * world.size))
         activations = _unless_out_of_memory(partial(measurement.activations, [row], count))
         if activations is None or activations.peak() > left:
-            taken = room.left if activations is None else room.left - left + activations.peak()
+            taken = free.left if activations is None else free.left - left + activations.peak()
             how = "more than" if activations is None else "about"
             place = int(abs(corpus.lengths - lengths[row]).sum(axis=1).argmin())
             several = "raise train.accumulate, " if world.size > 1 else ""
             raise DataError(
                 f"{corpus.origin(place)}: training on {epoch.extent(row)} needs {how} "
-                f"{_gb(taken)}, but only {_gb(room.left)} of {room.of} are free; {several}lower "
+                f"{_gb(taken)}, but only {_gb(free.left)} of {free.limit} are free; {several}lower "
                 f"{epoch.bound}, or choose a smaller model"
             )
         found.append(activations)
     return max(found, key=Activations.peak)
 
 
-def largest_part(measurement: Measurement, processes: int) -> Activations:
-    """Return the activations of the largest part of a batch, which holds only longest rows.
+def largest_microbatch(measurement: Measurement, processes: int) -> Activations:
+    """Return the activations of the largest microbatch, which holds only longest rows.
 
     Args:
         measurement: Measures the activations of rows.
@@ -249,7 +253,7 @@ def _allocating_at_most(left: int, device: torch.device) -> Iterator[None]:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     size = _kilobytes(PROC / "self/status")["VmSize"]
-    limit = size + max(0, left) + torch.get_num_threads() * THREAD
+    limit = size + max(0, left) + torch.get_num_threads() * THREAD_BYTES
     bounds = [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_AS, (min([limit, *bounds]), hard))
     try:
@@ -271,7 +275,7 @@ def peak_memory(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def memory_room(device: torch.device, processes: int) -> Room | None:
+def free_memory(device: torch.device, processes: int) -> FreeMemory | None:
     """Return the memory that this process may still take; None if the system does not say.
 
     On a CPU it is the smallest remainder of three limits: the address space (RLIMIT_AS), the
@@ -284,24 +288,24 @@ def memory_room(device: torch.device, processes: int) -> Room | None:
         processes: Number of processes that share the machine.
     """
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
+        bytes_free, _ = torch.cuda.mem_get_info(device)
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return Room(free + unused, "the GPU's memory")
+        return FreeMemory(bytes_free + unused, "the GPU's memory")
     if device.type != "cpu" or not sys.platform.startswith("linux"):
         return None
     status = _kilobytes(PROC / "self/status")
-    shared = [Room(limit, "its control group's memory") for limit in _cgroup_limits()]
+    shared = [FreeMemory(limit, "its control group's memory") for limit in _cgroup_limits()]
     total = _kilobytes(PROC / "meminfo").get("MemTotal")
     if total is not None:
-        shared.append(Room(total, "the machine's memory"))
+        shared.append(FreeMemory(total, "the machine's memory"))
     held = status["RssAnon"] + status["RssShmem"]  # the system can reclaim file pages
-    rooms = [room._replace(left=room.left // processes - held) for room in shared]
+    limits = [free._replace(left=free.left // processes - held) for free in shared]
     address_space = _address_space()
     if address_space is not None:
-        rooms.append(
-            Room(address_space - status["VmSize"], "this process's address space (ulimit -v)")
+        limits.append(
+            FreeMemory(address_space - status["VmSize"], "this process's address space (ulimit -v)")
         )
-    return min(rooms, default=None)
+    return min(limits, default=None)
 
 
 def _address_space() -> int | None:

@@ -2,8 +2,8 @@
 
 import time
 
-from crosshead.training.checkpoint import Progress
-from crosshead.training.updater import Outcome
+from crosshead.training.progress import Progress
+from crosshead.training.updater import UpdateResult
 
 MAX_SKIPPED = 10
 """The number of consecutive updates without finite gradients that ends a run."""
@@ -27,16 +27,16 @@ class Window:
         self._count = self._finite = 0
         self._since = time.perf_counter()
 
-    def add(self, outcome: Outcome, rate: float) -> None:
-        """Add the outcome of an update and its learning rate."""
-        self._count += outcome.count
+    def add(self, result: UpdateResult, rate: float) -> None:
+        """Add the result of an update and its learning rate."""
+        self._count += result.count
         self._rate = rate
-        for name in outcome.sums:
+        for name in result.sums:
             self._sums.setdefault(name, 0.0)
-        if outcome.norm is not None:
-            self._norm = outcome.norm
-            self._finite += outcome.count
-            for name, value in outcome.sums.items():
+        if result.norm is not None:
+            self._norm = result.norm
+            self._finite += result.count
+            for name, value in result.sums.items():
                 self._sums[name] += value
 
     def leave_out(self, seconds: float) -> None:
@@ -80,13 +80,13 @@ class Meter:
         self._began = time.perf_counter()
         self.logged, self.shown = Window(counter), Window(counter)
 
-    def add(self, outcome: Outcome, rate: float) -> bool:
+    def add(self, result: UpdateResult, rate: float) -> bool:
         """Add an update; return False if `MAX_SKIPPED` updates in a row were skipped."""
         progress = self._progress
-        progress.predictions += outcome.count
-        self.logged.add(outcome, rate)
-        self.shown.add(outcome, rate)
-        if outcome.norm is None:
+        progress.predictions += result.count
+        self.logged.add(result, rate)
+        self.shown.add(result, rate)
+        if result.norm is None:
             progress.skipped += 1
             progress.skipped_in_a_row += 1
             return progress.skipped_in_a_row < MAX_SKIPPED

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from crosshead.recipe.train import TrainConfig
-from crosshead.training.distributed import gathered, like, of_all
+from crosshead.training.distributed import full_tensor, gather, shard_like
 
 _SCALING = "loss_scale"
 
@@ -79,7 +79,7 @@ class Optimizer:
                     gradient.add_(further)
             self.masters[name].grad = gradient if self.scale == 1.0 else gradient / self.scale
         gradients = [master.grad for master in self.masters.values() if master.grad is not None]
-        total = of_all(get_total_norm(gradients))
+        total = full_tensor(get_total_norm(gradients))
         norm = float(total)
         finite = norm < float("inf")  # also false for NaN
         if finite:
@@ -108,13 +108,13 @@ class Optimizer:
         In sharded training all processes must call this, and only the main process gets the
         weights: see `gathered`.
         """
-        return gathered({name: master.detach() for name, master in self.masters.items()})
+        return gather({name: master.detach() for name, master in self.masters.items()})
 
     def set_weights(self, weights: dict[str, Tensor]) -> None:
         """Replace the weights of masters and model by the given weights."""
         with torch.no_grad():
             for name, master in self.masters.items():
-                master.copy_(like(master, weights[name]))
+                master.copy_(shard_like(master, weights[name]))
         self._copy_to_model()
 
     def state(self) -> dict[str, Tensor]:
@@ -127,7 +127,7 @@ class Optimizer:
             for name, master in self.masters.items()
             for key, value in self.adam.state[master].items()
         }
-        return {**gathered(moments), **self.scaling()}
+        return {**gather(moments), **self.scaling()}
 
     def contents(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return weights and state; all processes call this, so that all gather in one order."""
@@ -146,7 +146,7 @@ class Optimizer:
         for name, master in self.masters.items():
             prefix = f"{name}."
             self.adam.state[master] = {
-                key.removeprefix(prefix): like(master, value).to(master.device, copy=True)
+                key.removeprefix(prefix): shard_like(master, value).to(master.device, copy=True)
                 for key, value in state.items()
                 if key.startswith(prefix) and "." not in key.removeprefix(prefix)
             }

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from crosshead.bundle.places import CHECKPOINTS, RECIPE, how_to_resume
+from crosshead.bundle.places import CHECKPOINTS, RECIPE
+from crosshead.caller import how_to_resume
 from crosshead.errors import UserError
 from crosshead.system.files import atomic_write, make_directory
 from crosshead.system.lines import file_sha256

@@ -2,7 +2,6 @@
 
 import importlib.resources
 import os
-import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources.abc import Traversable
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.bundle.places import CHECKPOINTS, RECIPE
+from crosshead.caller import option
 from crosshead.config import nearest, read_toml
 from crosshead.errors import ConfigError, UserError
 from crosshead.recipe.presets import Sections
@@ -18,13 +18,17 @@ from crosshead.recipe.toml import to_toml
 from crosshead.system.files import StrPath
 from crosshead.tasks.recipes import compose, file_keys, stated
 from crosshead.tasks.registry import sections_of
-from crosshead.training.checkpoint import Progress, newest_state
+from crosshead.training.checkpoint import newest_state
 from crosshead.training.directory import is_resumable, nothing_to_resume
+from crosshead.training.progress import Progress
 
 RELATIVE_TO, HERE = "relative_to", "this file"
 """The first line of a stored recipe: its file names are relative to its own directory."""
 
-BEGIN_ANOTHER = "resume it with that, or begin another with a new --out"
+
+def _begin_another() -> str:
+    """Return the advice for settings that differ from those of the run."""
+    return f"resume it with that, or begin another with a new {option('out')}"
 
 
 def without_unset(flags: Mapping[str, Mapping[str, Any]]) -> Sections:
@@ -89,8 +93,8 @@ def new_recipe(
     below = sections_of(start)
     _check_architecture(
         below, recipe, flags, assignments, f"but the bundle {start} has",
-        "fine-tuning keeps the model: leave the architecture out (--model), or train a new model "
-        "without --from", typed,
+        f"fine-tuning keeps the model: leave the architecture out ({option('model')}), or train a "
+        f"new model without {option('from')}", typed,
     )  # fmt: skip
     return _composed(preset, recipe, flags, assignments, below, typed)
 
@@ -120,7 +124,7 @@ def resumed_recipe(
     recipe = None if recipe is None else os.fspath(recipe)
     below = stored_recipe(out).model_dump()
     whose = f"but the run in {out} began with"
-    _check_architecture(below, recipe, flags, assignments, whose, BEGIN_ANOTHER, typed)
+    _check_architecture(below, recipe, flags, assignments, whose, _begin_another(), typed)
     return _composed(None, recipe, flags, assignments, below, typed)
 
 
@@ -142,7 +146,7 @@ def stored_recipe(out: StrPath) -> Recipe:
 def _recipe_of(saved: tuple[Path, Progress], out: Path) -> Recipe:
     """Return the recipe that a checkpoint of the run in `out` holds."""
     state, progress = saved
-    tables = _named_from_here(tomllib.loads(progress.recipe), out, str(state))
+    tables = _with_resolved_paths(tomllib.loads(progress.recipe), out, str(state))
     return absolute(compose(recipe=tables, where=str(state)))
 
 
@@ -153,15 +157,15 @@ def stored_form(recipe: Recipe, out: Path) -> str:
     absolute path is stored. The first line of the recipe says that the names are relative.
     """
     names = [_relative(name, out) for name in recipe.data.files()]
-    return f'{RELATIVE_TO} = "{HERE}"\n\n{to_toml(renamed(recipe, names))}'
+    return f'{RELATIVE_TO} = "{HERE}"\n\n{to_toml(with_data_files(recipe, names))}'
 
 
 def absolute(recipe: Recipe) -> Recipe:
     """Return the recipe with absolute file names, which are valid in every working directory."""
-    return renamed(recipe, [os.path.abspath(name) for name in recipe.data.files()])
+    return with_data_files(recipe, [os.path.abspath(name) for name in recipe.data.files()])
 
 
-def renamed(recipe: Recipe, names: Sequence[str]) -> Recipe:
+def with_data_files(recipe: Recipe, names: Sequence[str]) -> Recipe:
     """Return the recipe with new names for its data files, in the same order."""
     return recipe.model_copy(update={"data": recipe.data.renamed(names)})
 
@@ -187,7 +191,7 @@ def saved_recipe(out: Path) -> tuple[Recipe, list[str]]:
         if not may_change:
             raise ConfigError(
                 f"{path}: {key} is {_shown(right)}, but the run was saved with {_shown(left)}; "
-                "write that again, or begin another run with a new --out"
+                f"write that again, or begin another run with a new {option('out')}"
             )
         lines.append(
             f"{path}: {key} is {_shown(right)}, where the run was saved with {_shown(left)}"
@@ -212,11 +216,11 @@ def check_resumed(began: Recipe, now: Recipe, out: Path) -> Recipe:
         now = now.model_copy(update={section: after.model_copy(update=chosen)})
     for key, left, right, may_change in _differences(began, now):
         if not may_change:
-            advice = BEGIN_ANOTHER
+            advice = _begin_another()
             if key.partition(".")[2] in now.data.file_keys:  # the number of files differs
                 advice = (
                     "a run continues with the data it began with; to train its bundle on other "
-                    f"data, begin a run with --from {shlex.quote(str(out))} and a new --out"
+                    f"data, begin a run with {option('from', str(out))} and a new {option('out')}"
                 )
             raise ConfigError(
                 f"is {_shown(right)}, but the run in {out} began with {_shown(left)}; {advice}",
@@ -252,7 +256,7 @@ def _relative(name: str, out: Path) -> str:
         return os.path.abspath(name)
 
 
-def _named_from_here(tables: dict[str, Any], folder: Path, where: str) -> dict[str, Any]:
+def _with_resolved_paths(tables: dict[str, Any], folder: Path, where: str) -> dict[str, Any]:
     """Return the tables of a recipe with file names relative to the working directory.
 
     The names change only if the recipe says that they are relative to its own `folder`.
@@ -344,7 +348,7 @@ def read_recipe(name: str) -> dict[str, Any]:
     """Return the tables of a recipe; `name` is a TOML file or a shipped recipe."""
     if name.endswith(".toml"):
         path = Path(name)
-        return _named_from_here(read_toml(path), path.parent, name)
+        return _with_resolved_paths(read_toml(path), path.parent, name)
     names = shipped_recipes()
     if name not in names:
         advice = nearest(name, names) if names else "give the path of a .toml file"

@@ -11,6 +11,7 @@ import torch
 from crosshead.bundle.places import CHECKPOINTS
 from crosshead.bundle.unfinished import BEST
 from crosshead.bundle.weights import check_weights, weights_of
+from crosshead.caller import option, setting
 from crosshead.errors import BundleError, DataError, UserError
 from crosshead.models.base import Model
 from crosshead.recipe.recipe import Recipe
@@ -24,7 +25,6 @@ from crosshead.training.activations import Measurement
 from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
-    Progress,
     average_weights,
     list_checkpoints,
     load_best,
@@ -38,25 +38,26 @@ from crosshead.training.context import Context
 from crosshead.training.distributed import World, shard
 from crosshead.training.hardware import Machine, choose_machine
 from crosshead.training.memory import (
+    free_memory,
     measured_memory,
-    memory_room,
     recompute_activations,
     refuse_large_model,
 )
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.schedule import learning_rate
 from crosshead.training.settings import (
     absolute,
     check_fine_tuned,
     check_resumed,
-    renamed,
     saved_recipe,
     stored_recipe,
+    with_data_files,
 )
 from crosshead.training.sizes import with_sizes
 
 
-class Ended(Exception):
+class NothingToTrain(Exception):
     """Raised in a worker if the main process finds that the run has nothing to train.
 
     Args:
@@ -122,7 +123,9 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
         setup.optimizer.set_weights(weights_of(base.model))
         setup.progress.validated, setup.progress.tuned = -1, True
     progress = setup.progress
-    progress.longest_input = max(corpus.reach, base.reach if base is not None else 0)
+    progress.longest_input = max(
+        corpus.longest_input, base.longest_input if base is not None else 0
+    )
     progress.size, progress.data_sha256 = corpus.size, corpus.sha256()
     progress.names = recipe.data.files()
     return setup
@@ -144,9 +147,9 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     recipe = check_resumed(began, absolute(given), out)
     for line in edits:
         context.say(line)
-    elsewhere = _elsewhere(recipe, out)
+    moved = _moved_files(recipe, out)
     began, recipe = (
-        renamed(each, [elsewhere.get(name, name) for name in each.data.files()])
+        with_data_files(each, [moved.get(name, name) for name in each.data.files()])
         for each in (began, recipe)
     )
     _check_own_files(out)
@@ -155,12 +158,12 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, context)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_data(progress, corpus, out)
-    for line in [*passed_over, *_keep_best(setup, progress, out / CHECKPOINTS)]:
+    for line in [*passed_over, *_restore_best(setup, progress, out / CHECKPOINTS)]:
         context.say(line)
     context.say(f"resuming from update {progress.update} in {out}")
     progress.names = _names(progress.names, began, recipe, given)
-    other_rate = _other_rate(began.train, recipe, progress.update + 1)
-    for change in [*other_rate, *_go_on(setup, progress)]:
+    changed_rate = _rate_changes(began.train, recipe, progress.update + 1)
+    for change in [*changed_rate, *_continue_from(setup, progress)]:
         context.say(f"{change}: the weights will not be bit-identical to an uninterrupted run")
     return setup
 
@@ -178,7 +181,7 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
 
     Raises:
         Stopped: If this process or the main process was asked to stop.
-        Ended: If there is nothing to train.
+        NothingToTrain: If there is nothing to train.
         UserError: If this process reads other data than the main process.
     """
     world = context.world
@@ -186,7 +189,7 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
     if "end" in announced:
         kind, text = announced["end"]
         end = End(EndKind(kind), text)
-        raise Stopped if end == STOPPED else Ended(end)
+        raise Stopped if end == STOPPED else NothingToTrain(end)
     recipe = stored_recipe(out)
     machine = _machine(recipe, context)
     # One process of each machine prints the progress of reading the data.
@@ -201,7 +204,7 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
     setup = _set_up(recipe, machine, corpus, context)
     if resume:
         newest = list_checkpoints(out / CHECKPOINTS)[-1]
-        _go_on(setup, load_checkpoint(newest, setup.optimizer))
+        _continue_from(setup, load_checkpoint(newest, setup.optimizer))
     elif start is not None:
         setup.optimizer.set_weights(weights_of(load_bundle(start).model))
         setup.progress.validated = -1
@@ -215,19 +218,19 @@ def _machine(recipe: Recipe, context: Context) -> Machine:
 
 def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) -> Setup:
     train, task, world = recipe.train, task_of(recipe), context.world
-    room = memory_room(machine.device, world.local_size)
-    refuse_large_model(recipe, corpus, machine, world, room)
+    free = free_memory(machine.device, world.local_size)
+    refuse_large_model(recipe, corpus, machine, world, free)
     torch.manual_seed(train.seed)
-    config = corpus.bundle_config(recipe, corpus.reach)
+    config = corpus.bundle_config(recipe, corpus.longest_input)
     model = corpus.kind.build(config).to(machine.device, machine.dtype)
     measurement = Measurement(task, model, corpus.epochs(recipe)(0), train)
-    memory = measured_memory(measurement, corpus, machine, world, room)
+    memory = measured_memory(measurement, corpus, machine, world, free)
     if train.recompute:
         recompute_activations(model)
     if train.sharded and world.size > 1:
         shard(model)
     progress = Progress(
-        parts=train.accumulate,
+        microbatches=train.accumulate,
         accumulate=train.accumulate,
         threads=machine.threads,
         processes=world.size,
@@ -236,17 +239,18 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) 
     return Setup(task, recipe, machine, corpus, model, optimizer, progress, context, memory)
 
 
-def _go_on(setup: Setup, progress: Progress) -> list[str]:
+def _continue_from(setup: Setup, progress: Progress) -> list[str]:
     """Continue from `progress`; return a clause for each change in how the run computes."""
     new, changes = setup.progress, []
     if (progress.threads, progress.processes) != (new.threads, new.processes):
-        changes.append(f"with {_crew(new)}, where the run had {_crew(progress)}")
+        now, before = _threads_and_processes(new), _threads_and_processes(progress)
+        changes.append(f"with {now}, where the run had {before}")
     if progress.accumulate != new.accumulate:
         changes.append(
-            f"with batches in {counted(new.parts, 'part')}, where the run had them in "
-            f"{progress.parts:,}"
+            f"with batches in {counted(new.microbatches, 'microbatch')}, where the run had them in "
+            f"{progress.microbatches:,}"
         )
-        progress.parts, progress.side_by_side = new.parts, True
+        progress.microbatches, progress.in_parallel = new.microbatches, True
     progress.threads, progress.processes = new.threads, new.processes
     progress.accumulate = new.accumulate
     setup.progress = progress
@@ -262,7 +266,7 @@ def _names(typed: list[str], began: Recipe, now: Recipe, given: Recipe) -> list[
     ]
 
 
-def _other_rate(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
+def _rate_changes(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
     """Return a clause for each change of the learning rate; `update` is the next update."""
     now, changes = recipe.train, []
     if began.learning_rate != now.learning_rate:
@@ -280,7 +284,7 @@ def _other_rate(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
     return changes
 
 
-def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
+def _restore_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
     """Check the file of the best weights, which the end of the run needs; repair it if possible.
 
     If the file is missing or damaged, the function writes it again from the checkpoints that it
@@ -313,12 +317,12 @@ def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
     ]
 
 
-def _crew(progress: Progress) -> str:
+def _threads_and_processes(progress: Progress) -> str:
     several = f"{progress.processes} processes of " if progress.processes > 1 else ""
     return several + counted(progress.threads, "thread")
 
 
-def _elsewhere(recipe: Recipe, out: Path) -> dict[str, str]:
+def _moved_files(recipe: Recipe, out: Path) -> dict[str, str]:
     """Return files that exist under the names typed earlier, but not under the names in `out`.
 
     This lets a user move a run directory without its data files.
@@ -337,10 +341,10 @@ def _elsewhere(recipe: Recipe, out: Path) -> dict[str, str]:
         if Path(name).exists():
             continue
         if not Path(other).exists():
-            flag = f"--{key.replace('_', '-')}"
+            moved_to = setting(f"data.{key}", has_flag=True)
             raise DataError(
                 f"{name}: no such file, and the run in {out} began with it; put it back, or say "
-                f"where it is now with {flag} (each file of data.{key}, in the same order)"
+                f"where it is now with {moved_to} (each file of data.{key}, in the same order)"
             )
         found[name] = os.path.abspath(other)
     return found
@@ -356,13 +360,14 @@ def _check_own_files(out: Path) -> None:
             found = "its checksum differs" if path.exists() else "missing"
             raise BundleError(
                 f"{path}: {found}; the run cannot be resumed without it: copy it back, or begin "
-                "again with --force"
+                f"again with {option('force')}"
             )
 
 
 def _check_data(progress: Progress, corpus: Corpus, out: Path) -> None:
     """Raise `UserError` if the data differs from the data that the run began with."""
-    advice = "put the earlier files back, or begin another run with a new --out"
+    new = option("out")
+    advice = f"put the earlier files back, or begin another run with a new {new}"
     if corpus.size != progress.size:
         raise UserError(
             f"the run in {out} began with {progress.size:,} {corpus.unit}s to train on, and the "

@@ -39,7 +39,7 @@ def opening_lines(setup: Setup) -> list[str]:
 
 
 def card_facts(
-    setup: Setup, out: Path, weights: str, scores: list[BundleScore], how: str
+    setup: Setup, out: Path, weights: str, scores: list[BundleScore], search: str
 ) -> CardFacts:
     """Return the facts of the model card; files keep their typed names, without absolute paths.
 
@@ -48,7 +48,7 @@ def card_facts(
         out: The run directory, whose name is the name of the model.
         weights: A description of the chosen weights.
         scores: The scores of the model.
-        how: A description of the search behind the scores.
+        search: A description of the search behind the scores.
     """
     recipe, corpus, machine, progress = setup.recipe, setup.corpus, setup.machine, setup.progress
     shown = [without_place(name) for name in progress.names]
@@ -82,6 +82,6 @@ def card_facts(
             "python": platform.python_version(),
         },
         scores=scores,
-        search=how,
+        search=search,
         skipped=progress.skipped,
     )

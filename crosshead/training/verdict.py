@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from crosshead.bundle.places import how_to_resume
+from crosshead.caller import how_to_resume, setting
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Task
 from crosshead.tasks.usability import Findings
 from crosshead.training.budget import End, EndKind
-from crosshead.training.checkpoint import Progress
-from crosshead.training.sizes import usual_warmup
+from crosshead.training.progress import Progress
+from crosshead.training.sizes import default_warmup
 
 _MANY_UPDATES = 5000
 """After this many updates, more updates do not help a model that is not usable."""
@@ -80,8 +80,8 @@ def verdict(
     if progress.update >= _MANY_UPDATES:
         return why + f"{task.check_data}, or train on more data"
     # Enough for five warm-ups. A short budget has shortened the run's own warm-up.
-    warmup = max(config.warmup or 0, usual_warmup(progress.batches))
+    warmup = max(config.warmup or 0, default_warmup(progress.batches))
     factor = max(10, math.ceil(5 * warmup / max(1, progress.update)))
     longer = np.format_float_positional(factor * budget, trim="-")
-    flag = f"--{end.kind.replace('_', '-')} {longer}"
-    return f"{why}train longer: {how_to_resume(out)} {flag}"
+    larger = setting(f"train.{end.kind}", longer, has_flag=True)
+    return f"{why}train longer: {how_to_resume(out, larger)}"

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from crosshead.bundle.checksums import Seal, file_sum, unsealed
-from crosshead.bundle.checksums import sealed as sealed_bytes
-from crosshead.bundle.io import save_bundle, verify_bundle
+from crosshead.bundle.checksums import Manifest, config_bytes, file_checksum, separate_checksums
+from crosshead.bundle.files import verify_bundle
+from crosshead.bundle.io import save_bundle
 from crosshead.errors import DamagedBundle
 from crosshead.tasks.registry import load_bundle, outline_bundle
 from tests.bundle.stored import SEALED, STORED, settings
@@ -99,39 +99,41 @@ def test_checksums_that_are_none_are_damage(files: object, stored: Path) -> None
 
 
 CONTENTS = {"model.safetensors": b"weights", "tokenizer.json": b"{}"}
-SUMS = {name: file_sum(data) for name, data in CONTENTS.items()}
+SUMS = {name: file_checksum(data) for name, data in CONTENTS.items()}
 
 
-def opened(directory: Path, data: bytes, remedy: str | None = None) -> tuple[dict[str, Any], Seal]:
-    return unsealed(directory, json.loads(data), data, remedy)
+def opened(
+    directory: Path, data: bytes, remedy: str | None = None
+) -> tuple[dict[str, Any], Manifest]:
+    return separate_checksums(directory, json.loads(data), data, remedy)
 
 
 @pytest.fixture
-def seal(tmp_path: Path) -> Seal:
+def manifest(tmp_path: Path) -> Manifest:
     """The checksums of two files, which stand beside it unchanged."""
     for name, data in CONTENTS.items():
         (tmp_path / name).write_bytes(data)
-    return opened(tmp_path, sealed_bytes({"format": 1}, SUMS), "write it again with --resume")[1]
+    return opened(tmp_path, config_bytes({"format": 1}, SUMS), "write it again with --resume")[1]
 
 
-def test_what_is_sealed_is_unsealed(tmp_path: Path) -> None:
+def test_settings_and_checksums_are_separated_again(tmp_path: Path) -> None:
     settings = {"format": 1, "text": "ü", "nested": {"a": [1, 2.5, None]}}
-    found, seal = opened(tmp_path, sealed_bytes(settings, SUMS))
+    found, manifest = opened(tmp_path, config_bytes(settings, SUMS))
     assert found == settings
-    assert seal == Seal(tmp_path, SUMS, of_config=True)
-    assert sealed_bytes(found, seal.files) == sealed_bytes(settings, SUMS)
+    assert manifest == Manifest(tmp_path, SUMS, of_config=True)
+    assert config_bytes(found, manifest.files) == config_bytes(settings, SUMS)
 
 
 def test_a_file_without_checksums_is_taken_as_it_is(tmp_path: Path) -> None:
-    found, seal = opened(tmp_path, b'{"format": 1}')
-    assert found == {"format": 1} and not seal.files and not seal.of_config
-    seal.check("absent")
-    seal.check_sizes(["absent"])
-    seal.compare("absent", "0" * 64)
+    found, manifest = opened(tmp_path, b'{"format": 1}')
+    assert found == {"format": 1} and not manifest.files and not manifest.of_config
+    manifest.check("absent")
+    manifest.check_sizes(["absent"])
+    manifest.compare("absent", "0" * 64)
 
 
 def test_every_changed_byte_of_the_configuration_is_noticed(tmp_path: Path) -> None:
-    data = sealed_bytes({"format": 1, "beam": 4}, SUMS)
+    data = config_bytes({"format": 1, "beam": 4}, SUMS)
     for changed in (data.replace(b"4", b"5", 1), data.replace(b"\n", b"\n ", 1), data + b"\n"):
         assert changed != data
         with pytest.raises(DamagedBundle, match="its checksum differs") as caught:
@@ -140,27 +142,29 @@ def test_every_changed_byte_of_the_configuration_is_noticed(tmp_path: Path) -> N
         assert str(caught.value).endswith("remove the key 'config_sha256'; resume the run")
 
 
-def test_files_that_are_whole_are_accepted(seal: Seal) -> None:
-    seal.check_sizes(CONTENTS)
+def test_files_that_are_whole_are_accepted(manifest: Manifest) -> None:
+    manifest.check_sizes(CONTENTS)
     for name in CONTENTS:
-        seal.check(name)
+        manifest.check(name)
 
 
-def test_a_changed_size_is_found_without_reading_and_a_changed_byte_by_reading(seal: Seal) -> None:
-    path = seal.directory / "tokenizer.json"
+def test_a_changed_size_is_found_without_reading_and_a_changed_byte_by_reading(
+    manifest: Manifest,
+) -> None:
+    path = manifest.directory / "tokenizer.json"
     path.write_bytes(b"[]")
-    seal.check_sizes(CONTENTS)
+    manifest.check_sizes(CONTENTS)
     with pytest.raises(DamagedBundle, match=rf"^{path}: its SHA-256 is not the one") as caught:
-        seal.check(path.name)
+        manifest.check(path.name)
     assert "take a fresh copy of the bundle, or train it again" in str(caught.value)
     path.write_bytes(b"[ ]")
     with pytest.raises(DamagedBundle, match=rf"^{path}: its size is not the one in config\.json"):
-        seal.check_sizes(CONTENTS)
+        manifest.check_sizes(CONTENTS)
     with pytest.raises(DamagedBundle, match=r"config\.json: files: README\.md is missing"):
-        seal.compare("README.md", "0" * 64)
+        manifest.compare("README.md", "0" * 64)
 
 
-def test_weights_that_training_can_write_again_come_with_that_advice(seal: Seal) -> None:
-    (seal.directory / "model.safetensors").write_bytes(b"another")
+def test_weights_that_training_can_write_again_come_with_that_advice(manifest: Manifest) -> None:
+    (manifest.directory / "model.safetensors").write_bytes(b"another")
     with pytest.raises(DamagedBundle, match="write it again with --resume"):
-        seal.check("model.safetensors")
+        manifest.check("model.safetensors")

@@ -1,11 +1,10 @@
 import os
 import pickle
-import shlex
 from pathlib import Path
 
 import pytest
 
-from crosshead.bundle.places import check_place, how_to_resume, is_run
+from crosshead.bundle.places import check_place, is_run
 from crosshead.errors import BundleError
 from crosshead.tasks.registry import load_bundle
 
@@ -33,7 +32,5 @@ def test_what_is_neither_is_refused_at_once(tmp_path: Path) -> None:
             check_place(tmp_path / name)
 
 
-def test_the_command_that_goes_on_can_be_typed(tmp_path: Path) -> None:
-    run = tmp_path / "my run"
-    assert shlex.split(how_to_resume(run))[-1] == str(run)
+def test_a_directory_without_checkpoints_is_no_run(tmp_path: Path) -> None:
     assert not is_run(tmp_path)

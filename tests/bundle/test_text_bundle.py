@@ -73,7 +73,7 @@ def test_an_average_reaches_as_far_as_the_longest() -> None:
     bundles = [bundle_of(longest=longest) for longest in (10, 30, 20)]
     merged = bundles[0].merged(bundles[1:])
     assert merged == bundles[0].config.model_copy(update={"longest_source": 30})
-    assert replace(bundles[0], config=merged).reach == 30
+    assert replace(bundles[0], config=merged).longest_input == 30
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from crosshead.bundle.weights import TensorFile, described, serialized, tensors_sha256
+from crosshead.bundle.weights import TensorFile, serialized, tensor_specs, tensors_sha256
 from crosshead.errors import DamagedBundle
 
 
@@ -32,7 +32,7 @@ def test_a_file_gives_the_tensors_that_were_saved() -> None:
     }  # fmt: skip
     file = a_file(tensors, format="pt")
     assert file.metadata == {"format": "pt"}
-    assert file.tensors == described(tensors.items())
+    assert file.tensors == tensor_specs(tensors.items())
     assert_same(file.read()[0], tensors)
     assert a_file({}).tensors == a_file({}).read()[0] == {}
 

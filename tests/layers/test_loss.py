@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from crosshead.layers import loss as loss_module
 from crosshead.layers.loss import (
     CHUNK,
-    LossSums,
+    CrossEntropy,
     fused_cross_entropy,
     label_smoothed_cross_entropy,
 )
@@ -40,12 +40,12 @@ def problem(
 
 def plain(
     features: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, eps: float
-) -> LossSums:
+) -> CrossEntropy:
     """The loss in its plain form, of all logits at once: the reference for the fused one."""
     return label_smoothed_cross_entropy(F.linear(features, weight, bias), target, eps)
 
 
-def gradients(sums: LossSums, given: Problem, times: float = 1.0) -> list[Tensor]:
+def gradients(sums: CrossEntropy, given: Problem, times: float = 1.0) -> list[Tensor]:
     """Of features, weight and, where there is one, bias."""
     leaves = [leaf for leaf in given[:3] if leaf is not None]
     return list(torch.autograd.grad(times * sums.loss, leaves))
@@ -157,7 +157,7 @@ def test_split_batches_add_up_to_the_whole() -> None:
     whole = fused_cross_entropy(*given, 0.1)
     cuts = [slice(0, 3), slice(3, 600), slice(600, 700)]
     parts = [fused_cross_entropy(features[cut], weight, bias, target[cut], 0.1) for cut in cuts]
-    total = LossSums(sum(p.loss for p in parts), sum(p.nll for p in parts), 700)
+    total = CrossEntropy(sum(p.loss for p in parts), sum(p.nll for p in parts), 700)
     assert sum(part.count for part in parts) == whole.count
     torch.testing.assert_close(total.loss, whole.loss, rtol=1e-12, atol=0)
     torch.testing.assert_close(total.nll, whole.nll, rtol=1e-12, atol=0)

@@ -18,7 +18,7 @@ from crosshead.layers.convolution import WeightNormLinear
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.registry import build_model
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.token_loss import Smoothing, token_loss
+from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.updater import replica_of, seeded
@@ -254,7 +254,7 @@ def gradients(model: Convolutional) -> dict[str, Tensor]:
     """Those of a batch, dropout included; dropped afterwards."""
     batch = collate(examples(), range(8))
     with seeded(3, torch.device("cpu")):
-        token_loss(model, batch, Smoothing(0.1)).sums["loss"].backward()
+        token_loss(model, batch, LabelSmoothing(0.1)).sums["loss"].backward()
     found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     return found
@@ -289,7 +289,7 @@ def test_it_trains_in_bfloat16() -> None:
     )
     batch, losses = collate(examples(), range(40)), []
     for _ in range(20):
-        loss = token_loss(model, batch, Smoothing(0.0))
+        loss = token_loss(model, batch, LabelSmoothing(0.0))
         losses.append(loss.sums["nll"].item() / loss.count)
         optimizer.backward(loss.sums["loss"] / loss.count)
         assert optimizer.step(0.01) is not None
@@ -335,7 +335,7 @@ def test_it_learns(
 
     def update(number: int) -> float:
         batch = collate(shown, torch.randint(len(shown), (64,)).tolist())
-        sums = token_loss(model, batch, Smoothing(0.0))
+        sums = token_loss(model, batch, LabelSmoothing(0.0))
         optimizer.backward(sums.sums["loss"] / sums.count)
         optimizer.step(0.004 / (1 + number / 100))
         return sums.sums["loss"].item() / sums.count

@@ -25,10 +25,10 @@ def spoil(monkeypatch: pytest.MonkeyPatch, bad: set[int], value: str) -> None:
     """Make the losses of those updates, counted from 0, and so their gradients `value`."""
     now = 0
 
-    def noted(seed: int, update: int, part: int) -> int:
+    def noted(seed: int, update: int, microbatch: int) -> int:
         nonlocal now
         now = update
-        return draw_seed(seed, update, part)
+        return draw_seed(seed, update, microbatch)
 
     def spoiled(*arguments: Any, **named: Any) -> Any:
         sums = token_loss(*arguments, **named)

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from crosshead.system.devices import available_cores
-from crosshead.training.checkpoint import Progress, load_newest, save_checkpoint
+from crosshead.training.checkpoint import load_newest, save_checkpoint
+from crosshead.training.progress import Progress
 from tests.cores import on_all_cores
 from tests.reliability.tools import (
     PROGRAM,
@@ -121,7 +122,7 @@ class Form(NamedTuple):
 def form(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Form]:
-    """In float32 one part after the other, or in bfloat16 two parts side by side."""
+    """In float32 one microbatch at a time, or in bfloat16 two microbatches in parallel."""
     folder = tmp_path_factory.mktemp("corpus")
     if request.param == "one thread":
         write_corpus(folder)
@@ -132,7 +133,7 @@ def form(
             pytest.skip("there is one core")
         write_corpus(folder, pairs=2000)
         settings = {"threads": "2", "batch_tokens": "8192", "precision": "bfloat16"}
-        yield Form("two parts side by side, bfloat16", folder, settings)
+        yield Form("two microbatches in parallel, bfloat16", folder, settings)
 
 
 @pytest.fixture(scope="module")

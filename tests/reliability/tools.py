@@ -15,8 +15,9 @@ from torch import nn
 
 from crosshead.errors import UserError
 from crosshead.recipe.train import TrainConfig
-from crosshead.training.checkpoint import Progress, save_checkpoint
+from crosshead.training.checkpoint import save_checkpoint
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from tests import preloaded
 
 ROOT = Path(__file__).parent.parent.parent
@@ -98,7 +99,7 @@ SETTINGS = {
     "train.precision": "float32", "train.log_every": "1", "data.valid_size": "6",
     "decode.max_extra": "3",
 }  # fmt: skip
-"""Of a run of a few seconds: dropout, sampled subwords, batches in two parts, an average."""
+"""Of a run of a few seconds: dropout, sampled subwords, batches in two microbatches, an average."""
 
 
 def train_flags(folder: Path, out: Path, **changed: str) -> list[str]:

@@ -99,10 +99,17 @@ def test_a_closed_standard_error_is_no_mistake(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(0, "0 epochs"), (1, "1 epoch"), (2, "2 epochs"), (2000, "2,000 epochs")]
+    ("number", "noun", "said"),
+    [
+        (0, "epoch", "0 epochs"),
+        (1, "epoch", "1 epoch"),
+        (2000, "epoch", "2,000 epochs"),
+        (1, "batch", "1 batch"),
+        (2, "batch", "2 batches"),
+    ],
 )
-def test_one_is_no_plural(number: int, said: str) -> None:
-    assert counted(number, "epoch") == said
+def test_one_is_no_plural(number: int, noun: str, said: str) -> None:
+    assert counted(number, noun) == said
 
 
 def test_silence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,7 +148,7 @@ class SeriesCorpus(Corpus):
         return self.train.count
 
     @property
-    def reach(self) -> int:
+    def longest_input(self) -> int:
         return self.train.inputs.shape[1]
 
     @property
@@ -175,7 +175,7 @@ class SeriesCorpus(Corpus):
         lines = [",".join(map(str, self.train.inputs[row].tolist())) for row in rows]
         return "\n".join(lines) + "\n", "as windows"
 
-    def bundle_config(self, recipe: Recipe, reach: int) -> BundleConfig:
+    def bundle_config(self, recipe: Recipe, longest_input: int) -> BundleConfig:
         return SeriesBundleConfig(
             task="series", model=recipe.model, mean=self.mean, deviation=self.deviation
         )
@@ -192,7 +192,7 @@ class SeriesCorpus(Corpus):
 
 
 class SeriesValidator(Validator[SeriesRecipe, SeriesCorpus, SeriesBundle]):
-    def how(self) -> str:
+    def search_description(self) -> str:
         return "one step ahead"
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:

@@ -36,15 +36,15 @@ def test_the_validator_gets_the_run_and_the_loss_of_its_settings() -> None:
     recipe: Any = SimpleNamespace(train=TRAIN)
     corpus: Any = object()
     device = torch.device("cpu")
-    found: Any = Counting().validates(recipe, corpus, 7, device, lambda: True)
+    found: Any = Counting().make_validator(recipe, corpus, 7, device, lambda: True)
     assert found[:4] == (recipe, corpus, 7, device) and found[5]()
     loss = found[4](None, 3)
     assert (float(loss.sums["loss"]), loss.count) == (0.25, 3)
 
 
-def test_a_task_claims_no_data_and_changes_no_recipe_by_itself() -> None:
+def test_a_task_recognizes_no_data_and_changes_no_recipe_by_itself() -> None:
     recipe = object()
-    assert not Counting().claims({"text": ["a"]})
+    assert not Counting().recognizes({"text": ["a"]})
     assert Counting().prepare(recipe) == (recipe, [])
 
 
@@ -58,8 +58,8 @@ def test_every_task_is_declared_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "claiming"), [({"text": ["a"]}, ["language"]), ({"source": ["a"]}, []), ({}, []),
+    ("data", "recognizing"), [({"text": ["a"]}, ["language"]), ({"source": ["a"]}, []), ({}, []),
                            ({"text": []}, [])]
 )  # fmt: skip
-def test_at_most_one_task_claims_data(data: dict[str, Any], claiming: list[str]) -> None:
-    assert [name for name, task in TASKS.items() if task.claims(data)] == claiming
+def test_at_most_one_task_recognizes_data(data: dict[str, Any], recognizing: list[str]) -> None:
+    assert [name for name, task in TASKS.items() if task.recognizes(data)] == recognizing

@@ -63,7 +63,7 @@ def test_every_row_is_in_one_batch_within_the_budget_and_has_an_origin(
     for rows in plan:
         batch = epoch.collate(rows)
         assert len(rows) * max(batch.source.shape[1], batch.target_output.shape[1]) <= BUDGET
-    assert epoch.lengths.max() <= max(corpus.lengths.max(), corpus.reach)
+    assert epoch.lengths.max() <= max(corpus.lengths.max(), corpus.longest_input)
     assert corpus.origin(plan[0][0]).split(":")[0] == "a"
     assert re.search(r"\d", epoch.extent(plan[0][0]))
 

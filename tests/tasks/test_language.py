@@ -65,9 +65,9 @@ def test_the_loss_of_a_text_is_the_mean_over_all_its_tokens(tmp_path: Path) -> N
 def test_a_model_with_a_memory_is_judged_at_the_end_as_it_reads_on(tmp_path: Path) -> None:
     memory = ("architecture=transformer-xl", "segment=8", "memory=8", "label_smoothing=0.1")
     plain = text_validator(tmp_path, WRITTEN[:200], "characters")
-    assert plain.how() == f"windows of {CONTEXT} tokens"
+    assert plain.search_description() == f"windows of {CONTEXT} tokens"
     validator = text_validator(tmp_path, WRITTEN[:200], "characters", *memory)
-    assert validator.how() == "one pass, with memory"
+    assert validator.search_description() == "one pass, with memory"
     bits = validator.findings(weights(validator, 1)).scores[1]
     assert "|memory:8|" in bits.signature
     found = validator.validate(weights(validator, 1))
@@ -94,4 +94,6 @@ def test_whoever_asks_for_the_end_does_not_wait_for_all_of_a_text(
 def test_text_is_for_a_language_model_unless_the_recipe_names_another() -> None:
     assert BITS.name in [metric.name for metric in LanguageTask.metrics]
     assert not BITS.higher_is_better
-    assert LanguageTask().claims({"text": ["a"]}) and not LanguageTask().claims({"text": []})
+    assert LanguageTask().recognizes({"text": ["a"]}) and not LanguageTask().recognizes(
+        {"text": []}
+    )

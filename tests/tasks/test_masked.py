@@ -21,7 +21,7 @@ def validator(tmp_path: Path) -> MaskedValidator:
     recipe = masked_recipe(tmp_path, WRITTEN[:200])
     corpus = read_corpus(recipe)
     assert type(corpus) is MaskedCorpus
-    found = validator_of(recipe, corpus, corpus.reach)
+    found = validator_of(recipe, corpus, corpus.longest_input)
     assert isinstance(found, MaskedValidator)
     return found
 
@@ -41,7 +41,7 @@ def test_the_loss_is_the_mean_over_all_hidden_tokens(validator: MaskedValidator)
     assert 0 < count < len(corpus.valid)
     assert found["nll"] == pytest.approx(sums / count, rel=1e-5)
     assert found["loss"] != found["nll"]  # it is smoothed
-    assert validator.how() == f"windows of {CONTEXT} tokens"
+    assert validator.search_description() == f"windows of {CONTEXT} tokens"
 
 
 def test_the_same_weights_have_the_same_loss_and_others_another(validator: MaskedValidator) -> None:

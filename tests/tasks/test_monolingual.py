@@ -26,7 +26,7 @@ def test_samples_of_text_stand_beside_the_text(
         assignments=["layers=1", "d_model=16", "d_ff=16", "heads=2", *settings],
     )
     corpus = read_corpus(recipe, None, None)
-    validator = validator_of(recipe, corpus, corpus.reach)
+    validator = validator_of(recipe, corpus, corpus.longest_input)
     found = validator.findings(weights(validator, 1))
     text = " ".join(WRITTEN.replace(" and ", " and then they said ").split())
     assert found.samples

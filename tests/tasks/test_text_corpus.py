@@ -79,7 +79,7 @@ def test_epochs_are_windows_of_the_training_text_alone(book: Path) -> None:
     rows = np.concatenate(epoch.plan(64, 1, 0))
     batch = epoch.collate(rows.tolist())
     assert int((batch.target_output != 0).sum()) == len(corpus.stream) - 1
-    assert corpus.reach == 16 == int(corpus.lengths.max())
+    assert corpus.longest_input == 16 == int(corpus.lengths.max())
 
 
 def test_the_checksum_knows_both_texts(book: Path, tmp_path: Path) -> None:

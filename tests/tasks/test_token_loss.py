@@ -8,7 +8,7 @@ from crosshead.data.batching import Batch, Example, collate
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.token_loss import Smoothing, token_loss
+from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.vocabulary import PAD
 
 VOCABULARY = 12
@@ -43,7 +43,7 @@ def test_it_is_the_cross_entropy_of_the_tokens_without_padding(
 ) -> None:
     batch = batch_of(0, 1, 2)
     assert (batch.target_output == PAD).any()
-    found = token_loss(model, batch, Smoothing(smoothing))
+    found = token_loss(model, batch, LabelSmoothing(smoothing))
     logits, wanted = model(*batch.inputs).flatten(0, 1), batch.target_output.flatten()
     for name, share in (("loss", smoothing), ("nll", 0.0)):
         expected = F.cross_entropy(
@@ -58,8 +58,8 @@ def test_it_is_the_cross_entropy_of_the_tokens_without_padding(
 
 
 def test_losses_of_parts_add_up_to_the_loss_of_the_batch(model: Transformer) -> None:
-    whole = token_loss(model, batch_of(0, 1, 2), Smoothing(0.1))
-    parts = [token_loss(model, batch_of(row), Smoothing(0.1)) for row in range(3)]
+    whole = token_loss(model, batch_of(0, 1, 2), LabelSmoothing(0.1))
+    parts = [token_loss(model, batch_of(row), LabelSmoothing(0.1)) for row in range(3)]
     assert whole.count == sum(part.count for part in parts)
     for name, value in whole.sums.items():
         torch.testing.assert_close(value, torch.stack([p.sums[name] for p in parts]).sum())
@@ -68,5 +68,5 @@ def test_losses_of_parts_add_up_to_the_loss_of_the_batch(model: Transformer) -> 
 def test_the_settings_of_training_give_their_label_smoothing(model: Transformer) -> None:
     settings = TrainConfig(max_updates=1, learning_rate=0.1, label_smoothing=0.3)
     found = token_loss(model, batch_of(0), settings).sums["loss"]
-    assert torch.equal(found, token_loss(model, batch_of(0), Smoothing(0.3)).sums["loss"])
-    assert not torch.equal(found, token_loss(model, batch_of(0), Smoothing(0.1)).sums["loss"])
+    assert torch.equal(found, token_loss(model, batch_of(0), LabelSmoothing(0.3)).sums["loss"])
+    assert not torch.equal(found, token_loss(model, batch_of(0), LabelSmoothing(0.1)).sums["loss"])

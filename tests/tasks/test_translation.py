@@ -115,7 +115,7 @@ def test_samples_of_translations_are_those_that_are_scored(validator: Translatio
     made = dict(zip(valid.source, (each[0].text for each in best), strict=True))
     assert 1 <= len(found.samples) <= 3
     for sample in found.samples:
-        assert sample.wanted == sample.given.upper()
-        assert sample.made == made[sample.given]
+        assert sample.expected == sample.input.upper()
+        assert sample.output == made[sample.input]
     assert any("BLEU" in fault for fault in found.faults)  # nothing was learned
     assert validator.validations_to_score == 2

@@ -65,8 +65,8 @@ def test_text_that_repeats_itself_may_be_translated_so() -> None:
 @pytest.mark.parametrize(("count", "rows"), [(20, [0, 10, 19]), (2, [0, 1]), (1, [0])])
 def test_samples_are_spread(count: int, rows: list[int]) -> None:
     found = translation_samples(SOURCES[:count], REFERENCES[:count], REFERENCES[:count])
-    assert [each.given for each in found] == [SOURCES[row] for row in rows]
-    assert [each.wanted for each in found] == [REFERENCES[row] for row in rows]
+    assert [each.input for each in found] == [SOURCES[row] for row in rows]
+    assert [each.expected for each in found] == [REFERENCES[row] for row in rows]
 
 
 def test_a_model_of_text_is_to_beat_frequencies() -> None:

@@ -5,7 +5,7 @@ import torch
 
 from crosshead.bundle.weights import weights_of
 from crosshead.data.batching import collate
-from crosshead.tasks.token_loss import Smoothing, token_loss
+from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.tasks.translation import TranslationValidator
 from tests.tasks.validators import weights
 
@@ -18,7 +18,7 @@ def test_the_loss_is_the_mean_over_the_tokens_of_all_batches(
     assert len(examples) > 1  # and a batch holds 8 tokens, so there are several batches
     whole = collate(examples, list(range(len(examples))), validator.bundle.model.config.start_token)
     with torch.inference_mode():
-        sums = token_loss(validator.bundle.model, whole, Smoothing(0.2))
+        sums = token_loss(validator.bundle.model, whole, LabelSmoothing(0.2))
     assert found.values["loss"] == pytest.approx(float(sums.sums["loss"]) / sums.count, rel=1e-5)
     assert found.values["nll"] == pytest.approx(float(sums.sums["nll"]) / sums.count, rel=1e-5)
     assert 0 < found.values["nll"] < 3 * math.log(validator.bundle.config.target_vocabulary)

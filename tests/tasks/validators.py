@@ -16,8 +16,8 @@ from crosshead.tasks.translation import TranslationValidator
 CPU = torch.device("cpu")
 
 
-def validator_of(recipe: Any, corpus: Any, reach: int) -> Any:
-    return task_of(recipe).validates(recipe, corpus, reach, CPU)
+def validator_of(recipe: Any, corpus: Any, longest_input: int) -> Any:
+    return task_of(recipe).make_validator(recipe, corpus, longest_input, CPU)
 
 
 def weights(
@@ -49,7 +49,7 @@ def text_validator(tmp_path: Path, valid: str, kind: str, *assignments: str) -> 
         ],
     )  # fmt: skip
     corpus = read_text(recipe, None, None)
-    return validator_of(recipe, corpus, corpus.reach)
+    return validator_of(recipe, corpus, corpus.longest_input)
 
 
 def masked_recipe(tmp_path: Path, valid: str) -> Any:

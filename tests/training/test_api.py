@@ -9,7 +9,7 @@ import pandas
 import pytest
 
 import crosshead
-from crosshead.bundle.places import how_to_resume
+from crosshead.caller import option
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.system.progress import Silent
 from crosshead.training import api
@@ -168,31 +168,18 @@ class Kept(Silent):
         self.lines.append(line)
 
 
-AWKWARD = Path("it's; (a)")
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        (
-            "longer: crosshead train --resume --out 'my runs/a' --max-minutes 2.5",
-            "longer: crosshead.train(out='my runs/a', resume=True, train={'max_minutes': 2.5})",
-        ),
-        (
-            "go on with crosshead train --resume --out a; it",
-            "go on with crosshead.train(out='a', resume=True); it",
-        ),
-        (
-            f"to resume it: {how_to_resume(AWKWARD)}; or not",
-            'to resume it: crosshead.train(out="it\'s; (a)", resume=True); or not',
-        ),
-        ("more memory (--resume), or another --out", "more memory (resume=True), or another out"),
-        ("runs/--out/a: --force would remove it", "runs/--out/a: force=True would remove it"),
-        ("--forced, --other and nothing", "--forced, --other and nothing"),
-    ],
-)
-def test_messages_name_arguments_in_place_of_flags(message: str, expected: str) -> None:
-    assert api.in_python(message) == expected
+def test_messages_name_arguments_and_later_ones_flags_again(tmp_path: Path) -> None:
+    out, data = tmp_path / "run", {"source": SOURCES, "target": TARGETS}
+    train(out, **data)
+    with pytest.raises(UserError, match=r"already; resume=True continues it, force=True replaces"):
+        train(out, **data)
+    with pytest.raises(ConfigError, match=r": tokenizer=\{'vocab_size': \d+\}$"):
+        train(tmp_path / "a", **data, tokenizer={"kind": "bpe", "vocab_size": 9000})
+    with pytest.raises(ConfigError, match=r"give source and target, or pairs$"):
+        train(tmp_path / "a", text=SOURCES, model="transformer")
+    with pytest.raises(ConfigError, match=r"train={'threads': 0} takes all$"):
+        train(tmp_path / "a", **data, train={"max_updates": 1, "threads": 1024})
+    assert option("force") == "--force"
 
 
 def test_a_key_outside_of_its_section_is_shown_within(tmp_path: Path) -> None:

@@ -4,15 +4,15 @@ import pytest
 
 from crosshead.recipe.train import TrainConfig
 from crosshead.training.budget import (
-    Around,
     EndKind,
+    Overhead,
     budget_line,
     budget_spent,
-    needs_measure,
-    share_done,
+    fraction_done,
+    needs_timed_validation,
     warmup_outlook,
 )
-from crosshead.training.checkpoint import Progress
+from crosshead.training.progress import Progress
 
 
 def config(**values: object) -> TrainConfig:
@@ -37,22 +37,22 @@ def config(**values: object) -> TrainConfig:
 def test_the_first_limit_that_is_reached_is_named(
     values: dict[str, object], progress: Progress, since: float, word: str
 ) -> None:
-    found = budget_spent(config(**values), progress, Around(before=10), since)
+    found = budget_spent(config(**values), progress, Overhead(before=10), since)
     assert found.text.startswith(word) if found else not word
 
 
 def test_minutes_leave_time_for_as_long_as_the_end_takes() -> None:
     progress = Progress(update=9, seconds=30, validation_seconds=5)
     minute = config(max_minutes=1.0)
-    assert not budget_spent(minute, progress, Around(validations_after=4), 9)
-    end = budget_spent(minute, progress, Around(validations_after=4), 10)
+    assert not budget_spent(minute, progress, Overhead(validations_after=4), 9)
+    end = budget_spent(minute, progress, Overhead(validations_after=4), 10)
     assert end and end.kind is EndKind.MAX_MINUTES
     assert end.text.endswith("is reached: validation and scoring at the end need about 20 seconds")
 
 
 def test_the_end_of_a_run_may_need_more_than_all_of_its_minutes() -> None:
     progress = Progress(update=1, seconds=1, validation_seconds=20.75)
-    found = budget_spent(config(max_minutes=1.0), progress, Around(validations_after=4), 0)
+    found = budget_spent(config(max_minutes=1.0), progress, Overhead(validations_after=4), 0)
     assert found and "need about 83 seconds" in found.text
 
 
@@ -60,23 +60,25 @@ def test_the_end_of_a_run_may_need_more_than_all_of_its_minutes() -> None:
 def test_minutes_that_have_ended_a_run_are_spent(minutes: float, is_spent: bool) -> None:
     """The time that was kept for its end is not left to train in."""
     progress = Progress(update=9, seconds=15, minutes_spent=1.0)
-    assert bool(budget_spent(config(max_minutes=minutes), progress, Around(), 0)) == is_spent
+    assert bool(budget_spent(config(max_minutes=minutes), progress, Overhead(), 0)) == is_spent
 
 
 def test_a_validation_is_measured_once_and_at_half_of_the_minutes() -> None:
-    minute, around = config(max_minutes=1.0), Around(before=10, validations_after=2)
-    assert not needs_measure(minute, Progress(update=1), around, 19)
-    assert needs_measure(minute, Progress(update=1), around, 20)
-    assert not needs_measure(minute, Progress(update=1, validation_seconds=1), around, 20)
-    assert not needs_measure(config(), Progress(update=1), around, 1e9)
+    minute, overhead = config(max_minutes=1.0), Overhead(before=10, validations_after=2)
+    assert not needs_timed_validation(minute, Progress(update=1), overhead, 19)
+    assert needs_timed_validation(minute, Progress(update=1), overhead, 20)
+    assert not needs_timed_validation(
+        minute, Progress(update=1, validation_seconds=1), overhead, 20
+    )
+    assert not needs_timed_validation(config(), Progress(update=1), overhead, 1e9)
 
 
 def test_the_share_is_of_the_budget_that_ends_the_run_first() -> None:
-    around = Around(before=10, validations_after=2)
+    overhead = Overhead(before=10, validations_after=2)
     progress = Progress(update=250, seconds=10, validation_seconds=5)
-    assert share_done(config(), progress, around, 0) == 0.25
-    assert share_done(config(max_minutes=1.0), progress, around, 10) == 0.5
-    assert share_done(config(max_minutes=0.1), progress, around, 10) == 1
+    assert fraction_done(config(), progress, overhead, 0) == 0.25
+    assert fraction_done(config(max_minutes=1.0), progress, overhead, 10) == 0.5
+    assert fraction_done(config(max_minutes=0.1), progress, overhead, 10) == 1
 
 
 @pytest.mark.parametrize(
@@ -96,9 +98,9 @@ def test_minutes_that_end_within_the_warm_up_are_foreseen(
     """Another budget does not change the outlook."""
     found = config(**{"warmup": 420} | values)
     progress = Progress(update=update, seconds=seconds)
-    line = warmup_outlook(found, progress, Around(), 0)
+    line = warmup_outlook(found, progress, Overhead(), 0)
     tuned = Progress(update=update, seconds=seconds, tuned=True)
-    assert not warmup_outlook(found, tuned, Around(), 0)
+    assert not warmup_outlook(found, tuned, Overhead(), 0)
     expected = (
         "at this speed about 480 updates fit into max_minutes 4, and the warm-up takes 420: the "
         "model may not become usable; give more minutes, or begin again with train.warmup=48"

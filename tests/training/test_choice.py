@@ -12,17 +12,17 @@ from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.translation import TranslationValidator
 from crosshead.tasks.validation import Validation
 from crosshead.training.checkpoint import (
-    Progress,
     list_checkpoints,
     load_best,
     load_weights,
     save_best,
     save_checkpoint,
 )
-from crosshead.training.choice import Choice, choose_weights, update_of
+from crosshead.training.choice import ChosenWeights, choose_weights, update_of
 from crosshead.training.context import Context
 from crosshead.training.loop import MainProcess
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.run import train
 from tests.training.runs import Remembering, logged, recipe_for
 
@@ -80,7 +80,7 @@ def checkpoints(folder: Path, values: tuple[float, ...]) -> tuple[MainProcess, P
 
 def chosen_of(
     main: MainProcess, progress: Progress, loss: float, **more: int
-) -> tuple[Choice, Scripted, list[str]]:
+) -> tuple[ChosenWeights, Scripted, list[str]]:
     validator, display = Scripted(loss), Remembering()
     config = TrainConfig(max_updates=9, learning_rate=0.1, **more)
     context = Context(display=display)

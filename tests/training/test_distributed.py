@@ -24,7 +24,7 @@ from crosshead.errors import ConfigError, UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.system.devices import available_cores
 from crosshead.training import distributed
-from crosshead.training.distributed import ALONE, World, joined, shard
+from crosshead.training.distributed import ALONE, World, joined_process_group, shard
 from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe
 from tests import preloaded
@@ -42,8 +42,9 @@ import torch
 from crosshead.data.batching import Pairs
 from crosshead.data.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from crosshead.training.distributed import ALONE, joined, shard
+from crosshead.training.checkpoint import load_checkpoint, save_checkpoint
+from crosshead.training.progress import Progress
+from crosshead.training.distributed import ALONE, joined_process_group, shard
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
 from crosshead.recipe.train import TrainConfig
@@ -60,7 +61,7 @@ class Spied(Pairs):
 
 pairs = Spied(copy_task(120, 20, 12, seed=1))
 
-def trained(world, how, parts, dropout, updates, place):
+def trained(world, how, microbatches, dropout, updates, place):
     torch.manual_seed(0)
     shape = TransformerConfig(
         encoder_layers=1, decoder_layers=2, d_model=16, d_ff=32, heads=2, dropout=dropout
@@ -72,7 +73,7 @@ def trained(world, how, parts, dropout, updates, place):
     if config.sharded:
         recompute_activations(model)
         shard(model)
-    optimizer, progress = Optimizer(model, config), Progress(parts=parts)
+    optimizer, progress = Optimizer(model, config), Progress(microbatches=microbatches)
     if place and Path(place).is_dir():
         progress = load_checkpoint(sorted(Path(place).iterdir())[-1], optimizer)
     world.any(False)  # all have read before one writes
@@ -83,7 +84,7 @@ def trained(world, how, parts, dropout, updates, place):
         plan = pairs.plan(160, 1, progress.epoch)
         for rows in plan[progress.batch :][: updates - progress.update]:
             seen.append([])
-            found = made.take(pairs, rows, 0.01)
+            found = made.update(pairs, rows, 0.01)
             losses.append([*found.sums.values(), found.count, found.norm])
             progress.update, progress.batch = progress.update + 1, progress.batch + 1
         if progress.batch == len(plan):
@@ -99,7 +100,7 @@ def trained(world, how, parts, dropout, updates, place):
     return {"losses": losses, "weights": weights, "held": held / optimizer.size()}
 
 SHARDED = "sharded"
-with joined() as world:
+with joined_process_group() as world:
     rank, answers = world.rank, []
     for run in json.loads(sys.argv[2]):
         answers.append(trained(world, *run))
@@ -112,7 +113,7 @@ class Run(NamedTuple):
     """How some processes train, together unless each is `alone`."""
 
     how: str
-    parts: int
+    microbatches: int
     dropout: float
     updates: int
     checkpoints: str = ""
@@ -157,7 +158,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each of two processes does: the same replicated, then sharded, then both by turns."""
     place = tmp_path_factory.mktemp("two")
     runs = [
-        run._replace(how=how, parts=max(1, run.parts // 2))
+        run._replace(how=how, microbatches=max(1, run.microbatches // 2))
         for how in ("replicated", "sharded")
         for run in (PLAIN, DRAWN)
     ]
@@ -167,7 +168,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 def test_two_processes_are_one(alone: dict[str, Any], two: list[dict[str, Any]]) -> None:
-    """Loss and weights to 1e-9, with the dropout of the same parts too; all see what one sees."""
+    """Loss and weights to 1e-9, also with dropout; together the processes see what one sees."""
     for each in two:
         for found, expected in zip(each["runs"], alone["runs"], strict=False):
             assert_same(found, expected)
@@ -201,7 +202,7 @@ def test_a_checkpoint_is_the_same_shared_or_not(
 @pytest.mark.parametrize("how", ["replicated", "sharded"])
 def test_four_processes_are_one(how: str, alone: dict[str, Any], tmp_path: Path) -> None:
     """Of a small batch some of them may have nothing."""
-    runs = [run._replace(how=how, parts=1) for run in (PLAIN, DRAWN)]
+    runs = [run._replace(how=how, microbatches=1) for run in (PLAIN, DRAWN)]
     first, *_ = trained(tmp_path / "four", 4, *runs)
     for found, expected in zip(first["runs"], alone["runs"], strict=True):
         assert_same(found, expected)
@@ -229,7 +230,9 @@ def test_what_is_in_main_memory_is_sent_by_gloo_on_every_machine(
     gpus: int, backend: str, started: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
-    with joined() as world:  # without a GPU it can set no device: the run has not chosen one
+    with (
+        joined_process_group() as world
+    ):  # without a GPU it can set no device: the run has not chosen one
         assert world == World(1, 2, 1, 2)
     assert started["backend"] == backend
     assert started["timeout"].total_seconds() >= 24 * 3600
@@ -296,7 +299,7 @@ def test_a_model_in_main_memory_is_shared_out_there_though_there_is_a_gpu(
 @pytest.mark.usefixtures("started")
 def test_a_lost_process_is_one_line_wherever_it_is_noticed(error: Exception) -> None:
     words = "process 1 of the run: another process died"
-    with pytest.raises(UserError, match=words) as caught, joined():
+    with pytest.raises(UserError, match=words) as caught, joined_process_group():
         raise error
     assert "\n" not in str(caught.value)
 
@@ -310,17 +313,17 @@ def test_a_lost_process_is_one_line_wherever_it_is_noticed(error: Exception) -> 
 )
 @pytest.mark.usefixtures("started")
 def test_a_failure_of_its_own_is_not_taken_for_the_loss_of_another(error: Exception) -> None:
-    with pytest.raises(type(error)) as caught, joined():
+    with pytest.raises(type(error)) as caught, joined_process_group():
         raise error
     assert caught.value is error
 
 
 def test_what_torchrun_did_not_say_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with joined() as world:
+    with joined_process_group() as world:
         assert world is ALONE
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "two")
-    with pytest.raises(ConfigError, match="torchrun"), joined():
+    with pytest.raises(ConfigError, match="torchrun"), joined_process_group():
         pass
 
 

@@ -24,18 +24,13 @@ from crosshead.tasks.token_loss import token_loss
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss, Validation
 from crosshead.training import loop
-from crosshead.training.budget import STOPPED, Around, EndKind
-from crosshead.training.checkpoint import (
-    Progress,
-    list_checkpoints,
-    load_best,
-    load_checkpoint,
-    load_weights,
-)
+from crosshead.training.budget import STOPPED, EndKind, Overhead
+from crosshead.training.checkpoint import list_checkpoints, load_best, load_checkpoint, load_weights
 from crosshead.training.context import Context
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import MainProcess, Training, fit
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 
 VOCABULARY = 12
 PAIRS = copy_task(60, VOCABULARY, 6, seed=1)
@@ -360,7 +355,7 @@ def test_the_budget_of_minutes_leaves_time_for_the_end(
 ) -> None:
     validate = timed(monkeypatch, 10, 5)
     training = begin(tmp_path, settings(max_minutes=4.0), validate=validate)
-    training.around = Around(before=30, validations_after=6)
+    training.overhead = Overhead(before=30, validations_after=6)
     reason = fit(training).text
     training.context.log.close()
     # 240 seconds, but for 30 before and 30 after: seven times two updates and a validation are 175.
@@ -376,7 +371,7 @@ def test_half_of_the_minutes_show_how_long_a_validation_takes(
     validate = timed(monkeypatch, 10, 20)
     config = settings(max_minutes=4.0, valid_every=100)
     training = begin(tmp_path, config, validate=validate)
-    training.around = Around(before=0, validations_after=3)
+    training.overhead = Overhead(before=0, validations_after=3)
     fit(training)
     training.context.log.close()
     valid = [line["update"] for line in logged(tmp_path) if line["kind"] == "valid"]
@@ -391,7 +386,7 @@ def test_a_budget_that_reading_has_used_up_still_trains_and_validates(
     """Half of the minutes, or all of them, are gone before the first update."""
     validate = timed(monkeypatch, 10, 20)
     training = begin(tmp_path, settings(max_minutes=4.0, valid_every=100), validate=validate)
-    training.around = Around(before=before, validations_after=1)
+    training.overhead = Overhead(before=before, validations_after=1)
     reason = fit(training).text
     training.context.log.close()
     assert reason.startswith("max_minutes 4 is reached")
@@ -407,7 +402,7 @@ def test_a_resumed_run_without_a_measure_goes_on(
     config = settings(max_minutes=4.0, valid_every=100)
     stopped_run(tmp_path, config, 2, validate=timed(monkeypatch, 10, 20))
     training = begin(tmp_path, config, resume=True, validate=timed(monkeypatch, 10, 20))
-    training.around = Around(before=125, validations_after=1)
+    training.overhead = Overhead(before=125, validations_after=1)
     fit(training)
     training.context.log.close()
     assert training.progress.update > 3

@@ -21,9 +21,9 @@ from crosshead.training.activations import Activations, Measurement
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
 from crosshead.training.memory import (
-    Room,
+    FreeMemory,
+    free_memory,
     measured_memory,
-    memory_room,
     peak_memory,
     refuse_large_model,
     weight_bytes,
@@ -96,18 +96,18 @@ from crosshead.tasks.recipes import compose
 from crosshead.system.progress import Silent
 class Said(Silent):
     def say(self, line): print(line, flush=True)
-room = int(sys.argv[1])
+free = int(sys.argv[1])
 fit = run.fit
 def limited(training):
     [size] = [line for line in open("/proc/self/status") if line.startswith("VmSize")]
-    limit = 1024 * int(size.split()[1]) + room
+    limit = 1024 * int(size.split()[1]) + free
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     return fit(training)
 run.fit = limited
 data = {"source": "en", "target": "de"}
 recipe = compose("tiny", flags={"data": data}, assignments=sys.argv[2:])
 summary = run.train(recipe, Path("out"), display=Said())
-print("parts", summary.progress.parts, "updates", summary.progress.update)
+print("microbatches", summary.progress.microbatches, "updates", summary.progress.update)
 """
 
 
@@ -119,8 +119,10 @@ def test_a_run_under_a_limit_of_memory_splits_its_batches_and_goes_on() -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *said, last = done.stdout.splitlines()
-    assert any("not enough memory for update 1: batches are computed in 2 parts" in x for x in said)
-    assert last in [f"parts {parts} updates 3" for parts in (2, 4, 8, 16)]
+    assert any(
+        "not enough memory for update 1: batches are computed in 2 microbatches" in x for x in said
+    )
+    assert last in [f"microbatches {number} updates 3" for number in (2, 4, 8, 16)]
 
 
 HELD = """
@@ -178,7 +180,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recipe, Corpus
 
 
 def measurement_of(recipe: Recipe, corpus: Corpus) -> Measurement:
-    model = corpus.kind.build(corpus.bundle_config(recipe, corpus.reach))
+    model = corpus.kind.build(corpus.bundle_config(recipe, corpus.longest_input))
     return Measurement(task_of(recipe), model, corpus.epochs(recipe)(0), recipe.train)
 
 
@@ -188,10 +190,10 @@ def test_what_is_refused_is_what_does_not_fit(run: tuple[Recipe, Corpus]) -> Non
     parameters = sum(each.numel() for each in measurement.model.parameters())
 
     def check(left: int, recipe: Recipe = recipe, world: World = ALONE) -> None:
-        room = Room(left, "what is there")
-        refuse_large_model(recipe, corpus, MACHINE, world, room)
+        free = FreeMemory(left, "what is there")
+        refuse_large_model(recipe, corpus, MACHINE, world, free)
         again = dataclasses.replace(measurement, train=recipe.train)
-        measured_memory(again, corpus, MACHINE, world, room)
+        measured_memory(again, corpus, MACHINE, world, free)
 
     with pytest.raises(ConfigError) as caught:
         check(20 * parameters - 1)
@@ -224,9 +226,9 @@ def test_a_row_too_long_to_be_measured_is_refused(
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
 
     monkeypatch.setattr(Measurement, "activations", fails)
-    room = Room(GB, "what is there")
+    free = FreeMemory(GB, "what is there")
     with pytest.raises(DataError, match=r"needs more than 1\.0 GB, but only 1\.0 GB of what is"):
-        measured_memory(measurement, corpus, MACHINE, ALONE, room)
+        measured_memory(measurement, corpus, MACHINE, ALONE, free)
 
 
 def test_a_run_whose_rows_fit_one_at_a_time_is_not_refused(
@@ -234,8 +236,8 @@ def test_a_run_whose_rows_fit_one_at_a_time_is_not_refused(
 ) -> None:
     recipe, corpus = run
     measurement, measured = measurement_of(recipe, corpus), Measurement.activations
-    room = Room(GB, "what is there")
-    expected = measured_memory(measurement, corpus, MACHINE, ALONE, room)
+    free = FreeMemory(GB, "what is there")
+    expected = measured_memory(measurement, corpus, MACHINE, ALONE, free)
 
     def fails_for_several(self: Measurement, rows: Sequence[int], count: int) -> Activations:
         if count > 1:
@@ -243,7 +245,7 @@ def test_a_run_whose_rows_fit_one_at_a_time_is_not_refused(
         return measured(self, rows, count)
 
     monkeypatch.setattr(Measurement, "activations", fails_for_several)
-    assert 0.5 * GB < measured_memory(measurement, corpus, MACHINE, ALONE, room) < expected
+    assert 0.5 * GB < measured_memory(measurement, corpus, MACHINE, ALONE, free) < expected
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="address space is Linux's limit")
@@ -260,9 +262,9 @@ def test_what_is_measured_may_not_take_more_than_there_is(
         return Activations(1, ())
 
     monkeypatch.setattr(Measurement, "activations", greedy)
-    measurement, room = measurement_of(recipe, corpus), Room(GB, "what is there")
+    measurement, free = measurement_of(recipe, corpus), FreeMemory(GB, "what is there")
     with pytest.raises(DataError, match=r"^en:5: .* needs more than 1\.0 GB"):
-        measured_memory(measurement, corpus, MACHINE, ALONE, room)
+        measured_memory(measurement, corpus, MACHINE, ALONE, free)
     assert not taken and resource.getrlimit(resource.RLIMIT_AS) == before
 
 
@@ -290,12 +292,12 @@ def test_what_hangs_on_a_weight(
 def test_what_fits_in_shares_is_not_refused(run: tuple[Recipe, Corpus]) -> None:
     recipe, corpus = run
     parameters = sum(each.numel() for each in measurement_of(recipe, corpus).model.parameters())
-    room = Room(15 * parameters, "what is there")
+    free = FreeMemory(15 * parameters, "what is there")
     world = World(0, 4, 0, 4)
     with pytest.raises(ConfigError, match=r"choose a smaller model, or set train\.sharded$"):
-        refuse_large_model(recipe, corpus, MACHINE, world, room)
+        refuse_large_model(recipe, corpus, MACHINE, world, free)
     shares = recipe.model_copy(update={"train": recipe.train.model_copy(update={"sharded": True})})
-    refuse_large_model(shares, corpus, MACHINE, world, room)
+    refuse_large_model(shares, corpus, MACHINE, world, free)
 
 
 STATUS = """Name:	python
@@ -309,23 +311,24 @@ Threads:	1
 
 
 @pytest.mark.parametrize(
-    ("groups", "files", "processes", "room"),
+    ("groups", "files", "processes", "free"),
     [
-        ("", {}, 1, Room(7000 * 1024, "the machine's memory")),
-        ("0::/\n", {"memory.max": "max"}, 1, Room(7000 * 1024, "the machine's memory")),
-        ("0::/\n", {"memory.max": "2048000"}, 1, Room(1000 * 1024, "its control group's memory")),
+        ("", {}, 1, FreeMemory(7000 * 1024, "the machine's memory")),
+        ("0::/\n", {"memory.max": "max"}, 1, FreeMemory(7000 * 1024, "the machine's memory")),
+        ("0::/\n", {"memory.max": "2048000"}, 1,
+         FreeMemory(1000 * 1024, "its control group's memory")),
         ("0::/a/b\n", {"a/memory.max": "2048000", "a/b/memory.max": "max"}, 1,
-         Room(1000 * 1024, "its control group's memory")),
+         FreeMemory(1000 * 1024, "its control group's memory")),
         ("4:cpu:/\n3:memory:/job\n0::/\n", {"memory/memory.limit_in_bytes": "2048000"}, 1,
-         Room(1000 * 1024, "its control group's memory")),
-        ("", {}, 4, Room(1000 * 1024, "the machine's memory")),
+         FreeMemory(1000 * 1024, "its control group's memory")),
+        ("", {}, 4, FreeMemory(1000 * 1024, "the machine's memory")),
     ],
 )  # fmt: skip
 def test_the_room_is_the_least_of_what_there_is(
     groups: str,
     files: dict[str, str],
     processes: int,
-    room: Room,
+    free: FreeMemory,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -338,16 +341,16 @@ def test_the_room_is_the_least_of_what_there_is(
     monkeypatch.setattr(memory, "CGROUPS", tmp_path / "groups")
     unlimited = resource.RLIM_INFINITY
     monkeypatch.setattr(resource, "getrlimit", lambda which: (unlimited, unlimited))
-    assert memory_room(CPU, processes) == room
+    assert free_memory(CPU, processes) == free
     monkeypatch.setattr(resource, "getrlimit", lambda which: (3_500 * 1024, unlimited))
-    assert memory_room(CPU, processes).left == 500 * 1024
+    assert free_memory(CPU, processes).left == 500 * 1024
 
 
 def test_the_room_on_a_gpu_is_what_is_free_or_unused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.mem_get_info", lambda device: (5, 9))
     monkeypatch.setattr("torch.cuda.memory_reserved", lambda device: 3)
     monkeypatch.setattr("torch.cuda.memory_allocated", lambda device: 1)
-    assert memory_room(torch.device("cuda"), 8) == Room(7, "the GPU's memory")
+    assert free_memory(torch.device("cuda"), 8) == FreeMemory(7, "the GPU's memory")
 
 
 @pytest.mark.parametrize(("platform", "expected"), [("linux", 5 * 1024), ("darwin", 5)])

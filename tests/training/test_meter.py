@@ -1,8 +1,8 @@
 import pytest
 
-from crosshead.training.checkpoint import Progress
 from crosshead.training.meter import MAX_SKIPPED, Meter, Window
-from crosshead.training.updater import Outcome
+from crosshead.training.progress import Progress
+from crosshead.training.updater import UpdateResult
 
 
 @pytest.fixture
@@ -13,14 +13,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def outcome(loss: float, count: int, norm: float | None = 1.0) -> Outcome:
-    return Outcome({"loss": loss, "nll": loss / 2}, count, norm)
+def result(loss: float, count: int, norm: float | None = 1.0) -> UpdateResult:
+    return UpdateResult({"loss": loss, "nll": loss / 2}, count, norm)
 
 
 def test_means_are_over_predictions_not_over_updates(clock: list[float]) -> None:
     window = Window("target_tokens")
-    window.add(outcome(30.0, 10, 2.0), 0.1)
-    window.add(outcome(10.0, 30, 3.0), 0.2)
+    window.add(result(30.0, 10, 2.0), 0.1)
+    window.add(result(10.0, 30, 3.0), 0.2)
     clock[0] += 4
     assert window.loss == "nll 0.500" and window.speed == 10.0
     assert window.values() == {
@@ -31,8 +31,8 @@ def test_means_are_over_predictions_not_over_updates(clock: list[float]) -> None
 
 def test_a_skipped_update_counts_for_the_speed_only(clock: list[float]) -> None:
     window = Window("values")
-    window.add(outcome(30.0, 10, 2.0), 0.1)
-    window.add(outcome(float("inf"), 10, None), 0.1)
+    window.add(result(30.0, 10, 2.0), 0.1)
+    window.add(result(float("inf"), 10, None), 0.1)
     clock[0] += 2
     assert window.loss == "nll 1.500" and window.values()["gradient_norm"] == 2.0
     assert window.values()["values_per_second"] == 10.0
@@ -41,7 +41,7 @@ def test_a_skipped_update_counts_for_the_speed_only(clock: list[float]) -> None:
 def test_nothing_finite_has_no_means(clock: list[float]) -> None:
     window = Window("values")
     assert window.loss == "no finite update"
-    window.add(outcome(float("nan"), 10, None), 0.1)
+    window.add(result(float("nan"), 10, None), 0.1)
     clock[0] += 1
     found = window.values()
     assert window.loss == "no finite update"
@@ -51,17 +51,17 @@ def test_nothing_finite_has_no_means(clock: list[float]) -> None:
 
 def test_a_cleared_window_begins_anew(clock: list[float]) -> None:
     window = Window("values")
-    window.add(outcome(30.0, 10), 0.1)
+    window.add(result(30.0, 10), 0.1)
     clock[0] += 5
     window.clear()
-    window.add(outcome(8.0, 4), 0.1)
+    window.add(result(8.0, 4), 0.1)
     clock[0] += 2
     assert (window.loss, window.speed) == ("nll 1.000", 2.0)
 
 
 def test_time_spent_on_validation_is_left_out_of_both_speeds(clock: list[float]) -> None:
     meter = Meter(Progress(), "values")
-    meter.add(outcome(1.0, 20), 0.1)
+    meter.add(result(1.0, 20), 0.1)
     clock[0] += 7
     meter.leave_out(5)
     assert meter.logged.speed == meter.shown.speed == 10.0
@@ -70,9 +70,9 @@ def test_time_spent_on_validation_is_left_out_of_both_speeds(clock: list[float])
 
 def test_the_windows_of_log_and_display_are_cleared_by_themselves(clock: list[float]) -> None:
     meter = Meter(Progress(), "values")
-    meter.add(outcome(6.0, 2), 0.1)
+    meter.add(result(6.0, 2), 0.1)
     meter.shown.clear()
-    meter.add(outcome(2.0, 2), 0.1)
+    meter.add(result(2.0, 2), 0.1)
     assert (meter.logged.loss, meter.shown.loss) == ("nll 1.000", "nll 0.500")
 
 
@@ -88,9 +88,9 @@ def test_only_skipped_updates_in_a_row_end_a_run() -> None:
     progress = Progress()
     meter = Meter(progress, "values")
     for _ in range(MAX_SKIPPED - 1):
-        assert meter.add(outcome(1.0, 3, None), 0.1)
-    assert meter.add(outcome(1.0, 3), 0.1) and progress.skipped_in_a_row == 0
-    found = [meter.add(outcome(1.0, 3, None), 0.1) for _ in range(MAX_SKIPPED)]
+        assert meter.add(result(1.0, 3, None), 0.1)
+    assert meter.add(result(1.0, 3), 0.1) and progress.skipped_in_a_row == 0
+    found = [meter.add(result(1.0, 3, None), 0.1) for _ in range(MAX_SKIPPED)]
     assert found == [True] * (MAX_SKIPPED - 1) + [False]
     assert progress.skipped == 2 * MAX_SKIPPED - 1
     assert progress.predictions == 3 * 2 * MAX_SKIPPED

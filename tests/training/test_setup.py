@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from crosshead.bundle.io import load_config
+from crosshead.bundle.config_file import load_config
 from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import kinds, load_bundle
@@ -144,14 +144,14 @@ def test_another_end_of_a_cosine_is_told_with_the_rates_before_and_after(
 
 def test_parts_may_be_others_when_a_run_goes_on(text: Path, tmp_path: Path) -> None:
     out, said = tmp_path / "run", []
-    for parts, updates in ((1, 2), (3, 3), (3, 4), (1, 5)):
+    for number, updates in ((1, 2), (3, 3), (3, 4), (1, 5)):
         display = Remembering()
-        recipe = recipe_for(text, f"accumulate={parts}", f"max_updates={updates}")
+        recipe = recipe_for(text, f"accumulate={number}", f"max_updates={updates}")
         summary = train(recipe, out, resume=out.exists(), display=display)
-        assert summary.progress.parts == parts
+        assert summary.progress.microbatches == number
         said.append([line for line in display.lines if "bit-identical" in line])
     assert [len(lines) for lines in said] == [0, 1, 0, 1]
-    assert said[1][0].startswith("with batches in 3 parts, where the run had them in 1: ")
+    assert said[1][0].startswith("with batches in 3 microbatches, where the run had them in 1: ")
 
 
 def test_parts_that_memory_called_for_are_kept_when_a_run_goes_on(
@@ -160,13 +160,13 @@ def test_parts_that_memory_called_for_are_kept_when_a_run_goes_on(
     out, fit = tmp_path / "run", run_module.fit
 
     def split(training: Training) -> End:
-        training.progress.parts = 4
+        training.progress.microbatches = 4
         return fit(training)
 
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "fit", split)
         train(recipe_for(text, "max_updates=2"), out)
-    assert train(recipe_for(text, "max_updates=3"), out, resume=True).progress.parts == 4
+    assert train(recipe_for(text, "max_updates=3"), out, resume=True).progress.microbatches == 4
 
 
 def test_parts_are_side_by_side_again_where_others_are_asked_for(
@@ -175,16 +175,16 @@ def test_parts_are_side_by_side_again_where_others_are_asked_for(
     out, fit = tmp_path / "run", run_module.fit
 
     def one_by_one(training: Training) -> End:
-        training.progress.parts, training.progress.side_by_side = 4, False
+        training.progress.microbatches, training.progress.in_parallel = 4, False
         return fit(training)
 
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "fit", one_by_one)
         train(recipe_for(text, "max_updates=2"), out)
     kept = train(recipe_for(text, "max_updates=3"), out, resume=True).progress
-    assert (kept.parts, kept.side_by_side) == (4, False)
+    assert (kept.microbatches, kept.in_parallel) == (4, False)
     anew = train(recipe_for(text, "max_updates=4", "accumulate=2"), out, resume=True).progress
-    assert (anew.parts, anew.side_by_side) == (2, True)
+    assert (anew.microbatches, anew.in_parallel) == (2, True)
 
 
 def machine_with(threads: int) -> Callable[..., Machine]:

@@ -14,14 +14,14 @@ from crosshead.data.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS
-from crosshead.tasks.token_loss import Smoothing, token_loss
+from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss
-from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
-from crosshead.training.updater import Outcome, RowTooLarge, Updater, draw_seed, replica_of
+from crosshead.training.progress import Progress
+from crosshead.training.updater import RowTooLarge, Updater, UpdateResult, draw_seed, replica_of
 from crosshead.vocabulary import PAD
 
 SHAPE = TransformerConfig(
@@ -34,7 +34,7 @@ ROWS = np.arange(30)
 
 def updater(
     *,
-    parts: int = 1,
+    microbatches: int = 1,
     parallel: int = 1,
     dropout: bool = False,
     dtype: torch.dtype = torch.float64,
@@ -44,17 +44,19 @@ def updater(
     torch.manual_seed(0)
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY).to(dtype)
     if not dropout:
-        for part in model.modules():
-            if isinstance(part, Dropout):
-                part.p = 0.0
+        for module in model.modules():
+            if isinstance(module, Dropout):
+                module.p = 0.0
     if recompute:
         recompute_activations(model)
     config = TrainConfig(max_updates=9, learning_rate=0.01, clip_norm=0.0, seed=seed)
-    optimizer, progress = Optimizer(model, config), Progress(parts=parts)
+    optimizer, progress = Optimizer(model, config), Progress(microbatches=microbatches)
     return Updater(TASKS["translation"], model, optimizer, config, progress, print, ALONE, parallel)
 
 
-def gradients(made: Updater, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, dict[str, Tensor]]:
+def gradients(
+    made: Updater, monkeypatch: pytest.MonkeyPatch
+) -> tuple[UpdateResult, dict[str, Tensor]]:
     """What an update says of itself, and the gradients it would apply."""
     found: dict[str, Tensor] = {}
 
@@ -66,7 +68,7 @@ def gradients(made: Updater, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, 
         return 1.0
 
     monkeypatch.setattr(made.optimizer, "step", step)
-    return made.take(Pairs(PAIRS), ROWS, 0.01), found
+    return made.update(Pairs(PAIRS), ROWS, 0.01), found
 
 
 def assert_alike(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float) -> None:
@@ -75,33 +77,38 @@ def assert_alike(found: dict[str, Tensor], expected: dict[str, Tensor], toleranc
         torch.testing.assert_close(found[name], gradient, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("parts", [2, 3, 7, 30, 99])
-def test_parts_add_up_to_the_whole_batch(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("microbatches", [2, 3, 7, 30, 99])
+def test_microbatches_add_up_to_the_whole_batch(
+    microbatches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, expected = gradients(updater(), monkeypatch)
-    found, split = gradients(updater(parts=parts), monkeypatch)
+    found, split = gradients(updater(microbatches=microbatches), monkeypatch)
     assert found.count == whole.count == sum(len(PAIRS[row][1]) + 1 for row in ROWS)
     assert found.sums["loss"] == pytest.approx(whole.sums["loss"], rel=1e-12)
     assert found.sums["nll"] == pytest.approx(whole.sums["nll"], rel=1e-12)
     assert_alike(split, expected, 1e-12)
 
 
-def test_parts_add_up_in_float32_to_a_millionth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_microbatches_add_up_in_float32_to_a_millionth(monkeypatch: pytest.MonkeyPatch) -> None:
     _, expected = gradients(updater(dtype=torch.float32), monkeypatch)
-    _, found = gradients(updater(dtype=torch.float32, parts=4), monkeypatch)
+    _, found = gradients(updater(dtype=torch.float32, microbatches=4), monkeypatch)
     assert_alike(found, expected, 1e-6)
 
 
-@pytest.mark.parametrize(("parts", "parallel"), [(1, 2), (3, 2), (1, 4), (20, 3)])
+@pytest.mark.parametrize(("microbatches", "parallel"), [(1, 2), (3, 2), (1, 4), (20, 3)])
 @pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
 def test_parallel_microbatches_equal_sequential_ones(
-    parts: int, parallel: int, *, recompute: bool
+    microbatches: int, parallel: int, *, recompute: bool
 ) -> None:
     """With dropout: gradients over several updates, and so the weights, to rounding."""
-    one = updater(parts=parts * parallel, dropout=True, recompute=recompute)
-    many = updater(parts=parts, parallel=parallel, dropout=True, recompute=recompute)
+    one = updater(microbatches=microbatches * parallel, dropout=True, recompute=recompute)
+    many = updater(microbatches=microbatches, parallel=parallel, dropout=True, recompute=recompute)
     for number in range(3):
         one.progress.update = many.progress.update = number
-        expected, found = one.take(Pairs(PAIRS), ROWS, 0.01), many.take(Pairs(PAIRS), ROWS, 0.01)
+        expected, found = (
+            one.update(Pairs(PAIRS), ROWS, 0.01),
+            many.update(Pairs(PAIRS), ROWS, 0.01),
+        )
         assert found.sums["loss"] == pytest.approx(expected.sums["loss"], rel=1e-12)
         assert found.norm == pytest.approx(expected.norm, rel=1e-12)
         assert found.count == expected.count
@@ -110,10 +117,10 @@ def test_parallel_microbatches_equal_sequential_ones(
 
 def test_parallel_microbatches_give_the_same_weights_every_time() -> None:
     def weights() -> dict[str, Tensor]:
-        made = updater(parts=2, parallel=2, dropout=True, dtype=torch.bfloat16)
+        made = updater(microbatches=2, parallel=2, dropout=True, dtype=torch.bfloat16)
         for number in range(4):
             made.progress.update = number
-            made.take(Pairs(PAIRS), ROWS, 0.01)
+            made.update(Pairs(PAIRS), ROWS, 0.01)
         return made.optimizer.weights()
 
     first = weights()
@@ -121,24 +128,24 @@ def test_parallel_microbatches_give_the_same_weights_every_time() -> None:
         assert all(map(torch.equal, weights().values(), first.values()))
 
 
-def test_one_thread_of_several_that_fails_is_heard_and_its_part_split(
+def test_one_thread_of_several_that_fails_is_heard_and_its_microbatch_split(
     little_memory: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = updater(parallel=2)
     found, split = gradients(made, monkeypatch)
-    assert sorted(little_memory[:2]) == [15, 15]  # side by side
+    assert sorted(little_memory[:2]) == [15, 15]  # in parallel
     assert little_memory[2:] == [15, 8, 8, 7, 7]
-    assert made.progress.parts == 4 and not made.progress.side_by_side
+    assert made.progress.microbatches == 4 and not made.progress.in_parallel
     monkeypatch.setattr(TokenTask, "loss", staticmethod(token_loss))
     whole, expected = gradients(updater(parallel=2), monkeypatch)
     assert found.sums["loss"] == pytest.approx(whole.sums["loss"])
     assert_alike(split, expected, 1e-12)
 
 
-def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_other(
+def test_microbatches_that_memory_does_not_hold_at_once_are_computed_one_after_the_other(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With what they would have drawn side by side; a batch of two pairs has no more parts."""
+    """The random draws stay the same. A batch of two pairs has no more than two microbatches."""
 
     def limited(model: Transformer, batch: Batch, settings: TrainConfig) -> Loss:
         if model is not made.model:
@@ -147,15 +154,15 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
 
     monkeypatch.setattr(TokenTask, "loss", staticmethod(limited))
     made = updater(parallel=2, dropout=True)
-    found = made.take(Pairs(PAIRS), ROWS[:2], 0.01)
-    assert (made.progress.parts, made.progress.side_by_side) == (2, False)
+    found = made.update(Pairs(PAIRS), ROWS[:2], 0.01)
+    assert (made.progress.microbatches, made.progress.in_parallel) == (2, False)
     assert capsys.readouterr().out == (
-        "not enough memory for update 1: batches are computed one part after the other from here "
+        "not enough memory for update 1: batches are computed one microbatch at a time from here "
         "on\n"
     )
     monkeypatch.setattr(TokenTask, "loss", staticmethod(token_loss))
     plenty = updater(parallel=2, dropout=True)
-    expected = plenty.take(Pairs(PAIRS), ROWS[:2], 0.01)
+    expected = plenty.update(Pairs(PAIRS), ROWS[:2], 0.01)
     assert found.sums["loss"] == pytest.approx(expected.sums["loss"], rel=1e-12)
     assert_alike(made.optimizer.weights(), plenty.optimizer.weights(), 1e-9)
     config, progress = made.config, made.progress
@@ -163,12 +170,12 @@ def test_parts_that_memory_does_not_hold_at_once_are_computed_one_after_the_othe
         TASKS["translation"], made.model, made.optimizer, config, progress, print, ALONE, parallel=2
     )
     monkeypatch.setattr(TokenTask, "loss", staticmethod(limited))
-    again.take(Pairs(PAIRS), ROWS[:2], 0.01)
+    again.update(Pairs(PAIRS), ROWS[:2], 0.01)
     assert capsys.readouterr().out == ""  # a run that goes on does not try again
 
 
 def test_memory_that_ends_in_the_step_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Smaller parts would not help; and what Adam has begun it could not begin again."""
+    """Smaller microbatches would not help; and what Adam has begun it could not begin again."""
     made, steps = updater(parallel=2), []
 
     def step(*arguments: object) -> float:
@@ -177,7 +184,7 @@ def test_memory_that_ends_in_the_step_ends_the_run(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(made.optimizer.adam, "step", step)
     with pytest.raises(MemoryError):
-        made.take(Pairs(PAIRS), ROWS, 0.01)
+        made.update(Pairs(PAIRS), ROWS, 0.01)
     assert len(steps) == 1
 
 
@@ -186,7 +193,7 @@ def test_a_replica_shares_weights_and_has_gradients_of_its_own() -> None:
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY)
     replica = replica_of(model)
     batch = collate(PAIRS, [0, 1])
-    token_loss(replica, batch, Smoothing(0.1)).sums["loss"].backward()
+    token_loss(replica, batch, LabelSmoothing(0.1)).sums["loss"].backward()
     assert all(each.grad is not None for each in replica.parameters())
     assert all(each.grad is None for each in model.parameters())
     for other in model.parameters():
@@ -220,7 +227,7 @@ def test_what_a_failed_attempt_held_is_free_before_the_next(
     gc.collect()
     gc.disable()
     try:
-        made.take(Pairs(PAIRS), ROWS, 0.01)
+        made.update(Pairs(PAIRS), ROWS, 0.01)
     finally:
         gc.enable()
     assert alive_at_retry
@@ -234,13 +241,13 @@ def test_recomputed_activations_give_the_same_gradients(monkeypatch: pytest.Monk
     assert_alike(found, expected, 1e-12)
 
 
-def test_what_is_drawn_is_a_function_of_seed_update_and_part(
+def test_what_is_drawn_is_a_function_of_seed_update_and_microbatch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first, _expected = gradients(updater(dropout=True, parts=2), monkeypatch)
+    first, _expected = gradients(updater(dropout=True, microbatches=2), monkeypatch)
     torch.manual_seed(99)
-    assert gradients(updater(dropout=True, parts=2), monkeypatch)[0] == first
-    others = updater(dropout=True, parts=2), updater(dropout=True, parts=2, seed=2)
+    assert gradients(updater(dropout=True, microbatches=2), monkeypatch)[0] == first
+    others = updater(dropout=True, microbatches=2), updater(dropout=True, microbatches=2, seed=2)
     others[0].progress.update = 1
     assert (
         len(
@@ -249,7 +256,10 @@ def test_what_is_drawn_is_a_function_of_seed_update_and_part(
         == 3
     )
     seeds = {
-        draw_seed(seed, number, part) for seed in (0, 1) for number in (0, 1) for part in (0, 1)
+        draw_seed(seed, update, microbatch)
+        for seed in (0, 1)
+        for update in (0, 1)
+        for microbatch in (0, 1)
     }
     assert len(seeds) == 8
 
@@ -275,10 +285,10 @@ def test_a_batch_that_memory_does_not_hold_is_split_and_the_run_goes_on(
     made = updater()
     found, split = gradients(made, monkeypatch)
     assert little_memory == [30, 15, 8, 8, 7, 7]
-    assert made.progress.parts == 4
+    assert made.progress.microbatches == 4
     said = capsys.readouterr().out.splitlines()
     assert said[-1] == (
-        "not enough memory for update 1: batches are computed in 4 parts from here on"
+        "not enough memory for update 1: batches are computed in 4 microbatches from here on"
     )
     monkeypatch.setattr(TokenTask, "loss", staticmethod(token_loss))
     whole, expected = gradients(updater(), monkeypatch)
@@ -289,7 +299,7 @@ def test_a_batch_that_memory_does_not_hold_is_split_and_the_run_goes_on(
 def test_memory_that_ends_on_the_way_back_leaves_no_half_of_a_gradient(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = updater(parts=2)
+    made = updater(microbatches=2)
     backward, calls = made.optimizer.backward, []
 
     def failing(loss: Tensor) -> None:
@@ -316,8 +326,8 @@ def test_other_errors_and_single_pairs_are_not_tried_again(
         monkeypatch.setattr(TokenTask, "loss", staticmethod(broken))
         made = updater()
         with pytest.raises(RowTooLarge if isinstance(error, MemoryError) else RuntimeError):
-            made.take(Pairs(PAIRS), ROWS[:4], 0.01)
-        assert made.progress.parts == (1 if isinstance(error, RuntimeError) else 4)
+            made.update(Pairs(PAIRS), ROWS[:4], 0.01)
+        assert made.progress.microbatches == (1 if isinstance(error, RuntimeError) else 4)
 
 
 def test_a_batch_counts_its_target_tokens_and_leaves_padding_out() -> None:
@@ -325,7 +335,7 @@ def test_a_batch_counts_its_target_tokens_and_leaves_padding_out() -> None:
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY).eval()
     batch = collate(PAIRS, [0, 1, 2, 3])
     assert (batch.target_output == PAD).any()
-    sums = token_loss(model, batch, Smoothing(0.1))
+    sums = token_loss(model, batch, LabelSmoothing(0.1))
     logits = model(batch.source, batch.target_input)
     expected = F.cross_entropy(
         logits.flatten(0, 1), batch.target_output.flatten(), ignore_index=PAD, label_smoothing=0.1,

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from crosshead.caller import option
 from crosshead.config import MOST, called
 from crosshead.data.parallel.delimited import Layout, layout_of
 from crosshead.data.parallel.languages import looks_like_code
@@ -141,8 +142,8 @@ class DataConfig(DataSection):
                 if is_jsonl(Path(name)) and not self.fields:
                     raise ValueError(
                         f"{called(f'data.{key}', info)}: {name} is JSON Lines; name the fields "
-                        "of source and target (--fields, or fields in [data]), such as en,de or "
-                        "translation.en,translation.de"
+                        f"of source and target ({option('fields')}, or fields in [data]), such "
+                        "as en,de or translation.en,translation.de"
                     )
         return self
 
@@ -279,8 +280,9 @@ def training_parts(config: DataConfig) -> list[Part]:
     """
     if not config.source and not config.pairs:
         raise DataError(
-            "no training data: give two line-aligned files (--source and --target) or files with "
-            "both sides (--pairs), or their keys in [data]"
+            f"no training data: give two line-aligned files ({option('source')} and "
+            f"{option('target')}) or files with both sides ({option('pairs')}), or their keys in "
+            "[data]"
         )
     return _parts(config.source, config.target, config.pairs, config.fields)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crosshead.caller import option
 from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.pairs import Origin, ParallelText, Sides, Text, numbered, within
 from crosshead.errors import DataError
@@ -79,8 +80,8 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
     if not rows or len(rows) + len(repeats) == len(text):
         raise DataError(
             f"the training pairs ({len(text)}) are too few or too similar to hold some out for "
-            "validation; give validation files (--valid-source and --valid-target, or their keys "
-            "in [data])"
+            f"validation; give validation files ({option('valid-source')} and "
+            f"{option('valid-target')}, or their keys in [data])"
         )
     valid = [(pairs[row], text.origin(row)) for row in rows]
     return held_out(valid, rows, repeats)

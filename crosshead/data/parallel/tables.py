@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from crosshead.caller import option
 from crosshead.data.parallel.delimited import SAMPLE, Layout, is_csv, looks_like_header
 from crosshead.errors import DataError
 
@@ -135,8 +136,8 @@ def header_warning(
     names = [cell.strip() for cell in chosen[0]]
     return [
         f"warning: {path}:{layout.line(0)}: {' and '.join(map(repr, names))} look like column "
-        "names, but are trained on as a pair; if they are names, give --fields "
-        f"{','.join(names)}"
+        "names, but are trained on as a pair; if they are names, give "
+        f"{option('fields')} {','.join(names)}"
     ]
 
 
@@ -176,8 +177,8 @@ def _two_columns(where: str, cells: Sequence[str], layout: Layout) -> Pair:
         return "", ""
     if len(cells) != 2:
         advice = (
-            f" ({_names(cells)}); name source and target by number (--fields 1,2) or by "
-            "the names in the first line"
+            f" ({_names(cells)}); name source and target by number ({option('fields')} 1,2) or "
+            "by the names in the first line"
             if len(cells) > 2
             else ""
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import sentencepiece
 
+from crosshead.caller import setting
 from crosshead.data.text.subwords import escape
 from crosshead.data.text.symbols import CONTROL
 from crosshead.errors import ConfigError, DataError
@@ -57,7 +58,8 @@ def train_model(kind: str, lines: Iterable[str], vocab_size: int, special: Seque
     if largest < vocab_size:
         raise VocabularyError(
             f"tokenizer.vocab_size={vocab_size} is larger than the data allow; the largest that "
-            f"fits is {largest}: --set tokenizer.vocab_size={largest}",
+            f"fits is {largest}: "
+            f"{setting('tokenizer.vocab_size', largest)}",
             largest,
         )
     return model
@@ -106,7 +108,8 @@ def _explain(message: str, vocab_size: int) -> Exception:
         smallest = int(too_low[1])
         return VocabularyError(
             f"tokenizer.vocab_size={vocab_size} is too small for the characters and bytes of the "
-            f"data; the smallest that fits is {smallest}: --set tokenizer.vocab_size={smallest}",
+            f"data; the smallest that fits is {smallest}: "
+            f"{setting('tokenizer.vocab_size', smallest)}",
             smallest,
         )
     return DataError(f"SentencePiece cannot learn from these data: {' '.join(message.split())}")

@@ -1,0 +1,104 @@
+"""The names of options in messages: flags of the command line, or arguments in Python.
+
+The same code trains for `crosshead train` and for `crosshead.train`. A message gets the name of an
+option from `option` or `setting`. The command line is the default; `crosshead.train` runs in
+`calling_from(PYTHON)`.
+"""
+
+import contextlib
+import shlex
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The shell, where options are flags."""
+
+    program: str = "crosshead"
+    """The command that starts crosshead."""
+
+    def option(self, name: str, value: str = "") -> str:
+        """Return a flag: `--force`, `--from runs/a`."""
+        return f"--{name} {shlex.quote(value)}" if value else f"--{name}"
+
+    def setting(self, key: str, value: object = None, *, has_flag: bool = False) -> str:
+        """Return a flag with its value, or an argument of `--set`."""
+        if not has_flag:
+            return f"--set {key}={'...' if value is None else value}"
+        flag = f"--{key.partition('.')[2].replace('_', '-')}"
+        return flag if value is None else f"{flag} {value}"
+
+    def resume(self, directory: Path, *assignments: str) -> str:
+        """Return a command for the shell."""
+        out = shlex.quote(str(directory))
+        return " ".join((f"{self.program} train --resume --out {out}", *assignments))
+
+
+class PythonProgram:
+    """Python, where options are arguments of `crosshead.train`."""
+
+    def option(self, name: str, value: str = "") -> str:
+        """Return an argument: `force=True`, `start='runs/a'`, `valid_source`."""
+        known = {"force": "force=True", "resume": "resume=True", "from": "start"}
+        argument = known.get(name, name.replace("-", "_"))
+        return f"{argument}={value!r}" if value else argument
+
+    def setting(self, key: str, value: object = None, *, has_flag: bool = False) -> str:
+        """Return an argument with a section: `train={'patience': 3}`."""
+        section, _, name = key.partition(".")
+        return f"{section}={{{name!r}: {'...' if value is None else value}}}"
+
+    def resume(self, directory: Path, *assignments: str) -> str:
+        """Return a call of `crosshead.train`."""
+        arguments = (f"out={str(directory)!r}", "resume=True", *assignments)
+        return f"crosshead.train({', '.join(arguments)})"
+
+
+Caller = CommandLine | PythonProgram
+COMMAND_LINE, PYTHON = CommandLine(), PythonProgram()
+
+_CALLER: ContextVar[Caller] = ContextVar("caller", default=COMMAND_LINE)
+
+
+def option(name: str, value: str = "") -> str:
+    """Return an option of training that is no key of the recipe, or is a file, for a message.
+
+    Args:
+        name: The name of the flag without dashes, such as `force` or `source`.
+        value: The value of the option; empty if the user chooses it.
+    """
+    return _CALLER.get().option(name, value)
+
+
+def setting(key: str, value: object = None, *, has_flag: bool = False) -> str:
+    """Return the assignment of a value to a key of the recipe, for a message.
+
+    Args:
+        key: The key with its section, such as `train.patience`.
+        value: The value; None leaves it to the user.
+        has_flag: True if the command line has a flag of this name.
+    """
+    return _CALLER.get().setting(key, value, has_flag=has_flag)
+
+
+def how_to_resume(directory: Path, *assignments: str) -> str:
+    """Return the call that resumes the run in a directory and writes its bundle.
+
+    Args:
+        directory: The run directory.
+        assignments: Settings to change, as `setting` returns them.
+    """
+    return _CALLER.get().resume(directory, *assignments)
+
+
+@contextlib.contextmanager
+def calling_from(who: Caller) -> Iterator[None]:
+    """Let the messages of a block name options as `who` states them."""
+    token = _CALLER.set(who)
+    try:
+        yield
+    finally:
+        _CALLER.reset(token)

@@ -1,0 +1,72 @@
+"""The end of a run: its log, its picture and its scores."""
+
+from pathlib import Path
+
+import pytest
+
+from crosshead.errors import UserError
+from crosshead.tasks.registry import load_bundle
+from crosshead.training import result as result_module
+from crosshead.training.run import train
+from tests.training.runs import Remembering, logged, recipe_for
+
+
+def test_the_log_ends_with_the_scores_of_the_bundle(finished: Path) -> None:
+    lines = logged(finished)
+    assert [line["update"] for line in lines if line["kind"] == "train"] == list(range(1, 19))
+    assert [line["update"] for line in lines if line["kind"] == "valid"] == [6, 12, 18]
+    assert [line["kind"] for line in lines].index("end") == len(lines) - 1
+    assert lines[-1]["reason"] == "max_updates 18 is reached"
+    train_losses = [line["loss"] for line in lines if line["kind"] == "train"]
+    assert train_losses[-1] < train_losses[0]
+
+
+def test_the_scores_of_the_card_stand_in_the_bundle(finished: Path) -> None:
+    scores = load_bundle(finished).config.scores
+    assert [score.metric for score in scores] == ["BLEU", "chrF2"]
+    card = (finished / "README.md").read_text()
+    assert all(f"| {score.metric} | {score.value:.2f} |" in card for score in scores)
+
+
+@pytest.mark.parametrize("error", [UserError, ValueError])
+def test_a_picture_that_fails_is_a_line_and_no_more(
+    error: type[Exception], text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(log: Path, picture: Path, metrics: object) -> None:
+        raise error("matplotlib is not installed")
+
+    monkeypatch.setattr(result_module, "plot_curve", missing)
+    display = Remembering()
+    train(recipe_for(text, "max_updates=1"), tmp_path / "run", display=display)
+    assert "matplotlib is not installed" in display.lines[-1]
+    load_bundle(tmp_path / "run")
+
+
+def test_a_damaged_log_is_a_line_and_no_more(text: Path, tmp_path: Path) -> None:
+    out, display = tmp_path / "run", Remembering()
+    train(recipe_for(text, "max_updates=1"), out)
+    log = out / "log.jsonl"
+    log.write_bytes(b"{" * 9 + log.read_bytes()[9:])
+    train(recipe_for(text, "max_updates=2"), out, resume=True, display=display)
+    assert display.lines[-1] == f"{log}: 1 damaged line left out of training.png: 1"
+    load_bundle(out)
+
+
+def test_the_average_is_in_the_log_and_scores_are_named_alike(finished: Path) -> None:
+    lines = logged(finished)
+    (average,) = (line for line in lines if line["kind"] == "average")
+    valid = [line for line in lines if line["kind"] == "valid"]
+    assert average.keys() - {"weights"} == valid[0].keys()
+    assert average["weights"] == "the average of 3 checkpoints, updates 6 to 18"
+    end = lines[-1]
+    assert end["search"] == "beam 4, length penalty 0.6"
+    assert (end["weights"] == average["weights"]) == average["best"]
+    (bleu,) = (s.value for s in load_bundle(finished).config.scores if s.metric == "BLEU")
+    assert end["bleu"] == bleu and {"chrf2"} <= end.keys()
+
+
+def test_greedy_bleu_is_called_so(text: Path, tmp_path: Path) -> None:
+    display = Remembering()
+    train(recipe_for(text), tmp_path / "run", display=display)
+    said = [line for line in display.lines if "BLEU" in line]
+    assert len(said) == 4 and all("BLEU (greedy)" in line for line in said)
