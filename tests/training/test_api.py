@@ -1,6 +1,6 @@
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ import pytest
 
 import crosshead
 from crosshead.caller import option
-from crosshead.errors import ConfigError, DataError, UserError
+from crosshead.errors import ConfigError, UserError
 from crosshead.system.progress import Silent
 from crosshead.training import api
 
@@ -59,29 +59,6 @@ def test_lists_train_the_same_model_as_files(tmp_path: Path) -> None:
     assert not (tmp_path / "files.data").exists()
 
 
-class Rows:
-    """A map-style data set, as those of PyTorch: it has a length and items, and no iterator."""
-
-    def __len__(self) -> int:
-        return len(SOURCES)
-
-    def __getitem__(self, row: int) -> Mapping[str, str]:
-        return {"en": SOURCES[row], "de": TARGETS[row]}  # an IndexError ends it
-
-
-FORMS: dict[str, tuple[Any, list[str] | None]] = {
-    "tuples": (list(zip(SOURCES, TARGETS, strict=True)), None),
-    "a generator": (((a, b) for a, b in zip(SOURCES, TARGETS, strict=True)), None),
-    "a data set": (Rows(), ["en", "de"]),
-    "rows of one field": (
-        [{"translation": {"en": a, "de": b}} for a, b in zip(SOURCES, TARGETS, strict=True)],
-        ["translation.en", "translation.de"],
-    ),
-    "columns": ({"en": SOURCES, "de": TARGETS, "other": [1]}, ["en", "de"]),
-    "a table": (pandas.DataFrame({"en": SOURCES, "de": TARGETS}), ["en", "de"]),
-}
-
-
 class Given(NamedTuple):
     """The recipe that a run was given, and its files in memory's place by their names."""
 
@@ -102,25 +79,6 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
 
     monkeypatch.setattr(api.run, "train", noted)
     return found
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_pairs_come_in_many_forms(form: str, given: list[Given], tmp_path: Path) -> None:
-    pairs, fields = FORMS[form]
-    train(tmp_path / "run", pairs=pairs, fields=fields)
-    source, target = fields or ("source", "target")
-    rows = [json.loads(line) for line in given[0].files["train.jsonl"].splitlines()]
-    assert rows == [{source: a, target: b} for a, b in zip(SOURCES, TARGETS, strict=True)]
-    assert given[0].recipe.data.fields == [source, target]
-
-
-def test_text_in_memory_is_a_file_of_lines(given: list[Given], tmp_path: Path) -> None:
-    text = ["to be or not", "to be\nthat is"]
-    train(tmp_path / "run", text=text, valid_text=text[:1], model={"layers": 1})
-    assert given[0].files == {
-        "train.txt": "to be or not\nto be\nthat is\n", "valid.txt": "to be or not\n",
-    }  # fmt: skip
-    assert given[0].recipe.model.architecture == "language"
 
 
 def test_a_preset_a_recipe_and_a_file_are_named_by_the_first_argument(
@@ -282,39 +240,3 @@ def test_an_exception_of_a_callback_keeps_the_run(
     train(tmp_path / "whole", **longer)
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("run", "whole")]
     assert weights[0] == weights[1]
-
-
-def generator() -> Iterator[str]:
-    yield "a"
-    yield 3  # type: ignore[misc]
-
-
-WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "one side": ({"source": ["a"]}, ConfigError, "target"),
-    "data and a file": ({"source": ["a"], "target": "b.de"}, ConfigError, "one form"),
-    "a shorter side": ({"source": ["a", "b"], "target": ["c"]}, DataError, "no target 2"),
-    "names as data": ({"source": [__file__], "target": [__file__]}, ConfigError, "list of Path"),
-    "half a character": ({"source": ["\ud800"], "target": ["a"]}, DataError, "text 1 has half"),
-    "no pairs": ({"pairs": 5}, DataError, "expected pairs or the name of a file, found 5"),
-    "no section": ({"data": None}, ConfigError, "data: expected settings by name"),
-    "a dict as recipe": ({"recipe": {"train": {}}}, ConfigError, "recipe: expected a name"),
-    "a number": ({"source": generator(), "target": ["a", "b"]}, DataError, "found int at 2"),
-    "a triple": ({"pairs": [("a", "b", "c")]}, DataError, "row 1 is no pair"),
-    "a string for a pair": ({"pairs": ["ab"]}, DataError, "row 1 is no pair"),
-    "other keys": ({"pairs": [{"en": "a", "de": "b"}]}, DataError, "name both with fields"),
-    "inner keys": ({"pairs": [{"t": {"en": "a", "de": "b"}}]}, DataError, "t.en, t.de, expected"),
-    "other columns": ({"pairs": {"en": ["a"]}}, DataError, "no column 'source'"),
-    "both forms": (
-        {"pairs": [("a", "b")], "source": ["a"], "target": ["b"]}, ConfigError, "leave it out",
-    ),
-    "a lone number": ({"text": 3}, DataError, "found int"),
-    "three fields": ({"pairs": [("a", "b")], "fields": list("abc")}, ConfigError, "fields"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_is_no_data_is_refused_and_leaves_nothing(case: str, tmp_path: Path) -> None:
-    data, error, message = WRONG[case]
-    with pytest.raises(error, match=message):
-        train(tmp_path / "run", **data)
-    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,155 @@
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pandas
+import pytest
+
+import crosshead
+from crosshead.errors import ConfigError, DataError
+from crosshead.system.progress import Silent
+from crosshead.training import api
+
+SOURCES = [f"{a} {b}" for a in "abcdef" for b in "ghijkl"]
+TARGETS = [text.upper() for text in SOURCES]
+
+
+def train(out: Path, **data: Any) -> Any:
+    return crosshead.train(out=out, display=Silent(), **data)
+
+
+class Rows:
+    """A map-style data set, as those of PyTorch: it has a length and items, and no iterator."""
+
+    def __len__(self) -> int:
+        return len(SOURCES)
+
+    def __getitem__(self, row: int) -> Mapping[str, str]:
+        return {"en": SOURCES[row], "de": TARGETS[row]}  # an IndexError ends it
+
+
+FORMS: dict[str, tuple[Any, list[str] | None]] = {
+    "tuples": (list(zip(SOURCES, TARGETS, strict=True)), None),
+    "a generator": (((a, b) for a, b in zip(SOURCES, TARGETS, strict=True)), None),
+    "a data set": (Rows(), ["en", "de"]),
+    "rows of one field": (
+        [{"translation": {"en": a, "de": b}} for a, b in zip(SOURCES, TARGETS, strict=True)],
+        ["translation.en", "translation.de"],
+    ),
+    "columns": ({"en": SOURCES, "de": TARGETS, "other": [1]}, ["en", "de"]),
+    "a table": (pandas.DataFrame({"en": SOURCES, "de": TARGETS}), ["en", "de"]),
+}
+
+
+class Given(NamedTuple):
+    """The recipe that a run was given, and its files in memory's place by their names."""
+
+    recipe: Any
+    files: dict[str, str]
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
+    """What runs are given, without training."""
+    found: list[Given] = []
+
+    def noted(recipe: Any, out: Path, **more: Any) -> SimpleNamespace:
+        folder = out.with_name(f"{out.name}.data")
+        files = {re.sub("-.*[.]", ".", path.name): path.read_text() for path in folder.glob("*")}
+        found.append(Given(recipe, files))
+        return SimpleNamespace(verdict="")
+
+    monkeypatch.setattr(api.run, "train", noted)
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pairs_come_in_many_forms(form: str, given: list[Given], tmp_path: Path) -> None:
+    pairs, fields = FORMS[form]
+    train(tmp_path / "run", pairs=pairs, fields=fields)
+    source, target = fields or ("source", "target")
+    rows = [json.loads(line) for line in given[0].files["train.jsonl"].splitlines()]
+    assert rows == [{source: a, target: b} for a, b in zip(SOURCES, TARGETS, strict=True)]
+    assert given[0].recipe.data.fields == [source, target]
+
+
+def test_text_in_memory_is_a_file_of_lines(given: list[Given], tmp_path: Path) -> None:
+    text = ["to be or not", "to be\nthat is"]
+    train(tmp_path / "run", text=text, valid_text=text[:1], model={"layers": 1})
+    assert given[0].files == {
+        "train.txt": "to be or not\nto be\nthat is\n", "valid.txt": "to be or not\n",
+    }  # fmt: skip
+    assert given[0].recipe.model.architecture == "language"
+
+
+HOURS = [datetime(2024, 1, 1) + timedelta(hours=hour) for hour in range(3)]
+TABLES: dict[str, Any] = {
+    "columns": {"time": HOURS, "load": [1.5, None, 2.0]},
+    "a data frame": pandas.DataFrame({"time": HOURS, "load": [1.5, float("nan"), 2.0]}),
+    "times as the index": pandas.DataFrame(
+        {"load": [1.5, float("nan"), 2.0]}, index=pandas.Index(HOURS, name="time")
+    ),
+}
+
+
+@pytest.mark.parametrize("form", TABLES)
+def test_a_table_in_memory_is_a_series(form: str, given: list[Given], tmp_path: Path) -> None:
+    train(tmp_path / "run", series=TABLES[form], target="load", data={"horizon": 1, "context": 1},
+          model="dlinear")  # fmt: skip
+    assert given[0].files == {
+        "train.csv": "time,load\n2024-01-01 00:00:00,1.5\n2024-01-01 01:00:00,\n"
+        "2024-01-01 02:00:00,2.0\n"
+    }
+    data = given[0].recipe.data
+    assert (data.target, data.horizon, len(data.series)) == (["load"], 1, 1)
+
+
+def test_files_of_a_series_are_used_as_they_are(given: list[Given], tmp_path: Path) -> None:
+    train(tmp_path / "run", series=[Path("a.csv"), Path("b.csv")])
+    assert given[0].files == {}
+    assert given[0].recipe.data.series == ["a.csv", "b.csv"]
+
+
+def generator() -> Iterator[str]:
+    yield "a"
+    yield 3  # type: ignore[misc]
+
+
+WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "one side": ({"source": ["a"]}, ConfigError, "target"),
+    "data and a file": ({"source": ["a"], "target": "b.de"}, ConfigError, "one form"),
+    "a shorter side": ({"source": ["a", "b"], "target": ["c"]}, DataError, "no target 2"),
+    "names as data": ({"source": [__file__], "target": [__file__]}, ConfigError, "list of Path"),
+    "half a character": ({"source": ["\ud800"], "target": ["a"]}, DataError, "text 1 has half"),
+    "no pairs": ({"pairs": 5}, DataError, "expected pairs or the name of a file, found 5"),
+    "no section": ({"data": None}, ConfigError, "data: expected settings by name"),
+    "a dict as recipe": ({"recipe": {"train": {}}}, ConfigError, "recipe: expected a name"),
+    "a number": ({"source": generator(), "target": ["a", "b"]}, DataError, "found int at 2"),
+    "a triple": ({"pairs": [("a", "b", "c")]}, DataError, "row 1 is no pair"),
+    "a string for a pair": ({"pairs": ["ab"]}, DataError, "row 1 is no pair"),
+    "other keys": ({"pairs": [{"en": "a", "de": "b"}]}, DataError, "name both with fields"),
+    "inner keys": ({"pairs": [{"t": {"en": "a", "de": "b"}}]}, DataError, "t.en, t.de, expected"),
+    "other columns": ({"pairs": {"en": ["a"]}}, DataError, "no column 'source'"),
+    "both forms": (
+        {"pairs": [("a", "b")], "source": ["a"], "target": ["b"]}, ConfigError, "leave it out",
+    ),
+    "a lone number": ({"text": 3}, DataError, "found int"),
+    "a series of numbers": ({"series": [1, 2]}, DataError, "files or a table of columns"),
+    "columns of two lengths": (
+        {"series": {"time": [1], "a": [1, 2]}}, DataError, "one length, found time: 1, a: 2",
+    ),
+    "a target that is no name": ({"series": "a.csv", "target": [3]}, ConfigError, "target"),
+    "three fields": ({"pairs": [("a", "b")], "fields": list("abc")}, ConfigError, "fields"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_no_data_is_refused_and_leaves_nothing(case: str, tmp_path: Path) -> None:
+    data, error, message = WRONG[case]
+    with pytest.raises(error, match=message):
+        train(tmp_path / "run", **data)
+    assert list(tmp_path.iterdir()) == []
