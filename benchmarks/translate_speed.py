@@ -35,7 +35,7 @@ from harness import (
     take_turns,
 )
 
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.base import Bundle
 from crosshead.data.parallel.corpora import DataConfig, read_pairs
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from crosshead.bundle.io import bundle_files, verify_bundle
+from crosshead.bundle.files import bundle_files, verify_bundle
 from crosshead.bundle.places import CARD, CONFIG
 from crosshead.errors import BundleError, UserError
 from crosshead.system.archive import add, new_archive

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle
 from crosshead.bundle.places import CONFIG
 from crosshead.config import MOST_TOKENS, MOST_VOCABULARY
 from crosshead.data.text.symbols import CONTROL

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.bundle.io import files_in_use
+from crosshead.bundle.files import files_in_use
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig

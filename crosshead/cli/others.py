@@ -70,7 +70,7 @@ def pack(
     directory back, unzip the file.
     """
     from crosshead.bundle import packing
-    from crosshead.bundle.io import card_was_changed
+    from crosshead.bundle.files import card_was_changed
     from crosshead.bundle.places import CARD
 
     packed = packing.pack(bundle, out)

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crosshead.bundle.io import Bundle, bundle_files, card_was_changed, verify_bundle
+from crosshead.bundle.base import Bundle
+from crosshead.bundle.files import bundle_files, card_was_changed, verify_bundle
 from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, is_run
 from crosshead.bundle.weights import build_without_memory
 from crosshead.caller import CommandLine

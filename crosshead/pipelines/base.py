@@ -6,8 +6,8 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
-from crosshead.bundle.io import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.streams import pieces_of
 from crosshead.data.text.tokenizers import Tokenizer

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.base import Bundle
 from crosshead.models.base import Model
 from crosshead.pipelines.base import Pipeline
 from crosshead.recipe.presets import Sections

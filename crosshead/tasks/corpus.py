@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import torch
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle
 from crosshead.data.batching import Plan
 from crosshead.models.base import Model
 

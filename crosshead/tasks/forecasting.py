@@ -14,9 +14,9 @@ import torch
 from pydantic import SerializeAsAny, ValidationInfo, model_validator
 from torch import Tensor
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig, BundleScore
-from crosshead.bundle.io import Bundle
 from crosshead.config import called
 from crosshead.data.series import (
     CALENDAR,

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import ValidationInfo, model_validator
 
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import called
 from crosshead.data.parallel.corpora import PAIRED

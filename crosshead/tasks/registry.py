@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from crosshead.bundle import io
-from crosshead.bundle.io import Bundle, Kinds
+from crosshead.bundle.base import Bundle, Kinds
+from crosshead.bundle.config_file import load_config
 from crosshead.bundle.weights import build_without_memory
 from crosshead.models.base import Model, ModelConfig
 from crosshead.models.registry import CONFIGS, MODELS
@@ -127,7 +128,7 @@ def outline_bundle(path: Path | str) -> Bundle:
 
 def sections_of(path: Path) -> Sections:
     """Return the settings of a bundle as sections of a recipe. No weights are read."""
-    kind, config = io.load_config(path, kinds())
+    kind, config = load_config(path, kinds())
     model = build_without_memory(partial(kind.build, config))
     bundle = kind(config, model, **kind.read(path, config))
     return TASKS[config.task].sections(bundle)

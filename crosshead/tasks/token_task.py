@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.text.tokenizers import MOST_PIECES
 from crosshead.models.base import Model, TokenModelConfig

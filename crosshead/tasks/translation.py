@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 from pydantic import ValidationInfo, model_validator
 from torch import Tensor
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleScore
-from crosshead.bundle.io import Bundle
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option, setting
 from crosshead.config import called

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.weights import set_weights
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Corpus, Stopped

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from crosshead import __version__
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import (
     command_shown,
     fenced,
@@ -16,7 +17,7 @@ from crosshead.bundle.card import (
     without_place,
 )
 from crosshead.bundle.config import BundleConfig
-from crosshead.bundle.io import Bundle, save_bundle
+from crosshead.bundle.io import save_bundle
 from crosshead.bundle.weights import set_weights, weights_of
 from crosshead.errors import BundleError, UserError
 from crosshead.system.files import StrPath, real_path

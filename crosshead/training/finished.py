@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from crosshead.bundle.io import verify_bundle
+from crosshead.bundle.files import verify_bundle
 from crosshead.caller import setting
 from crosshead.errors import BundleError
 from crosshead.recipe.recipe import Recipe

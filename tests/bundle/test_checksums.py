@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from crosshead.bundle.checksums import Manifest, config_bytes, file_checksum, separate_checksums
-from crosshead.bundle.io import save_bundle, verify_bundle
+from crosshead.bundle.files import verify_bundle
+from crosshead.bundle.io import save_bundle
 from crosshead.errors import DamagedBundle
 from crosshead.tasks.registry import load_bundle, outline_bundle
 from tests.bundle.stored import SEALED, STORED, settings

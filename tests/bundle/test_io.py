@@ -1,5 +1,4 @@
 import contextlib
-import json
 import os
 import pickle
 import shutil
@@ -17,12 +16,11 @@ import safetensors.torch
 import torch
 
 from crosshead.bundle import io as bundle_module
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import FORMAT, BundleScore
-from crosshead.bundle.io import Bundle, bundle_files, card_was_changed, save_bundle
-from crosshead.bundle.packing import pack
+from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.bundle.weights import set_weights, weights_of
-from crosshead.cli.reports import bundle_facts
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import BundleError, DamagedBundle, UserError
 from crosshead.models.registry import build_model
@@ -399,43 +397,3 @@ def test_a_model_without_memory_is_there_at_once() -> None:
     command, root = [sys.executable, "-c", SHAPES], Path(__file__).parent.parent.parent
     done = subprocess.run(command, capture_output=True, text=True, cwd=root)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("task", ["forecast", [], {}, 3])
-def test_a_task_that_is_not_known_is_damage(task: object, tmp_path: Path) -> None:
-    place = tmp_path / "bundle"
-    shutil.copytree(Path(__file__).parents[1] / "fixtures" / "bundle-format-1", place)
-    values = json.loads((place / "config.json").read_text())
-    (place / "config.json").write_text(json.dumps({**values, "task": task}))
-    with pytest.raises(DamagedBundle, match="task: expected 'translation'"):
-        load_bundle(place)
-
-
-@pytest.mark.parametrize("key", ["architecture", "score", "positions"])
-def test_an_unregistered_name_asks_for_its_registration(key: str, tmp_path: Path) -> None:
-    place = tmp_path / "bundle"
-    shutil.copytree(Path(__file__).parents[1] / "fixtures" / "bundle-format-1", place)
-    values = json.loads((place / "config.json").read_text())
-    values["model"][key] = "own"
-    (place / "config.json").write_text(json.dumps(values))
-    with pytest.raises(DamagedBundle, match="if a program registers this name"):
-        load_bundle(place)
-
-
-def test_a_bundle_without_its_card_is_described_and_packed(sealed: Path) -> None:
-    (sealed / "README.md").unlink()
-    assert "README.md" not in bundle_files(sealed) and card_was_changed(sealed)
-    packed = pack(sealed, sealed.with_name("a.crosshead.zip"))
-    assert "README.md" not in bundle_files(packed)
-    for place in (sealed, packed):
-        rows = dict(bundle_facts(place, load_bundle(place)))
-        assert "changed or removed" in rows["card"]
-
-
-@pytest.mark.parametrize("task", [["translation"], {}, None, 3])
-def test_a_task_that_is_no_name_is_damage(task: object, stored: Path) -> None:
-    values = json.loads((stored / "config.json").read_text())
-    values.pop("config_sha256", None)
-    (stored / "config.json").write_text(json.dumps(values | {"task": task}))
-    with pytest.raises(DamagedBundle, match=r"config.json: task: expected 'translation'"):
-        load_bundle(stored)

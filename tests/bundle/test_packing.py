@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import crosshead
-from crosshead.bundle.io import bundle_files, load_config, verify_bundle
+from crosshead.bundle.config_file import load_config
+from crosshead.bundle.files import bundle_files, verify_bundle
 from crosshead.bundle.packing import SUFFIX, pack
 from crosshead.bundle.weights import weights_of
 from crosshead.errors import BundleError, UserError

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.bundle.io import Bundle
+from crosshead.bundle.base import Bundle
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis
 from crosshead.errors import BundleError

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 
-from crosshead.bundle.io import Bundle, verify_bundle
+from crosshead.bundle.base import Bundle
+from crosshead.bundle.files import verify_bundle
 from crosshead.bundle.packing import pack
 from crosshead.bundle.weights import build_without_memory, weights_of
 from crosshead.config import MOST_LAYERS, read_toml

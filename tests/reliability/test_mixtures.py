@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.bundle.io import save_bundle, verify_bundle
+from crosshead.bundle.files import verify_bundle
+from crosshead.bundle.io import save_bundle
 from crosshead.errors import BundleError
 from crosshead.tasks.registry import load_bundle, outline_bundle
 from tests.reliability.tools import (

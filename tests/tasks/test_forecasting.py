@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 import crosshead
 from crosshead.attention.dropout import Dropout
-from crosshead.bundle.io import verify_bundle
+from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run
 from crosshead.data.series import SeriesBatch
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape

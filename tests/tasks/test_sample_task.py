@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import crosshead
-from crosshead.bundle.io import verify_bundle
+from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run
 from crosshead.models import registry as models
 from crosshead.recipe.presets import PRESETS

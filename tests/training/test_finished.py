@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from crosshead.bundle.io import verify_bundle
+from crosshead.bundle.files import verify_bundle
 from crosshead.cli.reports import end_of_run
 from crosshead.errors import DamagedBundle
 from crosshead.recipe.recipe import Recipe

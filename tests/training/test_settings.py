@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.bundle.io import load_config
+from crosshead.bundle.config_file import load_config
 from crosshead.bundle.places import kept_beside
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.recipe.presets import Sections

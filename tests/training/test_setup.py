@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from crosshead.bundle.io import load_config
+from crosshead.bundle.config_file import load_config
 from crosshead.errors import BundleError, ConfigError, UserError
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import kinds, load_bundle

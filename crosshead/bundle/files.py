@@ -1,0 +1,80 @@
+"""The files of a bundle: their names, and whether they are as they were written."""
+
+from pathlib import Path
+
+from crosshead.bundle.checksums import Manifest
+from crosshead.bundle.config_file import read_settings
+from crosshead.bundle.places import (
+    CARD,
+    CHECKPOINTS,
+    CONFIG,
+    RECIPE,
+    WEIGHTS,
+)
+from crosshead.data.text.tokenizers import TOKENIZER_FILES
+from crosshead.errors import DamagedBundle
+from crosshead.system.stored import (
+    packed_names,
+)
+
+
+def verify_bundle(path: Path) -> list[tuple[str, str | None]]:
+    """Compare all files of a bundle, including the card, with the checksums in `config.json`.
+
+    Args:
+        path: The directory of the bundle, or a packed bundle.
+
+    Returns:
+        The name of each file, and its fault or None. An old bundle without checksums gives an empty
+        list.
+
+    Raises:
+        BundleError: If there is no valid `config.json`.
+    """
+    _, manifest = read_settings(path)
+    if not manifest.files:
+        return []
+    found: list[tuple[str, str | None]] = [
+        (CONFIG, None if manifest.of_config else "contains no checksum of itself")
+    ]
+    return found + [(name, _difference(manifest, name)) for name in manifest.files]
+
+
+def card_was_changed(path: Path) -> bool:
+    """Return whether the model card was changed after the bundle was written.
+
+    Loading ignores this, because the owner may edit the card.
+
+    Raises:
+        BundleError: If there is no valid `config.json`.
+    """
+    _, manifest = read_settings(path)
+    return CARD in manifest.files and _difference(manifest, CARD) is not None
+
+
+def _difference(manifest: Manifest, name: str) -> str | None:
+    """Return the fault of a file, or None."""
+    try:
+        manifest.check_sizes([name])
+        manifest.check(name)
+    except DamagedBundle as error:
+        return error.found
+    return None
+
+
+def bundle_files(path: Path) -> list[str]:
+    """Return the names of the files of a bundle, `config.json` last."""
+    _, manifest = read_settings(path)
+    if path.is_file():
+        return packed_names(path)
+    names = [*(manifest.files or (*TOKENIZER_FILES, WEIGHTS, CARD))]
+    required = manifest.files.keys() - {CARD}
+    return [*(each for each in names if each in required or (path / each).is_file()), CONFIG]
+
+
+def files_in_use(path: Path) -> list[Path]:
+    """Return the files that a bundle is read from, and the files that its run is resumed from."""
+    if path.is_file():
+        return [path]
+    names = bundle_files(path) if (path / CONFIG).exists() else [*TOKENIZER_FILES]
+    return [*(path / name for name in [*names, RECIPE]), *(path / CHECKPOINTS).rglob("*")]
