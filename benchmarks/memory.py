@@ -35,11 +35,11 @@ from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.training.activations import Measurement
-from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine
 from crosshead.training.memory import memory_estimate, recompute_activations
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.updater import Updater
 
 VOCABULARY, UPDATES = 8000, 3

@@ -15,9 +15,9 @@ from crosshead.data.batching import Pairs
 from crosshead.models.registry import build_model
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
-from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World, joined_process_group, shard
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.updater import Updater
 
 VOCABULARY, SENTENCES, LENGTH, UPDATES = 8000, 16, 32, 5

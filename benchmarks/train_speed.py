@@ -61,10 +61,10 @@ from crosshead.system.devices import hold_kernels
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
 from crosshead.tasks.token_loss import token_loss
-from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.hardware import Machine, choose_precision, matrix_rates
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.schedule import learning_rate
 from crosshead.training.updater import Updater
 from crosshead.vocabulary import EOS, PAD

@@ -19,8 +19,9 @@ from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.pipelines.forecaster import SeriesForecaster
 from crosshead.pipelines.mask_filler import ScoredMasks
+from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.text_generator import ScoredText
-from crosshead.pipelines.translator import ScoredTranslation, Translator
+from crosshead.pipelines.translator import Translator
 
 METRICS = ("bleu", "chrf", "ter")
 """The metrics that compare translations with a reference, computed by sacreBLEU (Post 2018)."""

@@ -20,8 +20,8 @@ from crosshead.evaluation import (
     text_scores,
 )
 from crosshead.pipelines.mask_filler import ScoredMasks
+from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.text_generator import ScoredText
-from crosshead.pipelines.translator import ScoredTranslation
 from crosshead.tasks.loading import load
 
 STORED = Path(__file__).parent / "fixtures" / "bundle-format-1"

@@ -13,10 +13,10 @@ from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.pipelines.mask_filler import MARK, MaskFiller
+from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import (
     LONGEST_STRETCH,
-    ScoredTranslation,
     Translation,
     Translator,
 )

@@ -1,214 +1,28 @@
-"""Reports of the command line as text: scores, facts and summaries."""
+"""Reports of the command line as text: facts of bundles and summaries of runs."""
 
-import dataclasses
 import shlex
 import textwrap
-from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.files import bundle_files, card_was_changed, verify_bundle
 from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, is_run
 from crosshead.bundle.weights import build_without_memory
 from crosshead.caller import CommandLine
-from crosshead.cli.answers import answering, search_settings
-from crosshead.cli.terminal import at_terminal, json_line, note, program, put, table
-from crosshead.config import nearest, validate
+from crosshead.cli.terminal import program, put, table
+from crosshead.config import validate
 from crosshead.data.parallel.filters import LEFT_OUT
-from crosshead.errors import BundleError, ConfigError, DataError, UserError
-from crosshead.evaluation import (
-    METRICS,
-    ComparedScore,
-    CorpusScore,
-    ForecastScore,
-    corpus_scores,
-    forecast_scores,
-    masked_scores,
-    text_scores,
-)
+from crosshead.errors import BundleError
 from crosshead.models.registry import CONFIGS
-from crosshead.pipelines.forecaster import SeriesForecaster
-from crosshead.pipelines.mask_filler import MaskFiller
-from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
 from crosshead.recipe.presets import PRESETS
-from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.system.stored import stored_size
-from crosshead.tasks.loading import load, load_as
 from crosshead.tasks.registry import TASKS, run_files
 from crosshead.tasks.usability import Findings
 from crosshead.training.directory import PICTURE
 from crosshead.training.directory_lock import is_locked
 from crosshead.training.log import LOG, read_log
 from crosshead.training.result import Summary
-
-
-def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) -> list[str]:
-    """Return the metrics in a comma-separated list.
-
-    The check comes before the translation, so that a wrong name costs no time.
-
-    Args:
-        text: The list, such as `bleu,chrf`.
-        tokenize: The tokenization for BLEU, or None for sacreBLEU's default.
-        others: Metrics that are allowed besides sacreBLEU's.
-
-    Raises:
-        ConfigError: If a metric or the tokenization is unknown.
-    """
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in METRICS and name not in others:
-            known = [*METRICS, *others]
-            raise ConfigError(f"--metrics: unknown metric {name!r}; {nearest(name, known)}")
-    corpus_scores(["a"], ["a"], ["bleu"], tokenize)
-    return names
-
-
-def check_distinct(bundles: Sequence[Path]) -> None:
-    """Raise `UserError` if a bundle is given twice."""
-    for bundle in bundles:
-        if bundles.count(bundle) > 1:
-            raise UserError(f"{bundle} is given twice; name each bundle once")
-
-
-def text_evaluation(
-    bundle: Path,
-    text: Path,
-    stride: int | None,
-    memory: int | None,
-    device: str,
-    threads: int | None,
-) -> list[CorpusScore]:
-    """Return the scores of a model of monolingual text on a text.
-
-    Args:
-        bundle: The bundle of the model.
-        text: The text file.
-        stride: The step of the windows, or None for the default.
-        memory: Number of positions that a model with a memory remembers, or None for the default.
-        device: The device to compute on.
-        threads: Number of threads, or None for PyTorch's choice.
-
-    Raises:
-        ConfigError: If `stride` or `memory` is given for a masked language model.
-        DataError: If the text is empty.
-        BundleError: If the model is of another kind.
-    """
-    lines = read_lines(text, LONGEST_TEXT)
-    if not any(lines):
-        raise DataError(f"{text}: empty; expected text")
-    model = load(bundle, device, threads)
-    joined = "".join(f"{line}\n" for line in lines)
-    for kind, options in ((Translator, "--source and --reference"), (SeriesForecaster, "--series")):
-        if isinstance(model, kind):
-            raise BundleError(f"{bundle} is a model that {model.does}; give {options}")
-    if isinstance(model, MaskFiller) and (stride is not None or memory is not None):
-        raise ConfigError(
-            "--stride and --memory need a language model; this is a masked language model, which "
-            "reads windows of its training length: leave them out"
-        )
-    with answering(len(joined) if at_terminal() else None, "characters") as advance:
-        progress = partial(advance, 0, len(joined))
-        if isinstance(model, MaskFiller):
-            scores = masked_scores(model.score(joined, progress))
-        else:
-            scores = text_scores(model.score(joined, stride, memory, progress))
-        progress(1.0)
-    return scores
-
-
-def series_evaluation(
-    bundle: Path,
-    series: Path,
-    start: str | None,
-    original: bool,
-    device: str,
-    threads: int | None,
-) -> list[ForecastScore]:
-    """Return the scores of a forecaster on a series.
-
-    Args:
-        bundle: The bundle of the model.
-        series: The file of the series.
-        start: The time of the first value to score, or None for the first after a context.
-        original: True for errors in the units of the columns.
-        device: The device to compute on.
-        threads: Number of threads, or None for PyTorch's choice.
-
-    Raises:
-        BundleError: If the model is no forecaster.
-        DataError: If the series cannot be used.
-    """
-    forecaster = load_as(SeriesForecaster, bundle, device, threads)
-    whole = forecaster.checked(series)
-    for line in whole.notes:
-        note(f"{series}: {line}")
-    first = 0 if start is None else whole.row(start)
-    return forecast_scores(forecaster, forecaster.windows(whole, first), original=original)
-
-
-def forecast_table(scores: Sequence[ForecastScore]) -> str:
-    """Return a table of the scores of forecasts, with their signature below."""
-    metrics = list(dict.fromkeys(each.metric for each in scores))
-    found = {(each.method, each.metric): f"{each.value:.4g}" for each in scores}
-    rows = [["forecast", *metrics]] + [
-        [method, *(found.get((method, metric), "") for metric in metrics)]
-        for method in dict.fromkeys(each.method for each in scores)
-    ]
-    return table(rows, numbers=len(metrics)) + f"\n{scores[0].signature}\n"
-
-
-def translated(
-    translator: Translator, sources: Sequence[str], flags: Mapping[str, Any]
-) -> list[str]:
-    """Return the best translation of each line; flags override the bundle's search settings.
-
-    A warning counts the lines that were passed through untranslated.
-    """
-    decode = search_settings(translator.bundle.config.decode, False, flags, None)
-    found = translator.translate(sources, decode=decode)
-    passed = [number for number, best in enumerate(found, 1) if best[0].was_passed_through]
-    if passed:
-        note(
-            f"warning: {counted(len(passed), 'line')} kept unchanged, not translated: more than "
-            f"{LONGEST_STRETCH:,} characters without a space or punctuation (first: line "
-            f"{passed[0]:,})"
-        )
-    return [best[0].text for best in found]
-
-
-def scores_table(scores: Sequence[CorpusScore]) -> str:
-    """Return a table of scores."""
-    rows = [["metric", "score", "95 % interval", "signature"]]
-    for each in scores:
-        interval = f"{each.low:.2f} to {each.high:.2f}"
-        rows.append([each.metric, f"{each.value:.2f}", interval, each.signature])
-    return table(rows)
-
-
-def comparison_table(scores: Sequence[ComparedScore]) -> str:
-    """Return a table of compared scores, with the signatures below."""
-    rows = [["metric", "system", "score", "95 % interval", "p"]]
-    for each in scores:
-        p_value = "" if each.p_value is None else f"{each.p_value:.4f}"
-        interval = f"{each.low:.2f} to {each.high:.2f}"
-        rows.append([each.metric, each.system, f"{each.value:.2f}", interval, p_value])
-    signatures = {each.metric: each.signature for each in scores}
-    lines = [f"{metric}: {signature}\n" for metric, signature in signatures.items()]
-    return table(rows) + "\n" + "".join(lines)
-
-
-def scores_jsonl(
-    scores: Sequence[CorpusScore] | Sequence[ComparedScore] | Sequence[ForecastScore],
-) -> str:
-    """Return scores as JSON Lines; the baseline of a comparison has no `p_value`."""
-    rows = [dataclasses.asdict(each) for each in scores]
-    return "".join(
-        json_line({key: value for key, value in row.items() if value is not None}) for row in rows
-    )
 
 
 def run_under_way(directory: Path) -> str:

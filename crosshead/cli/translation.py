@@ -247,7 +247,7 @@ def evaluate(
     Give --series for a forecaster. The command forecasts from every row that has a context before
     it and a horizon after it, and prints the errors beside those of two untrained forecasts.
     """
-    from crosshead.cli import reports
+    from crosshead.cli import evaluation
     from crosshead.data.parallel.corpora import read_aligned
     from crosshead.evaluation import evaluate as score_test_set
     from crosshead.pipelines.translator import Translator
@@ -265,15 +265,15 @@ def evaluate(
     if series is not None:
         others = {"--text": text, **of_text, **of_translation}
         _refuse(others, "is for text: leave it out, or leave out --series")
-        found = reports.series_evaluation(bundle, series, start, original, device, threads)
-        put(reports.scores_jsonl(found) if jsonl else reports.forecast_table(found))
+        found = evaluation.series_evaluation(bundle, series, start, original, device, threads)
+        put(evaluation.scores_jsonl(found) if jsonl else evaluation.forecast_table(found))
         return
     of_series = {"--start": start, "--original": original or None}
     _refuse(of_series, "is for forecasts: leave it out, or give --series")
     if text is not None:
         _refuse(of_translation, "applies to translations only; leave out it or --text")
-        scores = reports.text_evaluation(bundle, text, stride, memory, device, threads)
-        put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
+        scores = evaluation.text_evaluation(bundle, text, stride, memory, device, threads)
+        put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
         return
     _refuse(of_text, "applies to --text only; leave it out, or give --text")
     if source is None or reference is None:
@@ -281,7 +281,7 @@ def evaluate(
             "give --source and --reference, --text for a model of monolingual text, or --series "
             "for a forecaster"
         )
-    names = reports.metric_names(
+    names = evaluation.metric_names(
         "bleu,chrf" if metrics is None else metrics, tokenize, ["perplexity"]
     )
     sources, references = read_aligned(source, reference)
@@ -290,9 +290,9 @@ def evaluate(
     flags = {"beam": beam, "length_penalty": length_penalty}
     scores = score_test_set(
         translator, sources, references, names, tokenize,
-        translate=lambda lines: reports.translated(translator, lines, flags),
+        translate=lambda lines: evaluation.translated(translator, lines, flags),
     )  # fmt: skip
-    put(reports.scores_jsonl(scores) if jsonl else reports.scores_table(scores))
+    put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
 
 
 _SCORE_TEXT = "to score a text: `crosshead evaluate BUNDLE --text FILE`"
@@ -329,24 +329,24 @@ def compare(
     p is the probability that chance alone gives a difference from the first bundle at least as
     large as the measured one.
     """
-    from crosshead.cli import reports
+    from crosshead.cli import evaluation
     from crosshead.data.parallel.corpora import read_aligned
     from crosshead.evaluation import compare as compare_systems
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
-    names = reports.metric_names(metrics, tokenize)
-    reports.check_distinct(bundles)
+    names = evaluation.metric_names(metrics, tokenize)
+    evaluation.check_distinct(bundles)
     sources, references = read_aligned(source, reference)
     flags = {"beam": beam, "length_penalty": length_penalty}
     systems: dict[str, Sequence[str]] = {
-        str(bundle): reports.translated(
+        str(bundle): evaluation.translated(
             load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), sources, flags
         )
         for bundle in bundles
     }
     scores = compare_systems(systems, references, names, tokenize)
-    put(reports.scores_jsonl(scores) if jsonl else reports.comparison_table(scores))
+    put(evaluation.scores_jsonl(scores) if jsonl else evaluation.comparison_table(scores))
 
 
 @app.command(epilog="\b\nExample:\n  crosshead score runs/en-de --source test.en --target test.de")

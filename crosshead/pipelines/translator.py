@@ -1,16 +1,13 @@
 """Translation of raw text with a bundle."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-import torch
-from torch.nn import functional as F
-
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
-from crosshead.data.batching import Batch, Example, collate, example_lengths, plan_in_order
+from crosshead.data.batching import Example, collate
 from crosshead.data.text.sentences import (
     join_parts,
     longest_stretch,
@@ -23,15 +20,19 @@ from crosshead.decoding.candidates import length_penalty
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind, SequenceModel, decodable
-from crosshead.pipelines.base import LONGEST_SCORED, AttentionInputs, TextPipeline
+from crosshead.pipelines.base import AttentionInputs, TextPipeline
 from crosshead.pipelines.batched_search import search_all
+from crosshead.pipelines.scoring import (
+    ScoredTranslation,
+    checked_lines,
+    encode_pairs,
+    score_examples,
+    why_too_long,
+)
 from crosshead.vocabulary import EOS
 
 MARGIN = 1.2
 """A single sentence is translated whole up to this many times the longest source of training."""
-
-SCORED_LOGITS = 2**25
-"""The number of logits that scoring holds at once: 128 MiB of float32."""
 
 LONGEST_STRETCH = 10_000
 """The largest number of characters without a space or the end of a clause that is translated. A
@@ -64,21 +65,6 @@ class Translation:
     was_split: bool = False
     sentence_was_cut: bool = False
     was_passed_through: bool = False
-
-
-@dataclass(frozen=True)
-class ScoredTranslation:
-    """Log-probabilities of a given translation under the model.
-
-    Attributes:
-        log_prob: The sum of `piece_log_probs`.
-        pieces: The tokens of the translation, including the end of the sentence.
-        piece_log_probs: The natural log-probabilities of the pieces.
-    """
-
-    log_prob: float
-    pieces: list[str]
-    piece_log_probs: list[float]
 
 
 class Translator(TextPipeline):
@@ -159,7 +145,7 @@ class Translator(TextPipeline):
             TypeError: If `lines` is not a list of texts, for example a single text.
         """
         decode = decode or self.bundle.config.decode
-        lines = _checked_lines(lines)
+        lines = checked_lines(lines)
         parts = [self._parts(line) for line in lines]
         texts = [part for line_parts in parts for part in line_parts]
         # Samples are drawn by number: the line's number, and the number of the part in the line.
@@ -204,23 +190,7 @@ class Translator(TextPipeline):
             DataError: If the lists differ in length, or a side of a pair is too long.
         """
         examples = self.examples(sources, targets, first=first)
-        lengths = example_lengths(examples)
-        # A small vocabulary does not allow any number of tokens: hidden states need memory too.
-        budget = max(SCORED_LOGITS // self.bundle.config.target_vocabulary, 1)
-        budget = min(budget, self.bundle.config.decode.batch_tokens)
-        scored: dict[int, ScoredTranslation] = {}
-        with torch.inference_mode():
-            for rows in plan_in_order(lengths, budget):
-                batch = collate(examples, rows.tolist(), self.bundle.specials.start).to(self.device)
-                for row, values in zip(rows.tolist(), self._log_probs(batch), strict=True):
-                    ids = [*examples[row][1], EOS]
-                    piece_log_probs = values[: len(ids)]
-                    scored[row] = ScoredTranslation(
-                        math.fsum(piece_log_probs),
-                        self.bundle.target_tokenizer.pieces(ids),
-                        piece_log_probs,
-                    )
-        return [scored[row] for row in range(len(examples))]
+        return score_examples(self.model, self.bundle, examples)
 
     def examples(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
@@ -237,8 +207,8 @@ class Translator(TextPipeline):
             DataError: If the lists differ in length, or a side has more than `LONGEST_SCORED`
                 tokens or more than the model has positions.
         """
-        examples = self._examples(sources, targets)
-        for why in self._too_long(examples, first).values():
+        examples = encode_pairs(self.bundle, sources, targets)
+        for why in why_too_long(self.bundle.config, examples, first).values():
             raise DataError(f"{why}; split both sides of the pair into sentences")
         return examples
 
@@ -256,38 +226,8 @@ class Translator(TextPipeline):
             TypeError: If a side is not a list of texts.
             DataError: If the lists differ in length.
         """
-        return self._too_long(self._examples(sources, targets), first)
-
-    def _examples(self, sources: Sequence[str], targets: Sequence[str]) -> list[Example]:
-        sources, targets = _checked_lines(sources), _checked_lines(targets)
-        if len(sources) != len(targets):
-            raise DataError(
-                f"expected a target for each source, found {len(sources)} sources and "
-                f"{len(targets)} targets"
-            )
-        return list(
-            zip(
-                token_ids(self.bundle.source_tokenizer, sources),
-                token_ids(self.bundle.target_tokenizer, targets),
-                strict=True,
-            )
-        )
-
-    def _too_long(self, examples: Sequence[Example], first: int) -> dict[int, str]:
-        model = self.bundle.config.model
-        bounds = [
-            min(LONGEST_SCORED, positions or LONGEST_SCORED)
-            for positions in (model.most_source, model.most_positions)
-        ]
-        found = {}
-        for row, lengths in enumerate(example_lengths(examples).tolist()):
-            for side, length, most in zip(("source", "target"), lengths, bounds, strict=True):
-                if length > most and row not in found:
-                    found[row] = (
-                        f"pair {first + row + 1}: its {side} has {length:,} tokens, but the model "
-                        f"takes at most {most:,}"
-                    )
-        return found
+        examples = encode_pairs(self.bundle, sources, targets)
+        return why_too_long(self.bundle.config, examples, first)
 
     def _parts(self, line: str) -> list[str]:
         """Return the parts in which a line is translated: the line, or its sentences.
@@ -404,22 +344,3 @@ class Translator(TextPipeline):
         score = log_prob / length_penalty(len(log_probs), alpha)
         cut = len(parts) > len(split_sentences("".join(parts)))
         return Translation(text, log_prob, score, pieces, log_probs, True, cut)
-
-    def _log_probs(self, batch: Batch) -> list[list[float]]:
-        """Return the log-probability of each target token and of the end."""
-        logits = self.model(batch.source, batch.target_input).float()
-        expected = batch.target_output
-        losses = F.cross_entropy(logits.flatten(0, 1), expected.flatten(), reduction="none")
-        rows: list[list[float]] = losses.neg().view(expected.shape).tolist()
-        return rows
-
-
-def _checked_lines(lines: Iterable[str]) -> list[str]:
-    """Return the lines as a list; raise `TypeError` for a single text or other values."""
-    if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
-        raise TypeError(f"expected a list of lines of text, found {type(lines).__name__}")
-    found = list(lines)
-    for index, line in enumerate(found):
-        if not isinstance(line, str):
-            raise TypeError(f"expected lines of text, found {type(line).__name__} at index {index}")
-    return found

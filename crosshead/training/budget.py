@@ -6,7 +6,7 @@ from typing import Self
 
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.progress import counted
-from crosshead.training.checkpoint import Progress
+from crosshead.training.progress import Progress
 
 
 class EndKind(StrEnum):

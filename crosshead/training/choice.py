@@ -10,7 +10,6 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task
 from crosshead.tasks.validation import Validator
 from crosshead.training.checkpoint import (
-    Progress,
     average_weights,
     list_checkpoints,
     load_best,
@@ -20,6 +19,7 @@ from crosshead.training.checkpoint import (
 )
 from crosshead.training.context import Context
 from crosshead.training.loop import MainProcess
+from crosshead.training.progress import Progress
 
 
 class Choice(NamedTuple):

@@ -27,11 +27,12 @@ from crosshead.training.budget import (
     needs_timed_validation,
     warmup_outlook,
 )
-from crosshead.training.checkpoint import Progress, save_best, save_checkpoint
+from crosshead.training.checkpoint import save_best, save_checkpoint
 from crosshead.training.context import Context
 from crosshead.training.memory import peak_memory
 from crosshead.training.meter import MAX_SKIPPED, Meter
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.schedule import learning_rate
 from crosshead.training.updater import RowTooLarge, Updater
 

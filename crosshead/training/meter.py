@@ -2,7 +2,7 @@
 
 import time
 
-from crosshead.training.checkpoint import Progress
+from crosshead.training.progress import Progress
 from crosshead.training.updater import UpdateResult
 
 MAX_SKIPPED = 10

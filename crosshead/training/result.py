@@ -17,7 +17,7 @@ from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import Metric, Validator
 from crosshead.training.budget import STOPPED, End, EndKind
-from crosshead.training.checkpoint import Progress, save_state
+from crosshead.training.checkpoint import save_state
 from crosshead.training.choice import Choice, choose_weights
 from crosshead.training.context import Context
 from crosshead.training.curve import plot_curve
@@ -25,6 +25,7 @@ from crosshead.training.directory import PICTURE, drop_replaced
 from crosshead.training.directory_lock import LockedDirectory
 from crosshead.training.log import LOG
 from crosshead.training.loop import MainProcess
+from crosshead.training.progress import Progress
 from crosshead.training.setup import Setup
 from crosshead.training.summary import card_facts
 from crosshead.training.verdict import verdict, warmup_signs

@@ -19,7 +19,7 @@ from crosshead.system.progress import Display, Silent
 from crosshead.tasks.corpus import Corpus, Epoch, Stopped
 from crosshead.tasks.validation import Validation, Validator
 from crosshead.training.budget import STOPPED, End, Overhead
-from crosshead.training.checkpoint import Progress, list_checkpoints
+from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.choice import update_of
 from crosshead.training.context import Callback, Context, ignore
 from crosshead.training.directory import (
@@ -35,6 +35,7 @@ from crosshead.training.finished import earlier_end, has_whole_bundle, nothing_t
 from crosshead.training.interrupt import Interrupt, stop_on_interrupt
 from crosshead.training.log import RunLog
 from crosshead.training.loop import Diverged, MainProcess, Training, fit
+from crosshead.training.progress import Progress
 from crosshead.training.rescue import save_displaced, write_beginning
 from crosshead.training.result import Summary, finish
 from crosshead.training.settings import with_data_files

@@ -18,8 +18,9 @@ from crosshead.recipe.toml import to_toml
 from crosshead.system.files import StrPath
 from crosshead.tasks.recipes import compose, file_keys, stated
 from crosshead.tasks.registry import sections_of
-from crosshead.training.checkpoint import Progress, newest_state
+from crosshead.training.checkpoint import newest_state
 from crosshead.training.directory import is_resumable, nothing_to_resume
+from crosshead.training.progress import Progress
 
 RELATIVE_TO, HERE = "relative_to", "this file"
 """The first line of a stored recipe: its file names are relative to its own directory."""

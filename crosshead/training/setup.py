@@ -25,7 +25,6 @@ from crosshead.training.activations import Measurement
 from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
-    Progress,
     average_weights,
     list_checkpoints,
     load_best,
@@ -45,6 +44,7 @@ from crosshead.training.memory import (
     refuse_large_model,
 )
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.schedule import learning_rate
 from crosshead.training.settings import (
     absolute,

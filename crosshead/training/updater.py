@@ -30,9 +30,9 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Epoch
 from crosshead.tasks.validation import Loss
-from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import World
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from crosshead.system.progress import counted
 from crosshead.tasks.base import Task
 from crosshead.tasks.usability import Findings
 from crosshead.training.budget import End, EndKind
-from crosshead.training.checkpoint import Progress
+from crosshead.training.progress import Progress
 from crosshead.training.sizes import usual_warmup
 
 _MANY_UPDATES = 5000

@@ -12,11 +12,9 @@ from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.registry import TASKS
 from crosshead.tasks.validation import Validation
-from crosshead.training.checkpoint import (
-    Progress,
-)
 from crosshead.training.loop import MainProcess, Training, fit
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.vocabulary import BOS, EOS, PAD
 
 VOCABULARY, LONGEST = 9, 5

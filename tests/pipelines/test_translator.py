@@ -1,6 +1,5 @@
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -8,17 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crosshead
-from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import BundleError, DataError
 from crosshead.models.recurrent import RecurrentConfig
-from crosshead.models.registry import AnyConfig, build_model
-from crosshead.models.transformer import TransformerConfig
+from crosshead.models.registry import build_model
 from crosshead.pipelines.translator import Translator
-from crosshead.tasks.loading import load
-
-STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
+from tests.pipelines.translators import STORED, untrained
 
 ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 GERMAN = {
@@ -33,42 +27,6 @@ def english(words: list[str]) -> str:
 
 def german(words: list[str]) -> str:
     return english([GERMAN[word] for word in words])
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return load(STORED, "cpu")
-
-
-@pytest.fixture(scope="module")
-def random_translator() -> Translator:
-    """An untrained model that has learned positions and says anything."""
-    return untrained(
-        TransformerConfig(
-            encoder_layers=1,
-            decoder_layers=1,
-            d_model=8,
-            d_ff=8,
-            heads=2,
-            positions="learned",
-            max_length=24,
-        )
-    )
-
-
-def untrained(shape: AnyConfig) -> Translator:
-    """One of bytes that says anything."""
-    torch.manual_seed(1)
-    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
-    size = tokenizer.vocab_size
-    config = TextBundleConfig(
-        model=shape, joint_tokenizer=True, source_vocabulary=size, target_vocabulary=size,
-        longest_source=40,
-    )  # fmt: skip
-    model = build_model(shape, size, size).eval()
-    with torch.no_grad():
-        model.projection.weight.mul_(4)  # bolder, so that neighbours in probability are no ties
-    return Translator(TextBundle(config, model, tokenizer, tokenizer))
 
 
 def test_it_is_shown_in_one_short_line(random_translator: Translator) -> None:
@@ -196,15 +154,6 @@ def test_a_stretch_that_is_not_too_long_is_translated(translator: Translator) ->
     assert not any(best[0].was_passed_through for best in found)
 
 
-def test_pairs_that_are_too_long_are_found_before_they_are_scored(translator: Translator) -> None:
-    sources, targets = ["One.", "x" * 9000, "Two."], ["Eins.", "Zwei.", "y" * 9000]
-    refused = translator.refusals(sources, targets, first=10)
-    assert list(refused) == [1, 2]
-    assert "pair 12: its source has 9,00" in refused[1] and "pair 13: its target" in refused[2]
-    with pytest.raises(DataError, match=r"pair 2: its source has .*; split both sides"):
-        translator.score(sources, targets)
-
-
 def test_progress_is_told_part_by_part(translator: Translator) -> None:
     shares: list[float] = []
     decode = translator.bundle.config.decode.model_copy(update={"batch_tokens": 40})
@@ -272,64 +221,6 @@ def test_samples_depend_on_the_number_of_the_line_and_nothing_else(
     ]
     assert [each[0].pieces for each in together] == [each[0].pieces for each in apart]
     assert together[0][0].pieces != together[1][0].pieces
-
-
-def test_scoring_agrees_with_searching(translator: Translator) -> None:
-    lines = ["Seven eight.", "One.", "Ten nine eight seven six."]
-    found = [each[0] for each in translator.translate(lines)]
-    scored = translator.score(lines, [each.text for each in found])
-    for given_one, searched in zip(scored, found, strict=True):
-        assert given_one.pieces == searched.pieces
-        assert given_one.piece_log_probs == pytest.approx(searched.piece_log_probs, abs=1e-5)
-        assert given_one.log_prob == pytest.approx(math.fsum(given_one.piece_log_probs))
-
-
-def test_scoring_in_batches_is_scoring_one_by_one(
-    random_translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sources = ["abc", "", "a longer source", "x"]
-    targets = ["target", "t", "", "four targets"]
-    together = random_translator.score(sources, targets)
-    assert [len(each.pieces) for each in together] == [7, 2, 1, 13]
-    monkeypatch.setattr("crosshead.pipelines.translator.SCORED_LOGITS", 1)
-    for alone, found in zip(random_translator.score(sources, targets), together, strict=True):
-        assert alone.piece_log_probs == pytest.approx(found.piece_log_probs, abs=1e-5)
-    assert random_translator.score([], []) == []
-
-
-def test_scoring_sees_no_white_space_around_lines(random_translator: Translator) -> None:
-    [bare] = random_translator.score(["abc"], ["xyz"])
-    [spaced] = random_translator.score(["\t abc\u3000"], ["  xyz \r\n"])
-    assert spaced == bare
-
-
-def test_scores_are_the_logarithms_of_the_model_s_probabilities(
-    random_translator: Translator,
-) -> None:
-    tokenizer = random_translator.bundle.target_tokenizer
-    source, [first] = torch.tensor([[*tokenizer.encode("abc"), 2]]), tokenizer.encode("z")
-    with torch.inference_mode():
-        probabilities = random_translator.model(source, torch.tensor([[1]]))[0, 0].softmax(-1)
-    [scored] = random_translator.score(["abc"], ["z"])
-    assert math.exp(scored.piece_log_probs[0]) == pytest.approx(float(probabilities[first]))
-
-
-def test_what_cannot_be_scored_is_one_line(random_translator: Translator) -> None:
-    with pytest.raises(DataError, match="2 sources and 1 targets"):
-        random_translator.score(["a", "b"], ["a"])
-    with pytest.raises(
-        DataError, match="pair 2: its target has 31 tokens, but the model takes at most 24"
-    ):
-        random_translator.score(["a", "b"], ["a", "c" * 30])
-    with pytest.raises(DataError, match="pair 1026: its target has 31 tokens"):
-        random_translator.score(["a", "b"], ["a", "c" * 30], first=1024)
-
-
-def test_a_megabyte_is_not_scored(translator: Translator) -> None:
-    with pytest.raises(
-        DataError, match=r"pair 2: its target has [\d,]+ tokens, .* takes at most 4,096"
-    ):
-        translator.score(["One.", "One."], ["Eins.", "Eins. " * 2**18])
 
 
 def test_what_is_no_text_is_refused_where_it_is_given(translator: Translator) -> None:

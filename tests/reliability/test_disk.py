@@ -14,11 +14,8 @@ import pytest
 
 from crosshead.errors import UserError
 from crosshead.system import files
-from crosshead.training.checkpoint import (
-    Progress,
-    load_newest,
-    save_checkpoint,
-)
+from crosshead.training.checkpoint import load_newest, save_checkpoint
+from crosshead.training.progress import Progress
 from tests.reliability.tools import (
     SEED,
     program,

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from crosshead.system.devices import available_cores
-from crosshead.training.checkpoint import Progress, load_newest, save_checkpoint
+from crosshead.training.checkpoint import load_newest, save_checkpoint
+from crosshead.training.progress import Progress
 from tests.cores import on_all_cores
 from tests.reliability.tools import (
     PROGRAM,

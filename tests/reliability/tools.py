@@ -15,8 +15,9 @@ from torch import nn
 
 from crosshead.errors import UserError
 from crosshead.recipe.train import TrainConfig
-from crosshead.training.checkpoint import Progress, save_checkpoint
+from crosshead.training.checkpoint import save_checkpoint
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from tests import preloaded
 
 ROOT = Path(__file__).parent.parent.parent

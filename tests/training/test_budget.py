@@ -12,7 +12,7 @@ from crosshead.training.budget import (
     needs_timed_validation,
     warmup_outlook,
 )
-from crosshead.training.checkpoint import Progress
+from crosshead.training.progress import Progress
 
 
 def config(**values: object) -> TrainConfig:

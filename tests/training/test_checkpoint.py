@@ -4,7 +4,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ from crosshead.training.checkpoint import (
     STATE,
     WEIGHTS,
     DamagedCheckpoint,
-    Progress,
     average_weights,
     list_checkpoints,
     load_best,
@@ -32,6 +30,7 @@ from crosshead.training.checkpoint import (
     save_checkpoint,
 )
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from tests import preloaded
 
 CONFIG = TrainConfig(max_updates=1, learning_rate=0.1)
@@ -88,11 +87,6 @@ def test_all_comes_back_to_the_bit(tmp_path: Path, dtype: torch.dtype) -> None:
     assert_equal(again.state(), state)
     take_steps(again, 2)
     assert_equal(again.weights(), later)
-
-
-def test_a_run_begins_at_nothing() -> None:
-    numbers = {key: value for key, value in asdict(Progress()).items() if type(value) is int}
-    assert numbers == dict.fromkeys(numbers, 0) | {"microbatches": 1, "processes": 1}
 
 
 def test_no_file_of_a_checkpoint_is_a_pickle(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from crosshead.tasks.registry import TASKS, load_bundle
 from crosshead.tasks.translation import TranslationValidator
 from crosshead.tasks.validation import Validation
 from crosshead.training.checkpoint import (
-    Progress,
     list_checkpoints,
     load_best,
     load_weights,
@@ -23,6 +22,7 @@ from crosshead.training.choice import Choice, choose_weights, update_of
 from crosshead.training.context import Context
 from crosshead.training.loop import MainProcess
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.run import train
 from tests.training.runs import Remembering, logged, recipe_for
 

@@ -42,7 +42,8 @@ import torch
 from crosshead.data.batching import Pairs
 from crosshead.data.synthetic import copy_task
 from crosshead.models.transformer import Transformer, TransformerConfig
-from crosshead.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from crosshead.training.checkpoint import load_checkpoint, save_checkpoint
+from crosshead.training.progress import Progress
 from crosshead.training.distributed import ALONE, joined_process_group, shard
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer

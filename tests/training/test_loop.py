@@ -25,17 +25,12 @@ from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss, Validation
 from crosshead.training import loop
 from crosshead.training.budget import STOPPED, EndKind, Overhead
-from crosshead.training.checkpoint import (
-    Progress,
-    list_checkpoints,
-    load_best,
-    load_checkpoint,
-    load_weights,
-)
+from crosshead.training.checkpoint import list_checkpoints, load_best, load_checkpoint, load_weights
 from crosshead.training.context import Context
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import MainProcess, Training, fit
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 
 VOCABULARY = 12
 PAIRS = copy_task(60, VOCABULARY, 6, seed=1)

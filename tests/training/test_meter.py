@@ -1,7 +1,7 @@
 import pytest
 
-from crosshead.training.checkpoint import Progress
 from crosshead.training.meter import MAX_SKIPPED, Meter, Window
+from crosshead.training.progress import Progress
 from crosshead.training.updater import UpdateResult
 
 

@@ -12,10 +12,10 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.parallel_corpus import ParallelCorpus as Corpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import task_of
-from crosshead.training.checkpoint import Progress
 from crosshead.training.context import Context
 from crosshead.training.hardware import Machine
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.setup import Setup
 from crosshead.training.sizes import with_sizes
 from crosshead.training.summary import card_facts, opening_lines

@@ -17,10 +17,10 @@ from crosshead.tasks.registry import TASKS
 from crosshead.tasks.token_loss import LabelSmoothing, token_loss
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss
-from crosshead.training.checkpoint import Progress
 from crosshead.training.distributed import ALONE
 from crosshead.training.memory import recompute_activations
 from crosshead.training.optimizer import Optimizer
+from crosshead.training.progress import Progress
 from crosshead.training.updater import RowTooLarge, Updater, UpdateResult, draw_seed, replica_of
 from crosshead.vocabulary import PAD
 

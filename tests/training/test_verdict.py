@@ -12,7 +12,7 @@ from crosshead.tasks.usability import (
     Findings,
 )
 from crosshead.training.budget import End, EndKind
-from crosshead.training.checkpoint import Progress
+from crosshead.training.progress import Progress
 from crosshead.training.verdict import verdict, warmup_signs
 
 IN_WARMUP = TrainConfig(max_updates=40, learning_rate=0.1, warmup=40)

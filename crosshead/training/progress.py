@@ -1,0 +1,81 @@
+"""The progress of a run, which state.json stores in every checkpoint."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
+
+
+@dataclass
+class Progress:
+    """The progress of a run. An alias is the name of a value in state.json."""
+
+    update: int = 0
+    epoch: int = 0
+    """Epochs completed."""
+    batch: int = 0
+    """Batches of the current epoch that were used."""
+    batches: int = 0
+    """Batches in the current epoch; 0 before the run's first epoch begins."""
+    seconds: float = 0.0
+    """Training time in seconds, over all commands that began or resumed the run."""
+    predictions: Annotated[int, Field(alias="target_tokens")] = 0
+    """Predictions trained on, such as target tokens."""
+    microbatches: Annotated[int, Field(alias="parts")] = 1
+    """Microbatches of a batch for each thread and process; more than the recipe's number after
+    memory ran out."""
+    in_parallel: Annotated[bool, Field(alias="side_by_side")] = True
+    """True if microbatches may be computed in parallel; False after memory ran out."""
+    skipped: int = 0
+    """Updates skipped because a gradient was not finite."""
+    best_update: int = 0
+    best_score: list[float] | None = None
+    """The best score: the value to maximise, then the value that breaks ties."""
+    best_average: list[int] = field(default_factory=list)
+    """Updates of the checkpoints whose average gave the best weights; empty for single weights."""
+    best_alone: list[float] | None = None
+    """The best score of single weights, if an average scored best; else None."""
+    since_best: int = 0
+    """Validations since the best one, after the warm-up."""
+    validated: int = 0
+    """The update of the last validation; -1 if the initial weights of a fine-tuned run have not
+    been validated yet."""
+    validation_seconds: float = 0.0
+    """Duration of the longest validation, in seconds."""
+    interim: int = 0
+    """The update of the checkpoint that the next checkpoint replaces; 0 if there is none."""
+    log_bytes: int = 0
+    """Length of log.jsonl in bytes when the checkpoint was written."""
+    longest_input: Annotated[int, Field(alias="longest_source")] = 0
+    """Positions of the longest input that the weights have seen, including before fine-tuning."""
+    size: Annotated[int, Field(alias="pairs")] = 0
+    """Amount of training data, as `Corpus.size`."""
+    data_sha256: Annotated[str, Field(alias="text_sha256")] = ""
+    """SHA-256 of the training and validation data, from `Corpus.sha256`."""
+    commands: list[str] = field(default_factory=list)
+    """The command that began the run, and the commands that resumed it, as typed."""
+    names: list[str] = field(default_factory=list)
+    """The data files, as typed when the run began, or as typed later if they moved."""
+    threads: int = 0
+    """Threads of each process."""
+    processes: int = 1
+    accumulate: int = 0
+    """The recipe's number of microbatches when `microbatches` was last set from the recipe."""
+    skipped_in_a_row: int = 0
+    """Consecutive updates, up to now, whose gradients were not finite."""
+    recipe: str = ""
+    """The recipe as the run directory stores it."""
+    own_files: Annotated[list[str], Field(alias="tokenizers")] = field(default_factory=list)
+    """Checksums and names of the task's files in the bundle, such as tokenizers, in the format of
+    `sha256sum`."""
+    minutes_spent: float = 0.0
+    """The `max_minutes` that ended training; 0 if no time limit has ended it."""
+    bundled: bool = False
+    """True if the bundle of this update has been written."""
+    tuned: bool = False
+    """True if training started from the weights of a bundle."""
+
+    @property
+    def epochs(self) -> float:
+        """Completed epochs plus the completed fraction of the current epoch."""
+        return self.epoch + (self.batch / self.batches if self.batches else 0.0)

@@ -1,0 +1,111 @@
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crosshead.cli.evaluation import (
+    metric_names,
+    scores_jsonl,
+    scores_table,
+    text_evaluation,
+    translated,
+)
+from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.decoding.search import DecodeConfig
+from crosshead.errors import ConfigError
+from crosshead.evaluation import ComparedScore, CorpusScore, evaluate, perplexity, text_scores
+from crosshead.pipelines.text_generator import ScoredText
+from crosshead.pipelines.translator import Translation
+from crosshead.tasks.loading import load
+from crosshead.training.budget import End, EndKind
+
+BUNDLE = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
+ENDED = End(EndKind.MAX_UPDATES, "why")
+
+
+def test_metrics_are_named_by_commas() -> None:
+    assert metric_names("bleu, perplexity", "none", ["perplexity"]) == ["bleu", "perplexity"]
+    with pytest.raises(ConfigError, match="did you mean 'chrf'"):
+        metric_names("chrff", None)
+
+
+def test_scores_are_shown_with_interval_and_signature() -> None:
+    scores = [
+        CorpusScore("BLEU", 30.123, 29.0, 31.0, "sig"),
+        CorpusScore("perplexity", 4.0, 3.5, 4.5, "per:piece"),
+    ]
+    rows = [json.loads(line) for line in scores_jsonl(scores).splitlines()]
+    assert rows == [dataclasses.asdict(score) for score in scores]
+    assert scores_table(scores).splitlines()[1:] == [
+        "BLEU        30.12  29.00 to 31.00  sig",
+        "perplexity  4.00   3.50 to 4.50    per:piece",
+    ]
+    compared = [ComparedScore("a", "BLEU", 1.0, 0.5, 1.5, None, "sig")]
+    assert "p_value" not in json.loads(scores_jsonl(compared))
+
+
+def test_perplexity_needs_no_translation(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = load(BUNDLE, "cpu")
+    monkeypatch.setattr(translator, "translate", None)
+    [score] = evaluate(translator, ["One."], ["Eins."], ["perplexity"])
+    scored = translator.score(["One."], ["Eins."])
+    assert score == perplexity(scored, translator.bundle.target_tokenizer)
+    assert "|tok:bpe|vocab:330|" in score.signature
+
+
+def test_a_test_set_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = load(BUNDLE, "cpu")
+    searched: list[DecodeConfig] = []
+    translate = translator.translate
+
+    def watched(lines: list[str], *, decode: DecodeConfig) -> list[list[Translation]]:
+        searched.append(decode)
+        return translate(lines, decode=decode)
+
+    monkeypatch.setattr(translator, "translate", watched)
+    assert translated(translator, ["One."], {"beam": 1, "length_penalty": None})
+    says = translator.bundle.config.decode
+    assert searched == [says.model_copy(update={"beam": 1})]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_scoring_of_a_text_is_watched_at_a_terminal_only(
+    terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text").write_text("a\nbc")
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
+    scored, shown = ScoredText([(1.0, 4, 4)], 0, "context:8|stride:8", tokenizer), []
+
+    class Half:
+        def score(
+            self, text: str, stride: int, memory: None, progress: Callable[[float], None]
+        ) -> ScoredText:
+            assert (text, stride, memory) == ("a\nbc\n", 3, None)
+            progress(0.4)
+            return scored
+
+    class Recorded:
+        def __init__(self, messages: object) -> None: ...
+
+        def advance(self, fraction: float, line: str) -> None:
+            shown.append((fraction, line.partition(",")[0]))
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("crosshead.cli.evaluation.load", lambda *given: Half())
+    monkeypatch.setattr("crosshead.cli.answers.Bar", Recorded)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
+    scores = text_evaluation(tmp_path, tmp_path / "text", 3, None, "cpu", None)
+    assert scores == text_scores(scored)
+    seen = [(0, "0 of 5 characters"), (0.4, "2 of 5 characters"), (1, "5 of 5 characters")]
+    assert shown == (seen if terminal else [])
+
+
+def test_scores_are_in_the_order_asked_for() -> None:
+    lines = ["One two three.", "Ten four eight."]
+    translator = load(BUNDLE, "cpu")
+    names = ["ter", "perplexity", "bleu"]
+    scores = evaluate(translator, lines, translator(lines), names)
+    assert [each.metric for each in scores] == ["TER", "perplexity", "BLEU"]

@@ -1,0 +1,27 @@
+"""Translators for tests: a trained one that is stored, and untrained ones."""
+
+from pathlib import Path
+
+import torch
+
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
+from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.models.registry import AnyConfig, build_model
+from crosshead.pipelines.translator import Translator
+
+STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
+
+
+def untrained(shape: AnyConfig) -> Translator:
+    """One of bytes that says anything."""
+    torch.manual_seed(1)
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes"), ["a"])
+    size = tokenizer.vocab_size
+    config = TextBundleConfig(
+        model=shape, joint_tokenizer=True, source_vocabulary=size, target_vocabulary=size,
+        longest_source=40,
+    )  # fmt: skip
+    model = build_model(shape, size, size).eval()
+    with torch.no_grad():
+        model.projection.weight.mul_(4)  # bolder, so that neighbours in probability are no ties
+    return Translator(TextBundle(config, model, tokenizer, tokenizer))
