@@ -30,9 +30,9 @@ from crosshead.bundle.unfinished import BestSoFar, best_so_far
 from crosshead.bundle.weights import (
     TensorFile,
     TensorSpec,
+    assign_weights,
     build_without_memory,
     check_specs,
-    fill,
     serialized,
     tensor_specs,
     weights_of,
@@ -98,7 +98,7 @@ def load_bundle(path: StrPath, kinds: Kinds, device: torch.device | str = "cpu")
         model = _matched(opened, file.tensors, weights_path, directory / CONFIG)
         weights, sha256 = file.read()
     opened.manifest.compare(WEIGHTS, sha256)
-    fill(model, weights)
+    assign_weights(model, weights)
     _say_if_unchecked(opened.manifest)
     return opened.bundle(model.to(device))
 
@@ -173,7 +173,7 @@ def _unfinished_bundle(
     kind, config = parse_config(best.settings, nothing, best.path, kinds)
     opened = _Opened(kind, config, nothing, kind.read(directory, config))
     model = _matched(opened, tensor_specs(best.weights.items()), best.path, best.path)
-    fill(model, best.weights)
+    assign_weights(model, best.weights)
     logger.info(
         "%s: the run is not finished; these are its best weights so far, from update %s",
         directory, best.update,

@@ -13,7 +13,7 @@ RECIPE, CHECKPOINTS = "recipe.toml", "checkpoints"
 """Entries of a run directory before it holds a bundle."""
 
 
-def kept_beside(out: Path) -> Path:
+def earlier_run_path(out: Path) -> Path:
     """Return the directory that keeps an earlier run while its replacement has no bundle."""
     real = real_path(out)
     return real.with_name(f".{real.name}.replaced")
@@ -21,7 +21,7 @@ def kept_beside(out: Path) -> Path:
 
 def where_bundle_is_kept(out: Path) -> str:
     """Return a clause that names the place of an earlier bundle of `out`, or an empty string."""
-    kept = kept_beside(out)
+    kept = earlier_run_path(out)
     if not (kept / CONFIG).is_file():
         return ""
     return f"; an earlier run, with its bundle, is kept in {kept}"

@@ -242,7 +242,7 @@ def serialized(tensors: dict[str, Tensor], metadata: tuple[str, str] = ("format"
     return safetensors.torch.save(tensors, dict([metadata]))
 
 
-def fill(model: Model, weights: Mapping[str, Tensor]) -> None:
+def assign_weights(model: Model, weights: Mapping[str, Tensor]) -> None:
     """Set the parameters of a model to exactly the given weights.
 
     The model may have been built without memory.

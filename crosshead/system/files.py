@@ -109,7 +109,7 @@ class _Unfinished:
         self._beside = self._target
         if self._replaceable:
             self._beside = self._target.with_name(f".{self._target.name}.{os.getpid()}.tmp")
-        with explained(path):
+        with explain_os_errors(path):
             # Unbuffered, so that closing the file does not write again what a full disk refused.
             self._file = self._beside.open("wb", buffering=0)
 
@@ -123,12 +123,12 @@ class _Unfinished:
 
     def write(self, data: bytes) -> None:
         """Append to the file."""
-        with explained(self._path):
+        with explain_os_errors(self._path):
             write_all(self._file, data)
 
     def finish(self) -> None:
         """Flush the file to the disk."""
-        with explained(self._path):
+        with explain_os_errors(self._path):
             if self._replaceable:
                 os.fsync(self._file.fileno())
             self._file.close()
@@ -136,13 +136,13 @@ class _Unfinished:
     def move(self) -> None:
         """Move the finished file to its place."""
         if self._replaceable:
-            with explained(self._path):
+            with explain_os_errors(self._path):
                 self._beside.replace(self._target)
                 synchronise(self._target.parent)
 
 
 @contextlib.contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explain_os_errors(path: Path) -> Iterator[None]:
     """Turn system errors in a block that writes `path` into `UserError`."""
     try:
         yield

@@ -42,7 +42,7 @@ from crosshead.data.parallel.filters import (
 )
 from crosshead.data.parallel.held_out import NOTHING, HeldOut, Remaining, hold_out
 from crosshead.data.parallel.pairs import CHUNK, ParallelText, Sides
-from crosshead.data.parallel.shards import cache_key, open_stored, store
+from crosshead.data.parallel.shards import cache_key, open_shards, store
 from crosshead.data.text.learning import learn_tokenizers
 from crosshead.data.text.subwords import BpeTokenizer
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
@@ -54,12 +54,12 @@ from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 
-IN_MEMORY = 500_000
+LARGEST_IN_MEMORY = 500_000
 """The largest number of pairs that is tokenized in memory. More are tokenized into files
 (`crosshead.data.parallel.shards`)."""
 
 
-FEW = 100
+FEW_PAIRS = 100
 """The number of pairs below which a run begins with a warning."""
 
 
@@ -120,7 +120,7 @@ class ParallelCorpus(TokenCorpus):
             + (f" (left out: {dropped}; see {LEFT_OUT})" if dropped else "")
             + f"; validation: {self.validation(data)}"
         ]
-        if self.size < FEW:
+        if self.size < FEW_PAIRS:
             lines.append(
                 f"warning: from {found} a model only learns to repeat them; to translate new "
                 "sentences it needs thousands of pairs"
@@ -208,8 +208,8 @@ def read_parallel(
     """Read, split, tokenize and filter the text of a recipe.
 
     The tokenizers come from `resumed`, or from `base` with the recipe's `sampling`, or are learned
-    from the training text. A text of more than `IN_MEMORY` pairs is tokenized into a cache, or
-    found there.
+    from the training text. A text of more than `LARGEST_IN_MEMORY` pairs is tokenized into a cache,
+    or found there.
 
     Args:
         recipe: The settings of the run.
@@ -329,11 +329,11 @@ def _tokenized(
     with tempfile.TemporaryDirectory() as scratch:
         key = cache_key(files, data, tokenizers, reading.seed, Path(scratch))
     place = cache_directory() / key
-    stored = open_stored(place, parts, say)
+    stored = open_shards(place, parts, say)
     if stored is not None:
         return stored.text, stored.kept, stored.held
     text, held = reading.text, reading.held
-    if len(text) <= IN_MEMORY:
+    if len(text) <= LARGEST_IN_MEMORY:
         return text, keep_pairs(text, data, *tokenizers, held), held
     try:
         stored = store(place, text, held, data, tokenizers, available_cores(), say, stop_if_asked)

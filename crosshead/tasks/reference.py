@@ -74,7 +74,7 @@ def descriptions(config: type[Config]) -> dict[str, str]:
     return found
 
 
-def explained(key: Key, every: bool) -> str:
+def explain_key(key: Key, every: bool) -> str:
     """Return the reference entry of a key.
 
     Args:
@@ -131,7 +131,7 @@ def reference(wanted: str | None = None) -> str:
     ]
     if not found:
         raise KeyError(wanted)
-    return "\n".join(explained(key, _is_of_all(key)) for key in found)
+    return "\n".join(explain_key(key, _is_of_all(key)) for key in found)
 
 
 def commented_recipe(preset: str, architecture: str) -> str:

@@ -23,7 +23,7 @@ from crosshead.system.progress import counted
 from crosshead.tasks.corpus import Epoch, Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 
-FEW = 1000
+FEW_CHARACTERS = 1000
 """The number of tokens below which a run begins with a warning."""
 
 
@@ -75,7 +75,7 @@ class TextCorpus(TokenCorpus):
             f"{found} to train on, in windows of {self.context:,}; "
             f"validation: {self.validation(data)}"
         ]
-        if self.size < FEW:
+        if self.size < FEW_CHARACTERS:
             lines.append(
                 f"warning: from {found} a model only learns to repeat them; to write anything "
                 "else it needs many thousands of tokens"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosshead.bundle.places import RECIPE, kept_beside
+from crosshead.bundle.places import RECIPE, earlier_run_path
 from crosshead.caller import PYTHON, calling_from
 from crosshead.config import nearest, shown
 from crosshead.data.parallel.tables import field_names, field_of
@@ -252,7 +252,7 @@ class _Data:
             yield
             old = [path for path in self._folder.glob("*-*") if _NAME.fullmatch(path.name)]
         finally:
-            recipes = [place / RECIPE for place in (self._out, kept_beside(self._out))]
+            recipes = [place / RECIPE for place in (self._out, earlier_run_path(self._out))]
             used = "".join(path.read_text() for path in recipes if path.is_file())
             for path in (*self._new, *old):
                 if path.name not in used:

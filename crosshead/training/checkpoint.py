@@ -31,7 +31,7 @@ from crosshead.errors import BundleError, DamagedBundle
 from crosshead.system.files import (
     atomic_write,
     atomic_write_all,
-    explained,
+    explain_os_errors,
     make_directory,
     synchronise,
 )
@@ -82,7 +82,7 @@ def save_checkpoint(
         _stored(progress),
         {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()},
     )
-    with explained(directory):
+    with explain_os_errors(directory):
         for unfinished in directory.glob(".update-*.tmp"):
             shutil.rmtree(unfinished)
     if place.is_dir():
@@ -90,7 +90,7 @@ def save_checkpoint(
         atomic_write_all(place, contents)
     else:
         _write_new(place, contents)
-    with explained(directory):
+    with explain_os_errors(directory):
         if replaced and replaced != progress.update:
             _remove(_checkpoint_path(directory, replaced))
         for old in list_checkpoints(directory)[:-keep]:
@@ -150,7 +150,7 @@ def load_newest(directory: Path, optimizer: Optimizer) -> tuple[Progress, list[s
         except DamagedCheckpoint as error:
             damaged.append(error)
             continue
-        with explained(directory):
+        with explain_os_errors(directory):
             for each in damaged:
                 _set_aside(each.path.parent)
             if places and _is_interim(places[-1]):
@@ -252,14 +252,14 @@ def _temporary_path(place: Path) -> Path:
 
 def _write_new(place: Path, contents: dict[str, bytes]) -> None:
     temporary = _temporary_path(place)
-    with explained(temporary):
+    with explain_os_errors(temporary):
         is_first = not place.parent.is_dir()
         temporary.mkdir(parents=True)
         if is_first:
             synchronise(place.parent.parent)
     try:
         atomic_write_all(temporary, contents)
-        with explained(place):
+        with explain_os_errors(place):
             temporary.rename(place)
             synchronise(place.parent)
     except BaseException:

@@ -22,7 +22,7 @@ from crosshead.training.loop import MainProcess
 from crosshead.training.progress import Progress
 
 
-class Choice(NamedTuple):
+class ChosenWeights(NamedTuple):
     """The weights that validated best."""
 
     weights: dict[str, Tensor]
@@ -39,7 +39,7 @@ def choose_weights(
     main: MainProcess,
     validator: Validator[Any, Any, Any],
     context: Context,
-) -> Choice:
+) -> ChosenWeights:
     """Return the best weights so far or the average of the last checkpoints, whichever is better.
 
     If the average validates better, it is saved as the best weights so far. A run that is resumed
@@ -98,7 +98,7 @@ def update_of(checkpoint: Path) -> int:
 
 def _best(
     task: Task, weights: dict[str, Tensor], config: TrainConfig, progress: Progress
-) -> Choice:
+) -> ChosenWeights:
     """Return the best weights so far, with their description and metrics from `progress`."""
     chosen = config.metric or task.chooses
     ordered = sorted(task.metrics, key=lambda metric: metric.name != chosen)
@@ -107,13 +107,13 @@ def _best(
         for metric, value in zip(ordered, progress.best_score or [], strict=False)
     }
     if progress.best_average:
-        return Choice(weights, _name(progress.best_average), validated)
+        return ChosenWeights(weights, _name(progress.best_average), validated)
     label, search = ordered[0].label, ordered[0].search
     name = f"{label} ({search})" if search else label
     clause = f"the best validation {name}, at update {progress.best_update}"
     if not progress.best_update:
         clause += " (the initial weights)"
-    return Choice(weights, clause, validated)
+    return ChosenWeights(weights, clause, validated)
 
 
 def _name(updates: Sequence[int]) -> str:

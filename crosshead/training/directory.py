@@ -10,7 +10,7 @@ The directory also holds the bundle and the files that a task writes about its d
 left-out.tsv. Files that resuming needs, such as the tokenizer, are written at the start of the run.
 The rest of the bundle is written at its end.
 If a run replaces an earlier run, the earlier run is kept beside the directory until the new run has
-a bundle (see `kept_beside`).
+a bundle (see `earlier_run_path`).
 
 The process may be killed between any two steps. The directory `checkpoints/` marks a run: it is
 made first, and removed or moved last. `recipe.toml`, which every resumed run needs, is removed
@@ -30,7 +30,7 @@ from crosshead.bundle.places import (
     CONFIG,
     RECIPE,
     WEIGHTS,
-    kept_beside,
+    earlier_run_path,
     where_bundle_is_kept,
 )
 from crosshead.bundle.unfinished import BEST
@@ -79,7 +79,7 @@ def check_directory(out: Path, *, resume: bool, force: bool, inputs: Sequence[Pa
             ways = f"{option('resume')} continues it, {ways}"
         raise UserError(f"{out}: holds a run already; {ways}")
     for path in inputs:
-        for removed in (out, kept_beside(out)):
+        for removed in (out, earlier_run_path(out)):
             if real_path(path) == real_path(removed):
                 raise UserError(
                     f"{path}: {force_option} would replace the run that {option('from')} "
@@ -126,7 +126,7 @@ def is_resumable(out: Path) -> bool:
     The checkpoints hold the recipe, too. But if an earlier run is kept beside `out`, a lost recipe
     shows that this run was being moved.
     """
-    whole = (out / RECIPE).is_file() or not kept_beside(out).is_dir()
+    whole = (out / RECIPE).is_file() or not earlier_run_path(out).is_dir()
     return whole and bool(list_checkpoints(out / CHECKPOINTS))
 
 
@@ -214,7 +214,7 @@ def failed_batch(out: Path) -> Path:
 
 def drop_replaced(out: Path) -> None:
     """Remove the earlier run of `out`, if it is still kept beside it."""
-    kept = kept_beside(out)
+    kept = earlier_run_path(out)
     if kept.is_dir():
         clear(kept)
         with contextlib.suppress(OSError):  # something else was put there
@@ -222,7 +222,7 @@ def drop_replaced(out: Path) -> None:
 
 
 def _set_aside(out: Path) -> None:
-    kept, entries = kept_beside(out), _in_order(out.iterdir())
+    kept, entries = earlier_run_path(out), _in_order(out.iterdir())
     if not entries:
         return
     # After an interrupted move no name exists in both places, and the move continues.
@@ -249,7 +249,7 @@ def _worth(place: Path) -> tuple[bool, bool]:
 
 
 def _put_back(out: Path) -> None:
-    kept = kept_beside(out)
+    kept = earlier_run_path(out)
     if kept.is_dir():
         for entry in reversed(_in_order(kept.iterdir())):
             entry.rename(out / entry.name)

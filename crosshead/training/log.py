@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crosshead.errors import UserError, why_unreadable
-from crosshead.system.files import explained, write_all
+from crosshead.system.files import explain_os_errors, write_all
 
 LOG = "log.jsonl"
 TENSORBOARD = "tensorboard"
@@ -53,7 +53,7 @@ class RunLog:
         """
         self._check()
         line = json.dumps({"kind": kind, "update": update, **values}) + "\n"
-        with explained(self.path):
+        with explain_os_errors(self.path):
             write_all(self._file, line.encode())
         if self._events is not None:
             with self._of_tensorboard():
@@ -64,7 +64,7 @@ class RunLog:
     def tell(self) -> int:
         """Write the log to disk and return its length in bytes."""
         self._check()
-        with explained(self.path):
+        with explain_os_errors(self.path):
             os.fsync(self._file.fileno())
             return self._file.tell()
 
@@ -83,7 +83,7 @@ class RunLog:
     @contextlib.contextmanager
     def _of_tensorboard(self) -> Iterator[None]:
         """Report a failed write of events, and first that the directory has moved, if it has."""
-        with explained(self.path.with_name(TENSORBOARD)):
+        with explain_os_errors(self.path.with_name(TENSORBOARD)):
             try:
                 yield
             except OSError:

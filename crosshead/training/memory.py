@@ -21,18 +21,18 @@ from crosshead.training.activations import Activations, Measurement
 from crosshead.training.distributed import ALONE, World
 from crosshead.training.hardware import Machine
 
-LIBRARIES = 500_000_000
+LIBRARY_BYTES = 500_000_000
 """Bytes that Python, PyTorch and other libraries hold before a model is built."""
 
-KERNELS = 100_000_000
+KERNEL_BYTES = 100_000_000
 """Bytes that oneDNN holds on a CPU for kernels and packed operands of products in bfloat16, which
 differ by shape. This is a round number; a test compares the estimate with runs of `tiny`."""
 
-MAPPED = 32 << 20
+MMAP_THRESHOLD = 32 << 20
 """A larger block returns to the system when it is freed (glibc's largest M_MMAP_THRESHOLD, in
 bytes). For smaller blocks the heap grows to about twice the memory in use."""
 
-THREAD = 72 << 20
+THREAD_BYTES = 72 << 20
 """Bytes of address space that glibc reserves for a new thread: a heap of 64 MiB, and a stack."""
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
@@ -88,8 +88,8 @@ def memory_estimate(
     """
     has_kernels = machine.device.type == "cpu" and machine.dtype == torch.bfloat16
     own = sum(weight_bytes(parameters, train, machine, world))
-    batch = activations.peak(lambda size: 1 if size > MAPPED else 2)
-    return LIBRARIES + KERNELS * has_kernels + own + batch
+    batch = activations.peak(lambda size: 1 if size > MMAP_THRESHOLD else 2)
+    return LIBRARY_BYTES + KERNEL_BYTES * has_kernels + own + batch
 
 
 def weight_bytes(
@@ -253,7 +253,7 @@ def _allocating_at_most(left: int, device: torch.device) -> Iterator[None]:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     size = _kilobytes(PROC / "self/status")["VmSize"]
-    limit = size + max(0, left) + torch.get_num_threads() * THREAD
+    limit = size + max(0, left) + torch.get_num_threads() * THREAD_BYTES
     bounds = [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_AS, (min([limit, *bounds]), hard))
     try:

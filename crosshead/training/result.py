@@ -18,7 +18,7 @@ from crosshead.tasks.usability import Findings
 from crosshead.tasks.validation import Metric, Validator
 from crosshead.training.budget import STOPPED, End, EndKind
 from crosshead.training.checkpoint import save_state
-from crosshead.training.choice import Choice, choose_weights
+from crosshead.training.choice import ChosenWeights, choose_weights
 from crosshead.training.context import Context
 from crosshead.training.curve import plot_curve
 from crosshead.training.directory import PICTURE, drop_replaced
@@ -86,7 +86,7 @@ class Summary:
 class _Result(NamedTuple):
     """The chosen weights of a run, and the findings about them."""
 
-    choice: Choice
+    choice: ChosenWeights
     findings: Findings
     search: str
     """A short description of the search, or of the reading, behind the scores."""

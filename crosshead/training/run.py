@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from crosshead.bundle.places import CHECKPOINTS, kept_beside
+from crosshead.bundle.places import CHECKPOINTS, earlier_run_path
 from crosshead.caller import option
 from crosshead.errors import UserError
 from crosshead.recipe.recipe import Recipe
@@ -40,7 +40,7 @@ from crosshead.training.rescue import save_displaced, write_beginning
 from crosshead.training.result import Summary, finish
 from crosshead.training.settings import with_data_files
 from crosshead.training.setup import (
-    Ended,
+    NothingToTrain,
     Setup,
     announce_data,
     announce_end,
@@ -211,7 +211,7 @@ def _train_worker(out: Path, start: Path | None, resume: bool, context: Context)
     setup, world = None, context.world
     try:
         setup = prepare_worker(out, start, resume, context)
-    except Ended as ended:
+    except NothingToTrain as ended:
         return Summary(out, ended.end, Progress(), bundle_kept=True, rank=world.rank)
     except Stopped:
         pass
@@ -267,9 +267,9 @@ def _open_run(run: _Run, lock: LockedDirectory) -> Iterator[Training]:
     """
     out, setup, validator = lock.path, run.setup, run.validator
     corpus, progress, context = setup.corpus, setup.progress, setup.context
-    if kept_beside(out).is_dir():
+    if earlier_run_path(out).is_dir():
         context.say(
-            f"the earlier run is kept in {kept_beside(out)} until the new bundle is written"
+            f"the earlier run is kept in {earlier_run_path(out)} until the new bundle is written"
         )
     write_beginning(out, setup)
     progress.bundled = False

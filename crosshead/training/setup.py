@@ -57,7 +57,7 @@ from crosshead.training.settings import (
 from crosshead.training.sizes import with_sizes
 
 
-class Ended(Exception):
+class NothingToTrain(Exception):
     """Raised in a worker if the main process finds that the run has nothing to train.
 
     Args:
@@ -158,7 +158,7 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, context)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_data(progress, corpus, out)
-    for line in [*passed_over, *_keep_best(setup, progress, out / CHECKPOINTS)]:
+    for line in [*passed_over, *_restore_best(setup, progress, out / CHECKPOINTS)]:
         context.say(line)
     context.say(f"resuming from update {progress.update} in {out}")
     progress.names = _names(progress.names, began, recipe, given)
@@ -181,7 +181,7 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
 
     Raises:
         Stopped: If this process or the main process was asked to stop.
-        Ended: If there is nothing to train.
+        NothingToTrain: If there is nothing to train.
         UserError: If this process reads other data than the main process.
     """
     world = context.world
@@ -189,7 +189,7 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
     if "end" in announced:
         kind, text = announced["end"]
         end = End(EndKind(kind), text)
-        raise Stopped if end == STOPPED else Ended(end)
+        raise Stopped if end == STOPPED else NothingToTrain(end)
     recipe = stored_recipe(out)
     machine = _machine(recipe, context)
     # One process of each machine prints the progress of reading the data.
@@ -284,7 +284,7 @@ def _rate_changes(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
     return changes
 
 
-def _keep_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
+def _restore_best(setup: Setup, progress: Progress, directory: Path) -> list[str]:
     """Check the file of the best weights, which the end of the run needs; repair it if possible.
 
     If the file is missing or damaged, the function writes it again from the checkpoints that it

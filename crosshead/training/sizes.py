@@ -33,9 +33,9 @@ def warmup_updates(config: TrainConfig, updates: int) -> int:
     """
     budgets = [config.max_updates, config.max_epochs and config.max_epochs * updates]
     tenths = [budget // 10 for budget in budgets if budget is not None]
-    return max(1, min([usual_warmup(updates), *tenths]))
+    return max(1, min([default_warmup(updates), *tenths]))
 
 
-def usual_warmup(updates: int) -> int:
+def default_warmup(updates: int) -> int:
     """Return the warm-up for `updates` per epoch: ten epochs, at least 200 and at most 4,000."""
     return min(max(10 * updates, 200), 4000)

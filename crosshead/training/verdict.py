@@ -13,7 +13,7 @@ from crosshead.tasks.base import Task
 from crosshead.tasks.usability import Findings
 from crosshead.training.budget import End, EndKind
 from crosshead.training.progress import Progress
-from crosshead.training.sizes import usual_warmup
+from crosshead.training.sizes import default_warmup
 
 _MANY_UPDATES = 5000
 """After this many updates, more updates do not help a model that is not usable."""
@@ -80,7 +80,7 @@ def verdict(
     if progress.update >= _MANY_UPDATES:
         return why + f"{task.check_data}, or train on more data"
     # Enough for five warm-ups. A short budget has shortened the run's own warm-up.
-    warmup = max(config.warmup or 0, usual_warmup(progress.batches))
+    warmup = max(config.warmup or 0, default_warmup(progress.batches))
     factor = max(10, math.ceil(5 * warmup / max(1, progress.update)))
     longer = np.format_float_positional(factor * budget, trim="-")
     larger = setting(f"train.{end.kind}", longer, has_flag=True)

@@ -13,7 +13,7 @@ import pytest
 
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.plotting import new_figure, rendered
-from crosshead.training.directory import kept_beside
+from crosshead.training.directory import earlier_run_path
 from crosshead.training.log import RunLog
 from crosshead.training.run import train
 from crosshead.training.settings import resumed_recipe
@@ -115,7 +115,7 @@ def check_left(recipe: Recipe, left: Path, place: Path, weights: set[str]) -> st
             if not message:
                 assert digest(out / "model.safetensors") in weights, way
                 assert not list(place.rglob("*.tmp")), way
-                assert not kept_beside(out).exists(), way
+                assert not earlier_run_path(out).exists(), way
             else:
                 assert "\n" not in message and not message.startswith("traceback"), message
                 ways = named(message)

@@ -128,7 +128,7 @@ def test_text_without_a_pair_is_refused_by_its_files(folder: Path) -> None:
 def test_a_cache_that_cannot_be_written_can_be_moved(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crosshead.tasks.parallel_corpus.IN_MEMORY", 10)
+    monkeypatch.setattr("crosshead.tasks.parallel_corpus.LARGEST_IN_MEMORY", 10)
     (tmp_path / "file").write_text("x")
     cache = tmp_path / "file/cache"
     monkeypatch.setenv("CROSSHEAD_CACHE", str(cache))
@@ -146,7 +146,7 @@ def test_a_large_corpus_is_found_in_the_cache(
 ) -> None:
     settings, said = recipe(folder, f"pairs={folder / 'tsv'}", "data.weights=[1, 2]"), list[str]()
     small = read_parallel(settings, None, None, said.append)
-    monkeypatch.setattr("crosshead.tasks.parallel_corpus.IN_MEMORY", 10)
+    monkeypatch.setattr("crosshead.tasks.parallel_corpus.LARGEST_IN_MEMORY", 10)
     monkeypatch.setenv("CROSSHEAD_CACHE", str(tmp_path / "cache"))
     corpora = [read_parallel(settings, None, None, said.append) for _ in range(2)]
     small.source_tokenizer.save(folder, "tokenizer")
@@ -195,7 +195,7 @@ TRAIN = """
 import crosshead.data.parallel.filters, crosshead.data.parallel.shards
 import crosshead.tasks.parallel_corpus
 from crosshead.cli import main
-crosshead.tasks.parallel_corpus.IN_MEMORY = 1000
+crosshead.tasks.parallel_corpus.LARGEST_IN_MEMORY = 1000
 crosshead.data.parallel.filters.CHUNKS_A_SHARD = crosshead.data.parallel.shards.CHUNKS_A_SHARD = 2
 main()
 """

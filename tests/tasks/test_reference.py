@@ -8,7 +8,7 @@ from crosshead.models.registry import CONFIGS
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.toml import toml_value
 from crosshead.tasks.recipes import compose, known_keys
-from crosshead.tasks.reference import all_keys, commented_recipe, explained, reference
+from crosshead.tasks.reference import all_keys, commented_recipe, explain_key, reference
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "configuration.md"
 
@@ -76,7 +76,7 @@ def test_the_values_of_presets_are_those_of_recipes(architecture: str, preset: s
         users = {architecture, CONFIGS[architecture].task}
         if users & set(key.users) and key.name not in ("architecture", "metric", *fixed):
             shown = {preset: key.default}
-            for line in explained(key, every=True).splitlines():
+            for line in explain_key(key, every=True).splitlines():
                 head, _, values = line.strip().partition(": ")
                 if architecture in head.removeprefix("presets of ").split(", "):
                     shown = dict(each.split(" ", 1) for each in values.split(", "))

@@ -18,7 +18,7 @@ from crosshead.training.checkpoint import (
     save_best,
     save_checkpoint,
 )
-from crosshead.training.choice import Choice, choose_weights, update_of
+from crosshead.training.choice import ChosenWeights, choose_weights, update_of
 from crosshead.training.context import Context
 from crosshead.training.loop import MainProcess
 from crosshead.training.optimizer import Optimizer
@@ -80,7 +80,7 @@ def checkpoints(folder: Path, values: tuple[float, ...]) -> tuple[MainProcess, P
 
 def chosen_of(
     main: MainProcess, progress: Progress, loss: float, **more: int
-) -> tuple[Choice, Scripted, list[str]]:
+) -> tuple[ChosenWeights, Scripted, list[str]]:
     validator, display = Scripted(loss), Remembering()
     config = TrainConfig(max_updates=9, learning_rate=0.1, **more)
     context = Context(display=display)

@@ -13,7 +13,7 @@ from crosshead.training.directory import (
     check_utf8,
     clear,
     drop_replaced,
-    kept_beside,
+    earlier_run_path,
     remove_unfinished,
     run_directory,
 )
@@ -134,7 +134,7 @@ def test_a_recipe_alone_is_somebodys_own(tmp_path: Path) -> None:
 
 def test_what_a_move_has_left_is_known_as_a_run_until_the_last(run: Path) -> None:
     """Whichever of the moves was the last that a kill allowed."""
-    before, kept, rename = contents(run), kept_beside(run), Path.rename
+    before, kept, rename = contents(run), earlier_run_path(run), Path.rename
     for last in range(len(list(run.iterdir()))):
         moves = iter(range(last))
 
@@ -194,7 +194,7 @@ def test_what_the_new_run_reads_is_not_removed_with_the_old_one(
     for path in (run / "left-out.tsv", Path("run/log.jsonl"), tmp_path / "other/README.md"):
         said = refusal(run, tmp_path / "elsewhere", path, force=True)
         assert said.startswith(f"{path}: --force would remove it")
-    assert "would remove it" in refusal(run, kept_beside(run) / "config.json", force=True)
+    assert "would remove it" in refusal(run, earlier_run_path(run) / "config.json", force=True)
 
 
 def test_what_a_link_points_to_stays(run: Path, tmp_path: Path) -> None:
@@ -241,38 +241,38 @@ def test_the_run_that_is_replaced_comes_back_if_nothing_came_of_the_new_one(run:
     def begin() -> None:
         with writing(run):
             assert not contents(run)
-            assert contents(kept_beside(run)) == before
+            assert contents(earlier_run_path(run)) == before
             fill(run, "recipe.toml", "log.jsonl", "checkpoints/best.safetensors")
             raise UserError("the disk is full")
 
     with pytest.raises(UserError, match="disk is full"):
         begin()
     assert contents(run) == before
-    assert not kept_beside(run).exists()
+    assert not earlier_run_path(run).exists()
 
 
 def test_the_run_that_is_replaced_is_kept_until_it_is_dropped(run: Path) -> None:
     before = contents(run)
     with writing(run):
         fill(run, "recipe.toml", "log.jsonl", "checkpoints/update-00000001/state.json")
-    assert contents(kept_beside(run)) == before
+    assert contents(earlier_run_path(run)) == before
     with writing(run, resume=True):
         pass
-    assert contents(kept_beside(run)) == before
+    assert contents(earlier_run_path(run)) == before
     drop_replaced(run)
-    assert not kept_beside(run).exists()
+    assert not earlier_run_path(run).exists()
     assert len(contents(run)) == 3
     drop_replaced(run)  # there is nothing to drop now
 
 
 def test_a_run_cut_off_at_its_beginning_does_not_displace_the_one_that_is_kept(run: Path) -> None:
     before = contents(run)
-    run.rename(kept_beside(run))
+    run.rename(earlier_run_path(run))
     fill(run, "recipe.toml", "log.jsonl")
     with writing(run):
         assert not contents(run)
         fill(run, "checkpoints/update-00000001/state.json")
-    assert contents(kept_beside(run)) == before
+    assert contents(earlier_run_path(run)) == before
 
 
 FRAGMENT = ["recipe.toml", "log.jsonl", "checkpoints/update-00000001/state.json"]
@@ -284,30 +284,30 @@ def test_a_run_without_a_bundle_does_not_displace_one_with_a_bundle(run: Path) -
     for _ in range(3):
         with writing(run):
             fill(run, *FRAGMENT)
-        assert contents(kept_beside(run)) == before
+        assert contents(earlier_run_path(run)) == before
         assert contents(run) == sorted(FRAGMENT)
 
 
 def test_what_is_kept_gives_way_to_what_is_worth_more(run: Path) -> None:
     bundle = contents(run)
-    fill(kept_beside(run), "recipe.toml", "checkpoints/update-00000009/state.json")
+    fill(earlier_run_path(run), "recipe.toml", "checkpoints/update-00000009/state.json")
     with writing(run):  # it has a bundle, what is kept has none
         fill(run, *FRAGMENT)
-    assert contents(kept_beside(run)) == bundle
-    (kept_beside(run) / "config.json").unlink()
+    assert contents(earlier_run_path(run)) == bundle
+    (earlier_run_path(run) / "config.json").unlink()
     with writing(run):  # neither has a bundle: the later one
         fill(run, "checkpoints/update-00000002/state.json")
-    assert contents(kept_beside(run)) == sorted(FRAGMENT)
+    assert contents(earlier_run_path(run)) == sorted(FRAGMENT)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "checkpoints"])
 def test_a_run_that_a_kill_left_in_two_places_is_set_aside_whole(run: Path, name: str) -> None:
     before = contents(run)
-    kept_beside(run).mkdir()
-    (run / name).rename(kept_beside(run) / name)
+    earlier_run_path(run).mkdir()
+    (run / name).rename(earlier_run_path(run) / name)
     with writing(run):
         fill(run, *FRAGMENT)
-    assert contents(kept_beside(run)) == before
+    assert contents(earlier_run_path(run)) == before
 
 
 @pytest.mark.parametrize("left", [[], ["recipe.toml", "log.jsonl"]])
@@ -315,10 +315,10 @@ def test_where_an_earlier_bundle_is_kept_is_said_to_who_finds_none(
     run: Path, left: list[str]
 ) -> None:
     """As after a kill of the run that was to replace it."""
-    run.rename(kept_beside(run))
+    run.rename(earlier_run_path(run))
     run.mkdir()
     fill(run, *left)
-    place = f"; an earlier run, with its bundle, is kept in {kept_beside(run)}"
+    place = f"; an earlier run, with its bundle, is kept in {earlier_run_path(run)}"
     said = refusal(run, resume=True)
     assert said.endswith(place) and ("--force" if left else "without --resume") in said
     if not left:
@@ -330,13 +330,13 @@ def test_where_an_earlier_bundle_is_kept_is_said_to_who_finds_none(
     with pytest.raises(UserError, match=f"has no bundle yet: .*{re.escape(place)}$"):
         load_bundle(run)
     shutil.rmtree(run / "checkpoints")
-    (kept_beside(run) / "config.json").unlink()
+    (earlier_run_path(run) / "config.json").unlink()
     assert "is kept in" not in refusal(run, resume=True)
 
 
 def test_what_cannot_be_set_aside_stays(run: Path) -> None:
     before = contents(run)
-    kept_beside(run).write_text("in the way")
+    earlier_run_path(run).write_text("in the way")
     with pytest.raises(UserError, match="cannot be kept there"), writing(run):
         pass
     assert contents(run) == before

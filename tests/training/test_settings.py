@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.bundle.config_file import load_config
-from crosshead.bundle.places import kept_beside
+from crosshead.bundle.places import earlier_run_path
 from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.recipe.presets import Sections
 from crosshead.recipe.recipe import Recipe
@@ -320,7 +320,7 @@ def test_a_lost_recipe_is_written_again_from_the_checkpoint(finished: Path, tmp_
     written = (out / "recipe.toml").read_text()
     assert written == recipe.replace("max_updates = 18", "max_updates = 19")
     (out / "recipe.toml").unlink()
-    kept_beside(out).mkdir()  # a killed --force was moving this run
+    earlier_run_path(out).mkdir()  # a killed --force was moving this run
     with pytest.raises(UserError, match=r"holds no recipe\.toml"):
         stored_recipe(out)
 

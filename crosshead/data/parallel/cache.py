@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from crosshead.errors import UserError
-from crosshead.system.files import explained
+from crosshead.system.files import explain_os_errors
 
 UNUSED = 30
 """Days after which a corpus that no run has opened may be removed."""
@@ -61,7 +61,7 @@ def alone(place: Path, say: Say, check: Check) -> Iterator[None]:
         Nothing; the lock is held until the block ends.
     """
     path = _lock_of(place)
-    with explained(path):
+    with explain_os_errors(path):
         file = path.open("ab")
     with file:
         # The system's own blocking wait is not used: Python resumes it after a signal.

@@ -50,7 +50,7 @@ from crosshead.data.parallel.held_out import HeldOut, held_out
 from crosshead.data.parallel.tables import file_kind
 from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
 from crosshead.errors import UserError
-from crosshead.system.files import atomic_file, atomic_write, explained, make_directory
+from crosshead.system.files import atomic_file, atomic_write, explain_os_errors, make_directory
 from crosshead.system.lines import file_sha256
 
 FORMAT = 2
@@ -100,7 +100,7 @@ def cache_key(
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
-def open_stored(place: Path, parts: Sequence[Part], say: Say) -> Stored | None:
+def open_shards(place: Path, parts: Sequence[Part], say: Say) -> Stored | None:
     """Return the tokenized corpus in `place`, or None if there is no complete one.
 
     All of it is read once to check its checksums (a second for each gigabyte), and then mapped.
@@ -159,12 +159,12 @@ def store(
     make_directory(place.parent)
     with alone(place, say, check):
         # Checked again: another process may have written it before this one got the lock.
-        stored = open_stored(place, text.parts, _unsaid)
+        stored = open_shards(place, text.parts, _unsaid)
         if stored is None:
-            with explained(place), contextlib.suppress(FileNotFoundError):
+            with explain_os_errors(place), contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(place)
             part = place.with_suffix(".part")
-            if open_stored(part, text.parts, _unsaid) is None:
+            if open_shards(part, text.parts, _unsaid) is None:
                 make_directory(part)
                 save_tokenizers(part, *tokenizers, joint=False)
                 count = _write_shards(part, text, held, config, workers, say, check)
@@ -172,7 +172,7 @@ def store(
             # Removed before the rename, because nothing changes a folder in its final place. If
             # the run is interrupted here, the next run finds `part` complete without the shards.
             _remove_shards(part)
-            with explained(place):
+            with explain_os_errors(place):
                 part.rename(place)
             stored = _opened(place, text.parts)
             remove_unused(place.parent, say)
@@ -314,7 +314,7 @@ def _join(part: Path, count: int, text: Corpora, held: HeldOut, check: Check) ->
 
 def _remove_shards(part: Path) -> None:
     """Remove the shards, and unfinished files of a killed process."""
-    with explained(part):
+    with explain_os_errors(part):
         for path in (*part.glob("shard-*"), *part.glob(".*.tmp")):
             path.unlink()
 

@@ -22,7 +22,7 @@ from crosshead.data.parallel.held_out import HeldOut, hold_out
 from crosshead.data.parallel.shards import (
     Stored,
     cache_key,
-    open_stored,
+    open_shards,
     store,
 )
 from crosshead.data.text.symbols import WordTokenizer
@@ -102,7 +102,7 @@ def test_what_is_mapped_is_what_would_be_in_memory(
     assert min(expected.counts()[reason] for reason in ("empty side", "too long", "duplicate")) > 4
     assert_same(found.kept, expected)
     assert len(said) == 6 and said[-1] == f"tokenized {PAIRS} of {PAIRS} pairs"
-    again = open_stored(place, training_parts(config), said.append)
+    again = open_shards(place, training_parts(config), said.append)
     assert again is not None and len(said) == 6
     assert_same(again.kept, expected)
     held = split(config)[1]
@@ -208,7 +208,7 @@ def test_a_damaged_corpus_is_made_again_and_the_line_says_so(
             else:
                 (place / path.name).write_bytes(damage(path.read_bytes()))
             said.clear()
-            assert open_stored(place, training_parts(config), said.append) is None, path
+            assert open_shards(place, training_parts(config), said.append) is None, path
             [line] = said
             assert line.startswith(f"the tokenized corpus in {place} is damaged ({path.stem}")
             assert "\n" not in line
@@ -228,7 +228,7 @@ def test_what_another_process_has_made_anew_meanwhile_is_taken(
     stored(config, place, said)
     shutil.copytree(place, tmp_path / "whole")
     (place / "rows").unlink()
-    assert open_stored(place, training_parts(config), said.append) is None
+    assert open_shards(place, training_parts(config), said.append) is None
     shutil.rmtree(place)
     (tmp_path / "whole").rename(place)
     before = (place / "corpus.json").stat().st_mtime_ns
@@ -245,7 +245,7 @@ def test_what_is_damaged_is_removed_by_who_is_alone_with_it(
     (place / "rows").unlink()
     before = sorted(place.iterdir())
     with another_at_work(place):
-        assert open_stored(place, training_parts(config), said.append) is None
+        assert open_shards(place, training_parts(config), said.append) is None
         with pytest.raises(Killed):
             store(place, *split(config), config, BOTH, 1, said.append, killed)
     assert sorted(place.iterdir()) == before
@@ -276,7 +276,7 @@ def test_too_many_open_files_are_no_damage(config: DataConfig, tmp_path: Path) -
         pytest.raises(UserError, match=rf"^{place}/corpus.json: cannot be read: Too many open"),
         no_files_left(),
     ):
-        open_stored(place, parts, pytest.fail)
+        open_shards(place, parts, pytest.fail)
     assert sorted(place.iterdir()) == before
 
 
@@ -295,7 +295,7 @@ def test_what_the_system_does_not_let_be_read_is_no_damage(
     with monkeypatch.context() as patched:
         patched.setattr(function, refused(number))
         for again in (
-            lambda: open_stored(place, training_parts(config), pytest.fail),
+            lambda: open_shards(place, training_parts(config), pytest.fail),
             lambda: stored(config, place, []),
         ):
             with pytest.raises(UserError) as caught:
@@ -368,7 +368,7 @@ def test_cut_off_once_it_is_joined_it_is_whole_and_there_once(
         with pytest.raises(Killed):
             stored(config, place, said)
     assert len(said) == 6
-    found = open_stored(place, training_parts(config), pytest.fail) or stored(config, place, said)
+    found = open_shards(place, training_parts(config), pytest.fail) or stored(config, place, said)
     assert_same(found.kept, in_memory(config))
     assert len(said) == 6
     assert not list(place.glob("shard-*")) and not place.with_suffix(".part").exists()
@@ -387,7 +387,7 @@ def test_what_a_killed_writer_has_not_finished_goes(config: DataConfig, tmp_path
 
 def test_nothing_there_is_nothing_to_say(config: DataConfig, tmp_path: Path) -> None:
     said: list[str] = []
-    assert open_stored(tmp_path / "key", training_parts(config), said.append) is None
+    assert open_shards(tmp_path / "key", training_parts(config), said.append) is None
     assert not said
 
 
@@ -463,7 +463,7 @@ def test_a_new_corpus_makes_those_go_that_nobody_has_opened_for_a_month(
     said: list[str] = []
     for each in (used, unused):
         stored(config, each, said)
-    opened = open_stored(used, training_parts(config), said.append)
+    opened = open_shards(used, training_parts(config), said.append)
     month_ago = time.time() - 31 * 86_400
     for each in (used, unused):
         os.utime(each, (month_ago, month_ago))
@@ -472,7 +472,7 @@ def test_a_new_corpus_makes_those_go_that_nobody_has_opened_for_a_month(
     stored(config, place, said)
     assert said[-1] == f"removed 1 corpus from {place.parent}: not opened for 30 days"
     assert opened is not None and used.is_dir() and not unused.exists()
-    assert open_stored(used, training_parts(config), said.append) is not None
+    assert open_shards(used, training_parts(config), said.append) is not None
     assert used.stat().st_mtime > month_ago + 1
 
 
