@@ -28,6 +28,7 @@ from harness import (
 from crosshead.data.batching import Pairs
 from crosshead.data.text.masking import MaskedWindows
 from crosshead.data.text.streams import Windows
+from crosshead.models.base import TokenModelConfig
 from crosshead.models.registry import CONFIGS, build_model
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.devices import hold_kernels
@@ -85,7 +86,11 @@ def main() -> None:
     print("By depth:\n")
     _report(_measured(deep, 1))
     transformers = itertools.product(["transformer"], ("float32", "bfloat16"), options.batches)
-    others = [each for each in CONFIGS if each != "transformer"]
+    others = [
+        name
+        for name, config in CONFIGS.items()
+        if issubclass(config, TokenModelConfig) and name != "transformer"
+    ]
     batches = {
         f"{rows} x {length}, {precision}, {architecture}": {
             **common, "architecture": architecture, "size": "tiny", "threads": 1,

@@ -1,6 +1,7 @@
 """What it costs to go on with a run, at the beginning and at the end of an epoch: see README.md."""
 
 import argparse
+import json
 import shutil
 import statistics
 import subprocess
@@ -63,17 +64,23 @@ def going_on(run: Path, copy: Path, update: int) -> float:
     left_out = [name for name in others if int(name[-8:]) != update]
     shutil.copytree(run, copy, ignore=lambda folder, names: left_out)
     command = [*PROGRAM, "train", "--out", copy, "--resume"]
-    began = time.perf_counter()
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
-        assert process.stderr
-        for line in process.stderr:
-            if f"update {update + 1} ".encode() in line:
-                break
-        else:
-            sys.exit(f"the run did not go on after update {update}")
-        seconds = time.perf_counter() - began
+    log, begun = copy / "log.jsonl", time.perf_counter()
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        # The log of the copy still holds later updates, until the run has cut it off.
+        written = log.stat().st_mtime_ns
+        while log.stat().st_mtime_ns == written or not logged(log, update + 1):
+            if process.poll() is not None:
+                sys.exit(f"the run did not go on after update {update}")
+            time.sleep(0.005)
+        seconds = time.perf_counter() - begun
         process.kill()
     return seconds
+
+
+def logged(log: Path, update: int) -> bool:
+    """Whether the last line of a log is about this update or a later one."""
+    lines = log.read_text().splitlines()
+    return bool(lines) and lines[-1].endswith("}") and json.loads(lines[-1])["update"] >= update
 
 
 if __name__ == "__main__":

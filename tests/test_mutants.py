@@ -93,13 +93,14 @@ def test_a_mutant_is_killed_by_a_test_that_fails(
     more: str, results: dict[str, str] | None, tmp_path: Path
 ) -> None:
     """The strictness of a comparison is seen by a test of two equal values alone."""
-    for name in ("crosshead", "tests/training", "tools"):
+    for name in ("crosshead", "tests", "tools"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
     (tmp_path / "crosshead/__init__.py").touch()
     (tmp_path / "crosshead/evaluation.py").write_text(TOY)
     (tmp_path / "tests/test_evaluation.py").write_text(TOY_TEST + more)
     for name in tool.BUILT_ON["evaluation"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("def test(): ...\n")
     for name in ("mutants.py", "mutations.py"):
         (tmp_path / "tools" / name).write_bytes((tool.ROOT / "tools" / name).read_bytes())

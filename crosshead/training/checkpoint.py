@@ -39,7 +39,8 @@ from crosshead.system.stored import LARGEST_METADATA, open_regular
 from crosshead.training.optimizer import Optimizer
 from crosshead.training.progress import Progress
 
-WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
+CHECKPOINT_FILES = ("weights.safetensors", "optimizer.safetensors", "state.json")
+WEIGHTS, OPTIMIZER, STATE = CHECKPOINT_FILES
 _SHA256 = "sha256"
 
 

@@ -38,7 +38,7 @@ from crosshead.caller import option
 from crosshead.errors import UserError
 from crosshead.system.files import make_directory, real_path
 from crosshead.tasks.registry import kinds, run_files
-from crosshead.training.checkpoint import list_checkpoints
+from crosshead.training.checkpoint import CHECKPOINT_FILES, list_checkpoints
 from crosshead.training.directory_lock import LockedDirectory
 from crosshead.training.log import LOG
 
@@ -167,6 +167,8 @@ def remove_unfinished(lock: LockedDirectory) -> None:
     out = lock.path
     checkpoints = out / CHECKPOINTS
     inside = list(checkpoints.iterdir()) if checkpoints.is_dir() else []
+    for checkpoint in list_checkpoints(checkpoints):
+        inside += checkpoint.iterdir()
     for entry in [*out.iterdir(), *inside]:
         if _is_unfinished(entry):
             _remove(entry)
@@ -305,7 +307,7 @@ def _is_unfinished(entry: Path) -> bool:
     if entry.is_dir():
         return bool(_UNFINISHED_CHECKPOINT.fullmatch(entry.name))
     name = _finished_name(entry)
-    return name != entry.name and name in _files() | {BEST}
+    return name != entry.name and name in _files() | {BEST, *CHECKPOINT_FILES}
 
 
 def _finished_name(entry: Path) -> str:

@@ -25,6 +25,7 @@ from crosshead.training.context import Callback, Context, ignore
 from crosshead.training.directory import (
     check_directory,
     check_utf8,
+    drop_replaced,
     failed_batch,
     remove_unfinished,
     run_directory,
@@ -114,6 +115,7 @@ def train(
                 if run is None:
                     summary = _summary_of_stopped(out, resume, world)
                 elif run.end:
+                    drop_replaced(out)  # a kill may have left it, even empty
                     summary = _summary_of_finished(run.setup, out, run.end)
                 else:
                     with run_directory(lock, resume=resume), _open_run(run, lock) as training:

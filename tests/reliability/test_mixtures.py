@@ -95,7 +95,7 @@ def test_what_may_be_deleted_of_a_run_may(tmp_path: Path) -> None:
 KILLED = f"""
 import os, signal, sys
 from crosshead.system import files
-from crosshead.cli.app import main
+from crosshead.cli import main
 move, names, left = files._Unfinished.move, {MOVED[2:]}, [int(sys.argv.pop(1))]
 def move_or_die(self):
     if self._path.name in names and left[0] == 0:

@@ -158,7 +158,8 @@ def test_what_a_move_has_left_is_known_as_a_run_until_the_last(run: Path) -> Non
 
 LEFT_BY_A_KILL = [
     ".recipe.toml.123.tmp", ".model.safetensors.9.tmp", "checkpoints/.best.safetensors.123.tmp",
-    "checkpoints/.update-00000003.tmp/weights.safetensors", "../.run.failed-batch.jsonl.5.tmp",
+    "checkpoints/.update-00000003.tmp/weights.safetensors",
+    "checkpoints/update-00000002/.state.json.123.tmp", "../.run.failed-batch.jsonl.5.tmp",
 ]  # fmt: skip
 
 

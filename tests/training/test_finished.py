@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from crosshead.bundle.files import verify_bundle
+from crosshead.bundle.places import earlier_run_path
 from crosshead.cli.reports import end_of_run
 from crosshead.errors import DamagedBundle
 from crosshead.recipe.recipe import Recipe
@@ -81,6 +82,20 @@ def test_a_finished_run_whose_bundle_is_whole_is_left_alone(
         assert tree(out) == before
         said = end_of_run(summary)
         assert "no update was made" in said and len(said.splitlines()) == 2
+
+
+def test_an_earlier_run_beside_a_finished_one_is_removed(
+    finished: Path, text: Path, tmp_path: Path
+) -> None:
+    """A kill leaves it empty before the first file has moved, or with files at the end."""
+    out = tmp_path / "run"
+    shutil.copytree(finished, out)
+    for name in ("", "recipe.toml"):
+        earlier_run_path(out).mkdir()
+        if name:
+            (earlier_run_path(out) / name).write_text("")
+        resumed(recipe_for(text, "max_updates=18"), out)
+        assert not earlier_run_path(out).exists()
 
 
 def test_a_run_that_its_minutes_have_ended_has_nothing_to_train(text: Path, tmp_path: Path) -> None:
