@@ -14,7 +14,7 @@ from sacrebleu.significance import PairedTest
 
 from crosshead import __version__
 from crosshead.config import nearest, shown
-from crosshead.data.series import SeriesWindows
+from crosshead.data.series.windows import SeriesWindows
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.pipelines.forecaster import SeriesForecaster

@@ -13,17 +13,9 @@ from crosshead.bundle.card import Words
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.io import Bundle
 from crosshead.config import MOST_POSITIONS, MOST_WIDTH
-from crosshead.data.series import (
-    CALENDAR,
-    Scale,
-    Series,
-    SeriesBatch,
-    SeriesWindows,
-    Step,
-    calendar,
-    read_series,
-    windows,
-)
+from crosshead.data.series.reading import Series, read_series
+from crosshead.data.series.steps import CALENDAR, Step, calendar
+from crosshead.data.series.windows import Scale, SeriesBatch, SeriesWindows, windows
 from crosshead.errors import DataError
 from crosshead.models.base import Model
 from crosshead.models.forecaster import Forecaster, ForecasterShape

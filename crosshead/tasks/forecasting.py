@@ -18,16 +18,14 @@ from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig, BundleScore
 from crosshead.bundle.io import Bundle
 from crosshead.config import called
-from crosshead.data.series import (
-    CALENDAR,
+from crosshead.data.series.reading import Series, read_series
+from crosshead.data.series.section import SeriesData
+from crosshead.data.series.steps import CALENDAR, Step
+from crosshead.data.series.windows import (
     Scale,
-    Series,
     SeriesBatch,
-    SeriesData,
     SeriesWindows,
-    Step,
     fit_scale,
-    read_series,
     split_rows,
     windows,
 )

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from crosshead.config import validate
-from crosshead.data.series import Step, fit_scale, read_series
+from crosshead.data.series.reading import read_series
+from crosshead.data.series.steps import Step
+from crosshead.data.series.windows import fit_scale
 from crosshead.errors import ConfigError, DataError
 from crosshead.evaluation import forecast_scores
 from crosshead.models.forecaster import ForecasterShape

@@ -13,7 +13,7 @@ import crosshead
 from crosshead.attention.dropout import Dropout
 from crosshead.bundle.io import verify_bundle
 from crosshead.cli import run
-from crosshead.data.series import SeriesBatch
+from crosshead.data.series.windows import SeriesBatch
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.pipelines.forecaster import SeriesForecaster
