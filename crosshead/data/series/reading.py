@@ -78,7 +78,8 @@ def read_series(
       rows would move, the series is refused.
     - A missing row or value is filled with the value before it, never with a later one. Only gaps
       at the beginning take the first value. Filled values are read, but not predicted or scored.
-    - Without `target`, columns of text are left out.
+    - Without `target`, columns of text and columns without a name are left out.
+    - In a file with semicolons or tabs between its cells, a column may have decimal commas.
 
     Args:
         paths: CSV or Parquet files of one series. Each further file continues the one before it.
@@ -92,10 +93,23 @@ def read_series(
         DataError: If a file or a column cannot be read, a cell is no number, or times go back.
     """
     tables = [read_table(Path(path)) for path in paths]
-    first = tables[0]
-    time = time_column(first, time)
-    names = tuple(target) or tuple(name for name in first.columns if name != time)
+    time = time_column(tables[0], time)
     notes: list[str] = []
+    names = _columns(tables, target, time, notes)
+    times = np.concatenate([table.times(time) for table in tables])
+    values = np.concatenate([table.numbers(names) for table in tables])
+    _check_order(times, tables)
+    return _on_grid(names, times, values, notes, str(tables[0].path))
+
+
+def _columns(
+    tables: Sequence[Table], target: Sequence[str], time: str, notes: list[str]
+) -> tuple[str, ...]:
+    """Return the columns to read; add messages about rules to `notes`."""
+    first = tables[0]
+    names = tuple(target) or tuple(name for name in first.columns if name and name != time)
+    if not target and time and "" in first.columns:
+        notes.append("a column without a name is left out")
     for name in names:
         for table in tables:
             table.check(name, "column")
@@ -107,11 +121,14 @@ def read_series(
         if text:
             notes.append(f"columns without numbers are left out: {', '.join(text)}")
     if not names:
-        raise DataError(f"{first.path}: there is no column of numbers beside {time!r}")
-    times = np.concatenate([table.times(time) for table in tables])
-    values = np.concatenate([table.numbers(names) for table in tables])
-    _check_order(times, tables)
-    return _on_grid(names, times, values, notes, str(first.path))
+        raise DataError(
+            f"{first.path}: there is no column of numbers beside {time!r}; write numbers as "
+            "1234.5, without separators of thousands"
+        )
+    commas = [name for name in names if any(name in table.decimal_commas for table in tables)]
+    if commas:
+        notes.append(f"decimal commas are read as points: {', '.join(commas)}")
+    return names
 
 
 def _check_order(times: np.ndarray, tables: Sequence[Table]) -> None:

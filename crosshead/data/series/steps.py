@@ -11,6 +11,7 @@ from crosshead.system.progress import counted
 CALENDAR = 4
 """The number of calendar features: time of day, day of the week, of the month and of the year."""
 
+_DAY_FIRST = re.compile(r"^(\d\d)\.(\d\d)\.(\d{4})(?=\s|$)")
 _DAY = np.timedelta64(1, "D")
 _MICROSECOND = np.timedelta64(1, "us")
 
@@ -61,13 +62,13 @@ def parse_time(cell: Any) -> np.datetime64:
     The offset of a time zone is dropped, so that times are those of the clock.
 
     Args:
-        cell: Text such as `2024-01-31 12:00` or `2024-01`, or a date.
+        cell: Text such as `2024-01-31 12:00`, `31.01.2024 12:00` or `2024-01`, or a date.
 
     Raises:
         ValueError: If the cell is no time.
     """
     if isinstance(cell, str):
-        text = cell.strip()
+        text = _DAY_FIRST.sub(r"\3-\2-\1", cell.strip())
         cell = datetime.datetime.fromisoformat(
             f"{text}-01" if re.fullmatch(r"\d{4}-\d\d", text) else text
         )

@@ -1,23 +1,28 @@
 """Files of cells in named columns: CSV and Parquet."""
 
-import csv
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from crosshead.config import nearest, shown
+from crosshead.data.parallel.delimited import check_line_ends, csv_delimiter, quoted_records
 from crosshead.data.series.steps import parse_time
 from crosshead.errors import DataError, why_unreadable
 from crosshead.system.lines import check_regular, read_lines
 
 _TIME_NAMES = ("date", "time", "timestamp", "datetime", "ds", "day", "month")
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?"}
-_DELIMITERS = ",;\t"
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+_A_NUMBER = "a number such as 1234.5 (at most 1e100)"
+_LARGEST = 1e100
+"""The largest size of a number, so that squares and their sums are numbers too."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +31,17 @@ class Table:
 
     path: Path
     columns: Mapping[str, Sequence[Any]]
-    lines: bool
-    """True if row 0 stands on line 2 of the file."""
+    lines: Sequence[int]
+    """The line of each row in the file; empty for a file without lines."""
+    decimal_commas: Sequence[str] = ()
+    """The columns whose decimal commas were read as decimal points."""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
     def origin(self, row: int) -> str:
         """Return the file and the line, or the number, of a row."""
-        return f"{self.path}:{row + 2}" if self.lines else f"{self.path}, row {row + 1}"
+        return f"{self.path}:{self.lines[row]}" if self.lines else f"{self.path}, row {row + 1}"
 
     def check(self, name: str, what: str) -> None:
         """Check that there is a column.
@@ -66,7 +73,7 @@ class Table:
         Raises:
             DataError: If a cell is no number.
         """
-        return np.stack([np.array(self._parsed(name, _number, "a number")) for name in names], -1)
+        return np.stack([np.array(self._parsed(name, _number, _A_NUMBER)) for name in names], -1)
 
     def _parsed(self, name: str, parse: Callable[[Any], Any], expected: str) -> list[Any]:
         found = []
@@ -88,32 +95,48 @@ def read_table(path: Path) -> Table:
     """
     check_regular(path)
     parquet = path.suffix.lower() in (".parquet", ".pq")
-    columns = _read_parquet(path) if parquet else _read_csv(path)
-    table = Table(path, columns, lines=not parquet)
-    if not columns or not len(table):
+    table = Table(path, _read_parquet(path), ()) if parquet else _read_csv(path)
+    if not table.columns or not len(table):
         raise DataError(f"{path}: is empty; expected a line of column names, and rows below it")
     return table
 
 
-def _read_csv(path: Path) -> dict[str, list[str]]:
+def _read_csv(path: Path) -> Table:
+    """Return the cells of a CSV file."""
     lines = read_lines(path)
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
-        return {}
-    delimiter = max(_DELIMITERS, key=lines[0].count)
-    header, *rows = csv.reader(lines, delimiter=delimiter)
-    header = [name.strip() for name in header]
+        return Table(path, {}, ())
+    check_line_ends(path, lines.__iter__)
+    delimiter, above = csv_delimiter(lines.__iter__)
+    records = quoted_records(path, islice(lines, above, None), delimiter, above)
+    header = [name.strip() for name in next(records, (0, [], 0))[1]]
     for name in header:
         if header.count(name) > 1:
             raise DataError(f"{path}: two columns are called {name!r}; rename one of them")
-    for number, row in enumerate(rows, 2):
-        if len(row) != len(header):
+    rows, numbers = [], []
+    for number, cells, _ in records:
+        if len(cells) != len(header):
             raise DataError(
                 f"{path}:{number}: expected {len(header)} cells as in the first line, found "
-                f"{len(row)}"
+                f"{len(cells)}"
             )
-    return dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
+        rows.append(cells)
+        numbers.append(number)
+    columns = {name: [cells[place] for cells in rows] for place, name in enumerate(header)}
+    commas = [name for name, cells in columns.items() if delimiter != "," and _has_commas(cells)]
+    for name in commas:
+        columns[name] = [cell.replace(",", ".") for cell in columns[name]]
+    return Table(path, columns, numbers, commas)
+
+
+def _has_commas(cells: Sequence[str]) -> bool:
+    """Return whether a column has decimal commas: commas in numbers, and no points at all.
+
+    With points as well, points and commas may separate thousands.
+    """
+    return any(map(_DECIMAL_COMMA.fullmatch, cells)) and not any("." in cell for cell in cells)
 
 
 def _read_parquet(path: Path) -> dict[str, list[Any]]:
@@ -121,7 +144,8 @@ def _read_parquet(path: Path) -> dict[str, list[Any]]:
         parquet: Any = import_module("pyarrow.parquet")
     except ImportError:
         raise DataError(
-            f"{path}: reading Parquet needs pyarrow (pip install pyarrow); or convert it to CSV"
+            f"{path}: reading Parquet needs pyarrow (pip install 'crosshead[parquet]'); or convert "
+            "it to CSV"
         ) from None
     try:
         found: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
@@ -169,7 +193,7 @@ def _number(cell: Any) -> float:
     if isinstance(cell, bool):
         return float(cell)
     found = float(cell)
-    if math.isinf(found):
+    if abs(found) > _LARGEST or (isinstance(cell, str) and "_" in cell):  # 1_000 is Python's
         raise ValueError
     return found
 
