@@ -370,10 +370,11 @@ def forecast_scores(
     if 1 < season == config.season:
         methods[seasonal] = _Errors()
     pinball, inside, low = _Errors(), _Errors(), forecaster.interval
-    unit = np.array(config.deviations) if original else np.ones(len(config.target))
+    targets = len(config.target)
+    unit = np.array(config.deviations[:targets]) if original else np.ones(targets)
     for batch, found in forecaster.predictions(test, check):
         context, target = (
-            each.numpy().astype(np.float64) for each in (batch.context, batch.target)
+            each.numpy().astype(np.float64) for each in (batch.context[..., :targets], batch.target)
         )
         counted = batch.observed.numpy()
         made = {"model": found[..., forecaster.median], "last value": context[:, -1:]}

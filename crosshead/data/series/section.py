@@ -1,10 +1,10 @@
 """The section `[data]` of a recipe for forecasting."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from crosshead.config import MOST_POSITIONS
+from crosshead.config import MOST_POSITIONS, called
 from crosshead.data.section import DataSection, Names
 
 _SPLIT = r"\d{1,9}/\d{1,9}/\d{1,9}( (months|days|rows))?"
@@ -22,6 +22,11 @@ class SeriesData(DataSection):
     target: Names = Field(default_factory=list)
     """Columns to forecast. The model reads the past of the same columns. Unset: all columns of
     numbers that are not constant."""
+
+    inputs: Names = Field(default_factory=list)
+    """Columns whose past the model reads in addition to that of `target`, without forecasting them.
+    They need `target`, and a model that reads all columns together: series-transformer or
+    series-recurrent."""
 
     time: str | None = None
     """The time column. Unset: a column called date, time, timestamp, datetime, ds, day or month, or
@@ -42,7 +47,7 @@ class SeriesData(DataSection):
     """Number of steps of a season, for the seasonal naive forecast and for MASE. Unset: guessed
     from the time between rows, such as 24 for hours."""
 
-    @field_validator("target")
+    @field_validator("target", "inputs")
     @classmethod
     def _columns(cls, given: list[str]) -> list[str]:
         names = [name.strip() for each in given for name in each.split(",")]
@@ -50,3 +55,16 @@ class SeriesData(DataSection):
             if names.count(name) > 1:
                 raise ValueError(f"names {name!r} twice; name each column once")
         return names
+
+    @model_validator(mode="after")
+    def _check_inputs(self, info: ValidationInfo) -> Self:
+        inputs, target = called("data.inputs", info), called("data.target", info)
+        if self.inputs and not self.target:
+            raise ValueError(f"{inputs} needs {target}: name the columns to forecast")
+        for name in self.inputs:
+            if name in self.target:
+                raise ValueError(
+                    f"{inputs} names {name!r}, which {target} names too; the model reads the past "
+                    f"of every column that it forecasts, so leave {name!r} out of {inputs}"
+                )
+        return self

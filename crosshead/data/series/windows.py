@@ -1,6 +1,7 @@
 """Windows of a series: periods of time, scaling, and batches.
 
-Axes: `B` windows, `S` context steps, `T` steps of the horizon, `C` columns, `K` calendar features.
+Axes: `B` windows, `S` context steps, `T` steps of the horizon, `I` columns that are read, the
+`C` columns to forecast first, `K` calendar features.
 """
 
 from collections.abc import Sequence
@@ -14,9 +15,12 @@ from torch import Tensor
 
 from crosshead.data.batching import Plan
 from crosshead.data.series.reading import Series
-from crosshead.data.series.steps import Step, calendar
+from crosshead.data.series.steps import Step, calendar, shown_time
 from crosshead.errors import DataError
 from crosshead.system.progress import counted
+
+MOST_DEVIATIONS = 1e12
+"""The largest scaled value, so that squares of errors are numbers in float32."""
 
 
 class Scale(NamedTuple):
@@ -24,6 +28,10 @@ class Scale(NamedTuple):
 
     mean: np.ndarray
     deviation: np.ndarray
+
+    def first(self, columns: int) -> "Scale":
+        """Return the scale of the first columns."""
+        return Scale(self.mean[:columns], self.deviation[:columns])
 
     def scaled(self, values: np.ndarray) -> Any:
         """Return values with mean 0 and deviation 1 in the training period."""
@@ -38,8 +46,8 @@ class Scale(NamedTuple):
 class SeriesBatch:
     """Windows of a series, scaled."""
 
-    context: Float[Tensor, "B S C"]
-    """The past."""
+    context: Float[Tensor, "B S I"]
+    """The past of all columns."""
     known: Float[Tensor, "B _ K"]
     """Calendar features of the past and of the horizon, "B S+T K"."""
     target: Float[Tensor, "B T C"]
@@ -62,15 +70,17 @@ class SeriesBatch:
 class SeriesWindows:
     """Windows of a series; also the epoch that training reads them from."""
 
-    values: Float[Tensor, "rows C"]
+    values: Float[Tensor, "rows I"]
     """The whole series, scaled."""
-    observed: Bool[Tensor, "rows C"]
+    observed: Bool[Tensor, "rows I"]
     known: Float[Tensor, "rows K"]
     """Calendar features of all rows."""
     starts: np.ndarray
     """The first row of each window's context."""
     context: int
     horizon: int
+    targets: int
+    """The number of columns to forecast."""
     row, bound = "window", "data.context"
 
     def between(self, first: int, end: int) -> "SeriesWindows":
@@ -113,8 +123,8 @@ class SeriesWindows:
         return SeriesBatch(
             values[:, : self.context],
             self.known[places],
-            values[:, self.context :],
-            self.observed[places[:, self.context :]],
+            values[:, self.context :, : self.targets],
+            self.observed[places[:, self.context :], : self.targets],
         )
 
     def extent(self, row: int) -> str:
@@ -167,31 +177,61 @@ def fit_scale(series: Series, rows: int) -> Scale:
         series: The series.
         rows: Number of rows.
     """
-    values = np.where(series.observed, series.values, np.nan)[:rows]
-    seen = series.observed[:rows].any(axis=0)
+    seen, values = series.observed[:rows], series.values[:rows]
+    # A power of two scales exactly, so that squares of very large and very small numbers are exact.
+    size = np.exp2(np.frexp(np.abs(values).max(axis=0, where=seen, initial=0))[1])
+    values, some = np.where(seen, values / size, np.nan), seen.any(axis=0)
     mean, deviation = np.zeros(len(series.names)), np.zeros(len(series.names))
-    mean[seen], deviation[seen] = (
-        measure(values[:, seen], axis=0) for measure in (np.nanmean, np.nanstd)
+    mean[some], deviation[some] = (
+        measure(values[:, some], axis=0) for measure in (np.nanmean, np.nanstd)
     )
-    return Scale(mean, np.where(deviation > 1e-12 * np.maximum(1, abs(mean)), deviation, 0.0))
+    return Scale(mean * size, np.where(deviation > 1e-12, deviation * size, 0.0))
 
 
-def windows(series: Series, scale: Scale, context: int, horizon: int) -> SeriesWindows:
-    """Return all windows of a series that have an observed value in their horizon.
+def scaled_values(series: Series, scale: Scale) -> np.ndarray:
+    """Return the scaled values of a series, in float32.
+
+    Args:
+        series: The series.
+        scale: The scale of its columns.
+
+    Raises:
+        DataError: If a value is too far from the mean, so that its square would not be a number.
+    """
+    values = scale.scaled(series.values)
+    far = np.argwhere(abs(values) > MOST_DEVIATIONS)
+    if len(far):
+        row, column = far[0]
+        raise DataError(
+            f"the value {series.values[row, column]:g} of column {series.names[column]!r} at "
+            f"{shown_time(series.times[row])} is {abs(values[row, column]):.0e} deviations from "
+            f"the mean of the training period, more than {MOST_DEVIATIONS:.0e}; correct it, or "
+            "leave its cell empty"
+        )
+    found: np.ndarray = values.astype(np.float32)
+    return found
+
+
+def windows(
+    series: Series, scale: Scale, context: int, horizon: int, targets: int
+) -> SeriesWindows:
+    """Return all windows of a series that have an observed value to forecast in their horizon.
 
     Args:
         series: The series.
         scale: The scale of its columns.
         context: Steps that a model reads.
         horizon: Steps that a model forecasts.
+        targets: The number of columns to forecast, which are the first columns of the series.
     """
     starts = np.arange(max(0, len(series) - context - horizon + 1))
-    counts = np.concatenate([[0], np.cumsum(series.observed.any(axis=1))])
+    counts = np.concatenate([[0], np.cumsum(series.observed[:, :targets].any(axis=1))])
     return SeriesWindows(
-        torch.from_numpy(scale.scaled(series.values).astype(np.float32)),
+        torch.from_numpy(scaled_values(series, scale)),
         torch.from_numpy(series.observed),
         torch.from_numpy(calendar(series.times)),
         starts[counts[starts + context + horizon] > counts[starts + context]],
         context,
         horizon,
+        targets,
     )
