@@ -105,6 +105,8 @@ def test_a_column_that_is_only_read_tells_what_comes(capfd: pytest.CaptureFixtur
     assert command(*tune, "--out", "tuned") == 0
     assert crosshead.load("tuned").bundle.config.columns == ["load", "sign"]
     assert command("average", "both", "tuned", "--out", "mean") == 0
+    assert command(*tune, "--set", "data.inputs=[]", "--out", "no") == 2
+    assert "data.inputs is [], and the bundle has ['sign']" in capfd.readouterr().err
     capfd.readouterr()
     assert command("average", "both", "alone", "--out", "no") == 2
     assert command("train", *data[:-2], "--inputs", "sing", "--out", "no") == 2
