@@ -175,7 +175,7 @@ class SeriesForecaster(Pipeline):
         past = slice(first - config.context, first)
         ahead = step.after(series.times[first - 1], config.horizon)
         times = np.concatenate([series.times[past], ahead])
-        inputs = scaled_values(series, scale)[past], calendar(times)
+        inputs = scaled_values(series, scale, past), calendar(times)
         with torch.inference_mode():
             found = self.model(*(torch.from_numpy(each)[None].to(self.device) for each in inputs))
         levels_first = np.moveaxis(_sorted(found)[0], -1, 0)

@@ -60,6 +60,11 @@ def test_later_rows_are_not_read(path: Path, tmp_path: Path) -> None:
     lines = path.read_text().splitlines()
     shorter = write(tmp_path / "short.csv", "\n".join(lines[:61]))
     early, late = forecast(shorter), forecast(path, start="2024-01-03 12:00")
+    lines[61] = lines[61].rpartition(",")[0] + ",1e90"
+    wild = write(tmp_path / "wild.csv", "\n".join(lines))
+    assert np.array_equal(forecast(wild, start="2024-01-03 12:00").values, late.values)
+    with pytest.raises(DataError, match=r"the value 1e\+90 of column 'price' at 2024-01-03 12:00"):
+        forecast(wild, start="2024-01-03 13:00")
     assert late.first == 60 and len(late.series) == 100
     assert np.array_equal(early.values, late.values) and np.array_equal(early.times, late.times)
     assert all(np.array_equal(early.quantiles[each], late.quantiles[each]) for each in (0.1, 0.9))

@@ -60,7 +60,7 @@ class SeriesData(DataSection):
     def _check_inputs(self, info: ValidationInfo) -> Self:
         inputs, target = called("data.inputs", info), called("data.target", info)
         if self.inputs and not self.target:
-            raise ValueError(f"{inputs} needs {target}: name the columns to forecast")
+            raise ValueError(f"{inputs} needs data.target (--target): name the columns to forecast")
         for name in self.inputs:
             if name in self.target:
                 raise ValueError(

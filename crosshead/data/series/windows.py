@@ -188,25 +188,27 @@ def fit_scale(series: Series, rows: int) -> Scale:
     return Scale(mean * size, np.where(deviation > 1e-12, deviation * size, 0.0))
 
 
-def scaled_values(series: Series, scale: Scale) -> np.ndarray:
+def scaled_values(series: Series, scale: Scale, rows: slice = slice(None)) -> np.ndarray:
     """Return the scaled values of a series, in float32.
 
     Args:
         series: The series.
         scale: The scale of its columns.
+        rows: The rows to return; by default all.
 
     Raises:
         DataError: If a value is too far from the mean, so that its square would not be a number.
     """
-    values = scale.scaled(series.values)
+    given = series.values[rows]
+    values = scale.scaled(given)
     far = np.argwhere(abs(values) > MOST_DEVIATIONS)
     if len(far):
         row, column = far[0]
         raise DataError(
-            f"the value {series.values[row, column]:g} of column {series.names[column]!r} at "
-            f"{shown_time(series.times[row])} is {abs(values[row, column]):.0e} deviations from "
-            f"the mean of the training period, more than {MOST_DEVIATIONS:.0e}; correct it, or "
-            "leave its cell empty"
+            f"the value {given[row, column]:g} of column {series.names[column]!r} at "
+            f"{shown_time(series.times[rows][row])} is {abs(values[row, column]):.0e} deviations "
+            f"from the mean of the training period, more than {MOST_DEVIATIONS:.0e}; correct it, "
+            "or leave its cell empty"
         )
     found: np.ndarray = values.astype(np.float32)
     return found

@@ -14,7 +14,7 @@ def test_columns_may_be_given_in_one_text() -> None:
 
 
 def test_inputs_are_columns_beside_the_target() -> None:
-    with pytest.raises(ConfigError, match=r"data.inputs needs data.target: name the columns"):
+    with pytest.raises(ConfigError, match=r"data.inputs needs data.target \(--target\)"):
         validate(SeriesData, {"inputs": "x"})
     with pytest.raises(ConfigError, match=r"data.inputs names 'x', which data.target names too"):
         validate(SeriesData, {"inputs": "y,x", "target": "x"})
