@@ -14,7 +14,7 @@ from sacrebleu.significance import PairedTest
 
 from crosshead import __version__
 from crosshead.config import nearest, shown
-from crosshead.data.series import SeriesWindows
+from crosshead.data.series.windows import SeriesWindows
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.errors import ConfigError, DataError
 from crosshead.pipelines.forecaster import SeriesForecaster
@@ -371,10 +371,11 @@ def forecast_scores(
     if 1 < season == config.season:
         methods[seasonal] = _Errors()
     pinball, inside, low = _Errors(), _Errors(), forecaster.interval
-    unit = np.array(config.deviations) if original else np.ones(len(config.target))
+    targets = len(config.target)
+    unit = np.array(config.deviations[:targets]) if original else np.ones(targets)
     for batch, found in forecaster.predictions(test, check):
         context, target = (
-            each.numpy().astype(np.float64) for each in (batch.context, batch.target)
+            each.numpy().astype(np.float64) for each in (batch.context[..., :targets], batch.target)
         )
         counted = batch.observed.numpy()
         made = {"model": found[..., forecaster.median], "last value": context[:, -1:]}

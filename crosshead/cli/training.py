@@ -93,6 +93,14 @@ def train(
             "Repeat it for files that continue it; --target then names columns.",
         ),
     ] = None,
+    inputs: Annotated[
+        Files,
+        typer.Option(
+            metavar="C,D",
+            help="Columns of --series that the model reads and does not forecast, separated by "
+            "commas, for series-transformer and series-recurrent (default: none).",
+        ),
+    ] = None,
     horizon: Annotated[
         int | None,
         typer.Option(metavar="N", help="Steps to forecast, for --series (default: 96)."),
@@ -268,6 +276,7 @@ def train(
             "text": text,
             "valid_text": valid_text,
             "series": series,
+            "inputs": inputs,
             "horizon": horizon,
             "context": context,
         },

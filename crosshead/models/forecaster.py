@@ -1,7 +1,7 @@
 """Forecasters: models that continue a series of numbers; their common base.
 
-Axes: `B` windows, `S` context steps, `T` steps of the horizon, `C` columns, `K` calendar features,
-`Q` quantiles (1 for a point forecast).
+Axes: `B` windows, `S` context steps, `T` steps of the horizon, `I` columns that are read, the
+`C` columns to forecast first, `K` calendar features, `Q` quantiles (1 for a point forecast).
 """
 
 from abc import abstractmethod
@@ -25,8 +25,11 @@ class ForecasterShape(NamedTuple):
     context: int
     horizon: int
     columns: int
+    """The number of columns to forecast."""
     known: int
     """The number of calendar features."""
+    inputs: int = 0
+    """The number of further columns, which are read and not forecast."""
 
 
 class ForecasterConfig(ModelConfig):
@@ -34,6 +37,8 @@ class ForecasterConfig(ModelConfig):
 
     task: ClassVar[str] = "forecasting"
     vocabularies: ClassVar[int] = 0
+    reads_inputs: ClassVar[bool] = False
+    """Whether the model can read columns that it does not forecast (`data.inputs`)."""
 
     normalize: Literal["none", "instance", "last"] = "instance"
     """Normalisation of each window and column: subtract the mean and divide by the deviation of the
@@ -81,14 +86,14 @@ class Forecaster(Model):
 
     def forward(
         self,
-        context: Float[Tensor, "B S C"],
+        context: Float[Tensor, "B S I"],
         known: Float[Tensor, "B _ K"],
         target: Float[Tensor, "B T C"] | None = None,
     ) -> Float[Tensor, "B T C Q"]:
         """Forecast the steps after a context.
 
         Args:
-            context: The past, "B S C".
+            context: The past, "B S I"; the columns to forecast come first.
             known: Calendar features of the past and of the horizon, "B S+T K".
             target: The true values, "B T C", for teacher forcing in training; only autoregressive
                 models read them. Without them a model forecasts from the context alone.
@@ -98,25 +103,23 @@ class Forecaster(Model):
         """
         centre, scale = self.statistics(context)
         dtype = next(self.parameters()).dtype
-        inputs, forced = (
-            None if each is None else ((each - centre) / scale).to(dtype)
-            for each in (context, target)
-        )
-        assert inputs is not None
+        inputs = ((context - centre) / scale).to(dtype)
+        centre, scale = (each[..., : self.shape.columns] for each in (centre, scale))
+        forced = None if target is None else ((target - centre) / scale).to(dtype)
         found = self.predict(inputs, known.to(dtype), forced).float()
         return found * scale.unsqueeze(-1) + centre.unsqueeze(-1)
 
     @abstractmethod
     def predict(
         self,
-        context: Float[Tensor, "B S C"],
+        context: Float[Tensor, "B S I"],
         known: Float[Tensor, "B _ K"],
         target: Float[Tensor, "B T C"] | None,
     ) -> Float[Tensor, "B T C Q"]:
         """Return the forecasts of normalised windows.
 
         Args:
-            context: Values, "B S C", normalised.
+            context: Values, "B S I", normalised.
             known: Features of all steps that are known ahead, "B S+T K".
             target: The future, "B T C", for teacher forcing; None at inference.
 
@@ -125,15 +128,15 @@ class Forecaster(Model):
         """
 
     def statistics(
-        self, context: Float[Tensor, "B S C"]
-    ) -> tuple[Float[Tensor, "B 1 C"], Float[Tensor, "B 1 C"]]:
+        self, context: Float[Tensor, "B S I"]
+    ) -> tuple[Float[Tensor, "B 1 I"], Float[Tensor, "B 1 I"]]:
         """Return what normalisation subtracts from each window and column, and the divisor.
 
         Args:
-            context: Values, "B S C".
+            context: Values, "B S I".
 
         Returns:
-            Both, "B 1 C".
+            Both, "B 1 I".
 
         Reference:
             Kim et al. 2022, "Reversible Instance Normalization", Eq. 1 and 2.

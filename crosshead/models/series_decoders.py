@@ -6,7 +6,7 @@ translation of text. Without targets it reads its own forecasts.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -32,6 +32,8 @@ from crosshead.models.stack import (
 class SeriesTransformerConfig(SeriesStackConfig):
     """The settings of the encoder-decoder Transformer over observations."""
 
+    reads_inputs: ClassVar[bool] = True
+
     architecture: Literal["series-transformer"] = "series-transformer"
     """The architecture of the model."""
 
@@ -53,6 +55,8 @@ class SeriesTransformerConfig(SeriesStackConfig):
 
 class SeriesRecurrentConfig(ForecasterConfig):
     """The settings of the recurrent encoder-decoder over observations."""
+
+    reads_inputs: ClassVar[bool] = True
 
     architecture: Literal["series-recurrent"] = "series-recurrent"
     """The architecture of the model."""
@@ -76,8 +80,8 @@ class SeriesRecurrentConfig(ForecasterConfig):
 class AutoregressiveForecaster(Forecaster):
     """The base of forecasters that read their own forecasts.
 
-    A step is the values of all columns and the calendar of its time. The decoder's step has the
-    values before it and its own calendar.
+    A step of the encoder is the values of all columns and the calendar of its time. The decoder's
+    step has the values before it of the columns to forecast, and its own calendar.
 
     Args:
         config: The settings.
@@ -86,14 +90,14 @@ class AutoregressiveForecaster(Forecaster):
 
     def __init__(self, config: ForecasterConfig, shape: ForecasterShape) -> None:
         super().__init__(config, shape)
-        self.source = nn.Linear(shape.columns + shape.known, config.d_model)
+        self.source = nn.Linear(shape.columns + shape.inputs + shape.known, config.d_model)
         self.target = nn.Linear(shape.columns + shape.known, config.d_model)
         self.dropout = Dropout(config.dropout)
         self.projection = nn.Linear(config.d_model, shape.columns * config.outputs)
 
     def predict(
         self,
-        context: Float[Tensor, "B S C"],
+        context: Float[Tensor, "B S I"],
         known: Float[Tensor, "B _ K"],
         target: Float[Tensor, "B T C"] | None,
     ) -> Float[Tensor, "B T C Q"]:
@@ -102,13 +106,14 @@ class AutoregressiveForecaster(Forecaster):
         Step by step no gradient passes, and each step reads the median of the step before.
         """
         past, ahead = known[:, : context.shape[1]], known[:, context.shape[1] :]
+        before = context[:, -1:, : self.shape.columns]
         if target is not None:
-            shifted = torch.cat([context[:, -1:], target[:, :-1]], dim=1)
+            shifted = torch.cat([before, target[:, :-1]], dim=1)
             state = self.start(context, past, forced=True)
             return self._outputs(self.decode(state, self._steps(shifted, ahead), 0)[0])
         found = []
         with torch.no_grad():
-            state, before = self.start(context, past, forced=False), context[:, -1:]
+            state = self.start(context, past, forced=False)
             for step in range(ahead.shape[1]):
                 inputs = self._steps(before, ahead[:, step : step + 1])
                 hidden, state = self.decode(state, inputs, step)
@@ -118,12 +123,12 @@ class AutoregressiveForecaster(Forecaster):
 
     @abstractmethod
     def start(
-        self, context: Float[Tensor, "B S C"], known: Float[Tensor, "B S K"], *, forced: bool
+        self, context: Float[Tensor, "B S I"], known: Float[Tensor, "B S K"], *, forced: bool
     ) -> Any:
         """Return the state before the first step.
 
         Args:
-            context: Values, "B S C", normalised.
+            context: Values, "B S I", normalised.
             known: Features of the context that are known ahead, "B S K".
             forced: True if all steps will be given at once (teacher forcing).
         """
@@ -172,7 +177,7 @@ class SeriesTransformer(AutoregressiveForecaster):
         self.decoder = decoder_stack(config, config.decoder_layers)
 
     def start(
-        self, context: Float[Tensor, "B S C"], known: Float[Tensor, "B S K"], *, forced: bool
+        self, context: Float[Tensor, "B S I"], known: Float[Tensor, "B S K"], *, forced: bool
     ) -> Any:
         """Encode the context; return keys and values of the memory, and caches of the decoder."""
         x = self.source(torch.cat([context, known], dim=-1))
@@ -237,7 +242,7 @@ class SeriesRecurrent(AutoregressiveForecaster):
         )
 
     def start(
-        self, context: Float[Tensor, "B S C"], known: Float[Tensor, "B S K"], *, forced: bool
+        self, context: Float[Tensor, "B S I"], known: Float[Tensor, "B S K"], *, forced: bool
     ) -> Any:
         """Read the context; return the final states."""
         x = self.dropout(self.source(torch.cat([context, known], dim=-1)))

@@ -13,17 +13,9 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.config import BundleConfig
 from crosshead.config import MOST_POSITIONS, MOST_WIDTH
-from crosshead.data.series import (
-    CALENDAR,
-    Scale,
-    Series,
-    SeriesBatch,
-    SeriesWindows,
-    Step,
-    calendar,
-    read_series,
-    windows,
-)
+from crosshead.data.series.reading import Series, read_series
+from crosshead.data.series.steps import CALENDAR, Step, calendar
+from crosshead.data.series.windows import Scale, SeriesBatch, SeriesWindows, scaled_values, windows
 from crosshead.errors import DataError
 from crosshead.models.base import Model
 from crosshead.models.forecaster import Forecaster, ForecasterShape
@@ -38,8 +30,10 @@ BATCH = 1 << 18
 class SeriesBundleConfig(BundleConfig):
     """The settings in the `config.json` of a forecaster's bundle."""
 
-    # The columns, and their means and deviations in the training period.
+    # The columns to forecast, then columns that are only read, and the means and deviations of all
+    # of them in the training period.
     target: list[str] = Field(min_length=1, max_length=MOST_WIDTH)
+    inputs: list[str] = Field(default_factory=list, max_length=MOST_WIDTH)
     means: list[float]
     deviations: list[float]
     # The time column, or None if it is found.
@@ -50,15 +44,17 @@ class SeriesBundleConfig(BundleConfig):
     step: tuple[int, int, int] = Field(strict=False)
     # Steps of a season, for the seasonal naive forecast.
     season: int = Field(ge=1, le=MOST_POSITIONS)
-    # The mean absolute error, in deviations, of the seasonal naive forecast in the training period.
+    # The mean absolute error, in deviations, of the seasonal naive forecast of each target in the
+    # training period.
     naive_errors: list[float]
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:
-        for key in ("means", "deviations", "naive_errors"):
-            if len(getattr(self, key)) != len(self.target):
+        sizes = {"means": self.columns, "deviations": self.columns, "naive_errors": self.target}
+        for key, columns in sizes.items():
+            if len(getattr(self, key)) != len(columns):
                 raise ValueError(
-                    f"{key}: expected a number for each of {len(self.target)} columns, found "
+                    f"{key}: expected a number for each of {len(columns)} columns, found "
                     f"{len(getattr(self, key))}"
                 )
         if min(self.deviations) <= 0 or min(self.step) < 0 or not any(self.step[:2]):
@@ -66,9 +62,15 @@ class SeriesBundleConfig(BundleConfig):
         return self
 
     @property
+    def columns(self) -> list[str]:
+        """All columns that the model reads, those to forecast first."""
+        return [*self.target, *self.inputs]
+
+    @property
     def sizes(self) -> ForecasterShape:
         """The sizes of the data."""
-        return ForecasterShape(self.context, self.horizon, len(self.target), CALENDAR)
+        sizes = (self.context, self.horizon, len(self.target), CALENDAR, len(self.inputs))
+        return ForecasterShape(*sizes)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class SeriesBundle(Bundle):
 
     @property
     def scale(self) -> Scale:
-        """The scale of the columns."""
+        """The scale of all columns that the model reads."""
         return Scale(np.array(self.config.means), np.array(self.config.deviations))
 
     @classmethod
@@ -98,7 +100,7 @@ class SeriesBundle(Bundle):
 
     def why_not_averaged(self, other: Bundle) -> str:
         """Return why another bundle of the same model cannot be averaged with this one, or ""."""
-        keys = ("target", "means", "deviations", "context", "horizon", "step")
+        keys = ("target", "inputs", "means", "deviations", "context", "horizon", "step")
         if all(getattr(self.config, key) == getattr(other.config, key) for key in keys):
             return ""
         return (
@@ -112,7 +114,8 @@ class Forecast:
     """The forecast of a series."""
 
     series: Series
-    """The series, with the rows after the first step of the forecast, if there are any."""
+    """The columns to forecast, with the rows after the first step of the forecast, if there are
+    any."""
     first: int
     """The row of the series that would be the first step of the forecast."""
     times: np.ndarray
@@ -162,6 +165,7 @@ class SeriesForecaster(Pipeline):
         """
         series = self.checked(series)
         config, scale, step = self.bundle.config, self.bundle.scale, series.step
+        targets = len(config.target)
         first = len(series) if start is None else series.row(start)
         if first < config.context:
             raise DataError(
@@ -171,15 +175,17 @@ class SeriesForecaster(Pipeline):
         past = slice(first - config.context, first)
         ahead = step.after(series.times[first - 1], config.horizon)
         times = np.concatenate([series.times[past], ahead])
-        inputs = scale.scaled(series.values[past]).astype(np.float32), calendar(times)
+        inputs = scaled_values(series, scale, past), calendar(times)
         with torch.inference_mode():
             found = self.model(*(torch.from_numpy(each)[None].to(self.device) for each in inputs))
-        units = [scale.unscaled(each) for each in np.moveaxis(_sorted(found)[0], -1, 0)]
+        levels_first = np.moveaxis(_sorted(found)[0], -1, 0)
+        units = [scale.first(targets).unscaled(each) for each in levels_first]
         levels = dict(zip(self.quantiles, units, strict=True)) if self.quantiles else {}
-        return Forecast(series, first, ahead, units[self.median], levels)
+        forecast = series.selected(range(targets))
+        return Forecast(forecast, first, ahead, units[self.median], levels)
 
     def checked(self, series: StrPath | Series) -> Series:
-        """Return a series with the bundle's columns, read if it is a file.
+        """Return a series with the columns that the model reads; a file is read first.
 
         Args:
             series: The series, or its file.
@@ -189,11 +195,11 @@ class SeriesForecaster(Pipeline):
         """
         config = self.bundle.config
         if not isinstance(series, Series):
-            series = read_series([str(series)], config.target, config.time)
-        missing = [name for name in config.target if name not in series.names]
+            series = read_series([str(series)], config.columns, config.time)
+        missing = [name for name in config.columns if name not in series.names]
         if missing:
             raise DataError(f"there is no column {missing[0]!r} in the series")
-        series = series.selected([series.names.index(name) for name in config.target])
+        series = series.selected([series.names.index(name) for name in config.columns])
         wanted = Step(*config.step)
         if series.step[:2] != wanted[:2]:
             raise DataError(
@@ -210,7 +216,8 @@ class SeriesForecaster(Pipeline):
             first: The first row to forecast.
         """
         config = self.bundle.config
-        every = windows(series, self.bundle.scale, config.context, config.horizon)
+        sizes = (config.context, config.horizon, len(config.target))
+        every = windows(series, self.bundle.scale, *sizes)
         return every.between(first, len(series))
 
     def predictions(
@@ -256,6 +263,7 @@ class SeriesForecaster(Pipeline):
         config = self.bundle.config
         rows = [
             ["columns", shown_names(config.target)],
+            *([["inputs", shown_names(config.inputs)]] * bool(config.inputs)),
             ["step", Step(*config.step).words()],
             ["context", f"{config.context:,} steps"],
             ["horizon", f"{config.horizon:,} steps"],

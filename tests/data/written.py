@@ -8,7 +8,11 @@ import pytest
 
 from crosshead.config import validate
 from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.series.reading import Series, read_series
+from crosshead.data.series.steps import Step
 from crosshead.errors import UserError
+
+HOUR = Step(3_600_000_000)
 
 
 def config(**values: object) -> DataConfig:
@@ -33,6 +37,17 @@ def write_series(path: Path, rows: int = 300, start: str = "2024-01-01") -> Path
     times = np.datetime64(start, "s") + hours * np.timedelta64(1, "h")
     lines = ["date,load,price", *map("{},{:.5f},{:.5f}".format, times, load, price)]
     return write(path, "\n".join(lines) + "\n")
+
+
+def hours(values: list[object], skip: tuple[int, ...] = ()) -> str:
+    """The text of a series of hours with one column `a`, without some of its rows."""
+    rows = [f"2024-01-01 {hour:02}:00,{value}" for hour, value in enumerate(values)]
+    return "\n".join(["date,a", *(row for hour, row in enumerate(rows) if hour not in skip)])
+
+
+def read(path: Path, text: str, *target: str) -> Series:
+    """The series of a text, by way of a file in the folder `path`."""
+    return read_series([str(write(path / "s.csv", text))], target)
 
 
 def refusal(*read: object) -> str:

@@ -32,7 +32,7 @@ def inputs(batch: int = 3, shape: ForecasterShape = SHAPE) -> tuple[Tensor, Tens
         return torch.randn(*sizes, generator=generator)
 
     return (
-        3 + 2 * drawn(batch, shape.context, shape.columns),
+        3 + 2 * drawn(batch, shape.context, shape.columns + shape.inputs),
         drawn(batch, shape.context + shape.horizon, shape.known) / 4,
         3 + 2 * drawn(batch, shape.horizon, shape.columns),
     )

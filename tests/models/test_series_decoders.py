@@ -3,7 +3,7 @@ import torch
 
 from crosshead.inspection.record import record_attention
 from crosshead.models.series_decoders import AutoregressiveForecaster, SeriesTransformer
-from tests.models.small_forecasters import inputs, small
+from tests.models.small_forecasters import SHAPE, inputs, small
 
 NAMES = ["series-transformer", "series-recurrent"]
 VARIANTS = [
@@ -14,6 +14,7 @@ VARIANTS = [
     *[(name, {"quantiles": [0.1, 0.5, 0.9]}) for name in NAMES],
     *[(name, {"normalize": "none"}) for name in NAMES],
 ]
+MORE = SHAPE._replace(inputs=3)
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)
@@ -24,6 +25,27 @@ def test_step_by_step_is_teacher_forcing_with_the_models_own_forecasts(
     alone = model(context, known)
     own = alone[..., model.config.median]
     torch.testing.assert_close(model(context, known, own), alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("normalize", ["none", "instance", "last"])
+@pytest.mark.parametrize("name", NAMES)
+def test_columns_that_are_only_read_enter_the_encoder_alone(name: str, normalize: str) -> None:
+    """A model that gives them no weight forecasts what a model without them forecasts."""
+    model, plain = small(name, MORE, normalize=normalize), small(name, normalize=normalize)
+    context, known, target = inputs(shape=MORE)
+    own = model(context, known)[..., 0]
+    torch.testing.assert_close(model(context, known, own)[..., 0], own, rtol=1e-4, atol=1e-5)
+    assert own.shape == target.shape == (3, 6, 2)
+    weights = model.state_dict()
+    unread = [*range(2), *range(5, 9)]  # of 2 targets, 3 inputs and 4 calendar features
+    plain.load_state_dict({**weights, "source.weight": weights["source.weight"][:, unread]})
+    assert not torch.allclose(plain(context[..., :2], known)[..., 0], own)
+    with torch.no_grad():
+        model.source.weight[:, 2:5] = 0  # type: ignore[union-attr, index, operator]
+    for forced in (None, target):
+        torch.testing.assert_close(
+            model(context, known, forced), plain(context[..., :2], known, forced)
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from crosshead.config import validate
-from crosshead.data.series import Step, fit_scale, read_series
+from crosshead.data.series.reading import read_series
+from crosshead.data.series.steps import Step, calendar
+from crosshead.data.series.windows import fit_scale
 from crosshead.errors import ConfigError, DataError
 from crosshead.evaluation import forecast_scores
 from crosshead.models.forecaster import ForecasterShape
@@ -18,15 +20,18 @@ SHAPE = ForecasterShape(context=30, horizon=5, columns=2, known=4)
 HOUR = (3_600_000_000, 0, 1)
 
 
-def forecaster(path: Path, architecture: str = "dlinear", **settings: Any) -> SeriesForecaster:
+def forecaster(
+    path: Path, architecture: str = "dlinear", targets: int = 2, **settings: Any
+) -> SeriesForecaster:
     """A pipeline of an untrained model, with the scale of all rows of a series."""
     series = read_series([str(path)])
     scale = fit_scale(series, len(series))
-    model = small(architecture, SHAPE, **settings)
+    model = small(architecture, SHAPE._replace(columns=targets, inputs=2 - targets), **settings)
     config = SeriesBundleConfig(
-        task="forecasting", model=model.config, target=list(series.names),
-        means=scale.mean.tolist(), deviations=scale.deviation.tolist(), time=None, context=30,
-        horizon=5, step=HOUR, season=24, naive_errors=[0.5, 0.25],
+        task="forecasting", model=model.config, target=list(series.names[:targets]),
+        inputs=list(series.names[targets:]), means=scale.mean.tolist(),
+        deviations=scale.deviation.tolist(), time=None, context=30, horizon=5, step=HOUR,
+        season=24, naive_errors=[0.5, 0.25][:targets],
     )  # fmt: skip
     return SeriesForecaster(SeriesBundle(config, model))
 
@@ -55,12 +60,59 @@ def test_later_rows_are_not_read(path: Path, tmp_path: Path) -> None:
     lines = path.read_text().splitlines()
     shorter = write(tmp_path / "short.csv", "\n".join(lines[:61]))
     early, late = forecast(shorter), forecast(path, start="2024-01-03 12:00")
+    lines[61] = lines[61].rpartition(",")[0] + ",1e90"
+    wild = write(tmp_path / "wild.csv", "\n".join(lines))
+    assert np.array_equal(forecast(wild, start="2024-01-03 12:00").values, late.values)
+    with pytest.raises(DataError, match=r"the value 1e\+90 of column 'price' at 2024-01-03 12:00"):
+        forecast(wild, start="2024-01-03 13:00")
     assert late.first == 60 and len(late.series) == 100
     assert np.array_equal(early.values, late.values) and np.array_equal(early.times, late.times)
     assert all(np.array_equal(early.quantiles[each], late.quantiles[each]) for each in (0.1, 0.9))
     rows = list(early.rows())
     assert " ".join(rows[0]) == "time load load 0.1 load 0.9 price price 0.1 price 0.9"
     assert rows[1]["time"] == "2024-01-03 13:00:00" and rows[1]["load"] == early.values[1, 0]
+
+
+@pytest.mark.parametrize("architecture", ["series-transformer", "series-recurrent"])
+def test_columns_that_are_only_read_have_no_forecast(
+    architecture: str, path: Path, tmp_path: Path
+) -> None:
+    forecast = forecaster(path, architecture, targets=1, quantiles=[0.1, 0.5, 0.9])
+    start = "2024-01-03 12:00"
+    found = forecast(path, start=start)
+    assert found.values.shape == (5, 1) and found.series.names == ("load",)
+    assert list(next(found.rows())) == ["time", "load", "load 0.1", "load 0.9"]
+    scale = forecast.bundle.scale
+    series = read_series([str(path)])
+    context = torch.from_numpy(scale.scaled(series.values[30:60]).astype(np.float32))[None]
+    known = torch.from_numpy(calendar(series.times[30:65]))[None]
+    with torch.inference_mode():
+        expected = np.sort(forecast.model(context, known)[0, :, 0].numpy(), axis=-1)[:, 1]
+    assert found.values[:, 0] == pytest.approx(
+        expected * scale.deviation[0] + scale.mean[0], rel=1e-4
+    )
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+
+    def changed(row: int) -> np.ndarray:
+        """The forecast with the input changed in a row of the file, and with its columns moved."""
+        rows = [[price, time, load] for time, load, price in lines]
+        rows[row + 1][0] = "8"
+        other = write(tmp_path / "other.csv", "\n".join(map(",".join, rows)))
+        return forecast(other, start=start).values
+
+    assert np.array_equal(changed(60), found.values)  # the first row of the forecast
+    assert not np.array_equal(changed(59), found.values)
+    scores = forecast_scores(forecast, forecast.windows(forecast.checked(path), 60))
+    assert "columns:1|" in scores[0].signature
+    last = {each.metric: each.value for each in scores if each.method == "last value"}
+    errors = [
+        series.values[start : start + 5, 0] - series.values[start - 1, 0] for start in range(60, 96)
+    ]
+    assert last["MAE"] == pytest.approx(abs(np.array(errors)).mean() / scale.deviation[0], rel=1e-4)
+    assert ["inputs", "price"] in forecast.facts()
+    narrow = write(tmp_path / "one.csv", "\n".join(f"{time},{load}" for time, load, _ in lines))
+    with pytest.raises(DataError, match=r"there is no column 'price'"):
+        forecast(narrow)
 
 
 def test_columns_are_found_by_name_and_a_series_is_taken_too(path: Path, tmp_path: Path) -> None:

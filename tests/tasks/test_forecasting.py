@@ -13,7 +13,7 @@ import crosshead
 from crosshead.attention.dropout import Dropout
 from crosshead.bundle.files import verify_bundle
 from crosshead.cli import run
-from crosshead.data.series import SeriesBatch
+from crosshead.data.series.windows import SeriesBatch
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.pipelines.forecaster import SeriesForecaster
@@ -24,7 +24,6 @@ from crosshead.tasks.recipes import compose
 from crosshead.training.distributed import shard
 from tests.data.written import write, write_series
 from tests.models.small_forecasters import SIZES, inputs, small
-from tests.tasks.reading import read_corpus
 
 DATA = ["--series", "wave.csv", "--target", "load", "--horizon", "8", "--context", "48"]
 TRAIN = ["--threads", 1, "--set", "train.batch_tokens=1536", "--set", "learning_rate=0.01"]
@@ -80,6 +79,38 @@ def test_a_trend_with_a_season_is_forecast_better_than_by_the_season_alone(
     rows = slice(24 * 14, 24 * 14 + 8)
     assert abs(found.values - found.series.values[rows]).mean() < 0.8
     assert not any(wrong for _, wrong in verify_bundle(Path("run")))
+
+
+def test_a_column_that_is_only_read_tells_what_comes(capfd: pytest.CaptureFixture[str]) -> None:
+    """`load` is noise that `sign` shows two steps ahead, so only `sign` makes a forecast better."""
+    noise = np.random.default_rng(1).normal(size=502)
+    times = np.datetime64("2024-01-01", "s") + np.arange(500) * np.timedelta64(1, "h")
+    rows = map("{},{:.4f},{:.4f}".format, times, noise, noise[2:])
+    write(Path("noise.csv"), "\n".join(["date,load,sign", *rows]))
+    data = ["--series", "noise.csv", "--target", "load", "--horizon", 2, "--context", 4]
+    data += ["--model", "series-recurrent", "--max-updates", 60, *TRAIN]
+    data += ["--set", "model.d_model=16", "--set", "model.layers=1", "--set", "model.dropout=0"]
+    data += ["--set", "model.normalize=none", "--set", "train.batch_tokens=256"]
+    assert command("train", *data, "--out", "alone") == 0
+    assert command("train", *data, "--inputs", "sign", "--out", "both") == 0
+    alone, both = (
+        json.loads(Path(name, "log.jsonl").read_text().splitlines()[-1])["mae"]
+        for name in ("alone", "both")
+    )
+    assert both < 0.65 < 0.75 < alone
+    assert "columns: load; inputs: sign;" in capfd.readouterr().err
+    assert command("forecast", "both", "--series", "noise.csv") == 0
+    assert capfd.readouterr().out.startswith("time,load\n")
+    tune = ["train", "--series", "noise.csv", "--from", "both", "--max-updates", 2, *TRAIN]
+    assert command(*tune, "--out", "tuned") == 0
+    assert crosshead.load("tuned").bundle.config.columns == ["load", "sign"]
+    assert command("average", "both", "tuned", "--out", "mean") == 0
+    assert command(*tune, "--set", "data.inputs=[]", "--out", "no") == 2
+    assert "data.inputs is [], and the bundle has ['sign']" in capfd.readouterr().err
+    capfd.readouterr()
+    assert command("average", "both", "alone", "--out", "no") == 2
+    assert command("train", *data[:-2], "--inputs", "sing", "--out", "no") == 2
+    assert "no column 'sing'; did you mean 'sign'?" in capfd.readouterr().err
 
 
 def test_quantiles_cover_their_interval(capfd: pytest.CaptureFixture[str]) -> None:
@@ -178,7 +209,7 @@ def test_a_bundle_of_an_unfinished_run_forecasts() -> None:
     [
         (["--series", "no.csv"], "no.csv: no such file"),
         (["--series", "wave.csv", "--target", "laod"], "no column 'laod'; did you mean 'load'?"),
-        (["--series", "wave.csv", "--horizon", 500], "280 rows to train on are fewer than"),
+        (["--series", "wave.csv", "--horizon", 500], "period has 280 rows, fewer than"),
         (
             ["--series", "wave.csv", "--horizon", 60, "--context", 48],
             "validation period has 40",
@@ -212,29 +243,6 @@ def test_mistakes_are_named_in_one_line(
     assert command("train", *sized, *arguments, "--out", "run") == 2
     said = capfd.readouterr().err
     assert words in said and said.count("\n") == 1 and not Path("run").exists()
-
-
-def test_constant_columns_are_left_out_and_counted() -> None:
-    lines = Path("wave.csv").read_text().splitlines()
-    write(Path("wave.csv"), "\n".join([f"{lines[0]},flat", *(f"{line},7" for line in lines[1:])]))
-    corpus = read_corpus(recipe())
-    assert corpus.series.names == ("load", "price")
-    assert corpus.opening(None)[1:] == ["constant columns are left out: flat"]
-    assert corpus.train.values.shape == (400, 2)
-
-
-def test_periods_and_scale_are_those_of_the_recipe() -> None:
-    corpus = read_corpus(recipe())
-    assert [len(each.starts) for each in (corpus.train, corpus.valid, corpus.test)] == [225, 33, 73]
-    rows = corpus.train.values[:280].numpy()
-    assert rows.mean(0) == pytest.approx([0, 0], abs=1e-4)
-    assert rows.std(0) == pytest.approx([1, 1], abs=1e-4)
-    assert read_corpus(recipe(split="300/100/0 rows")).test.starts.size == 0
-    assert corpus.sha256() == read_corpus(recipe()).sha256()
-    assert corpus.sha256() != read_corpus(recipe(split="280/30/90 rows")).sha256()
-    text, how = corpus.records(corpus.train, [3])
-    assert text.startswith("time,load,price\n2024-01-01T03") and text.count("\n") == 57
-    assert "56 rows" in how and corpus.origin(3) == "wave.csv, window from 2024-01-01 03:00"
 
 
 def test_rules_are_on_the_card() -> None:

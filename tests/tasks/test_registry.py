@@ -9,10 +9,10 @@ from crosshead.models.base import SequenceModel
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS
-from crosshead.tasks.forecasting import SeriesCorpus
 from crosshead.tasks.parallel_corpus import ParallelCorpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS, register_architecture
+from crosshead.tasks.series_corpus import SeriesCorpus
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
 from tests.data.written import write_series
 from tests.tasks.reading import read_corpus

@@ -85,7 +85,7 @@ class Layout:
             for number, line in enumerate(lines, self.above + 1):
                 yield number, line.split(self.delimiter)
             return
-        for number, cells, more in _quoted_records(path, lines, self.delimiter, self.above):
+        for number, cells, more in quoted_records(path, lines, self.delimiter, self.above):
             yield number, [cell.replace("\n", " ") for cell in cells] if more else cells
 
     @property
@@ -108,8 +108,8 @@ def layout_of(path: Path, lines: Lines) -> Layout:
         DataError: If the file cannot be read, is CSV with misplaced quotes, or has carriage returns
             as line ends.
     """
-    _check_line_ends(path, lines)
-    delimiter, above = _csv_delimiter(lines) if is_csv(path) else ("\t", 0)
+    check_line_ends(path, lines)
+    delimiter, above = csv_delimiter(lines) if is_csv(path) else ("\t", 0)
     layout = Layout(delimiter, above=above)
     if is_csv(path):
         note = f"{path}: read as CSV with {layout.between} between the cells"
@@ -122,7 +122,7 @@ def layout_of(path: Path, lines: Lines) -> Layout:
     if not any(line.startswith('"') or begins in line for line in lines()):
         return replace(layout, notes=(note,) if is_csv(path) else ())
     if is_csv(path):
-        records = _quoted_records(path, islice(lines(), above, None), delimiter, above)
+        records = quoted_records(path, islice(lines(), above, None), delimiter, above)
         return _surveyed(path, layout, records, note)
     try:
         return _surveyed(path, layout, _spreadsheet_records(path, lines()), note)
@@ -158,10 +158,16 @@ _Quoted = tuple[int, list[str], int]
 """The line of a record, its cells, and the number of its extra lines."""
 
 
-def _quoted_records(
+def quoted_records(
     path: Path, lines: Iterator[str], delimiter: str, above: int = 0
 ) -> Iterator[_Quoted]:
-    """Yield the records of lines that follow `above` other lines.
+    """Yield the records of lines: the number of its line, its cells, and its number of extra lines.
+
+    Args:
+        path: The name of the file, for messages.
+        lines: The lines, without their ends.
+        delimiter: The character between cells.
+        above: The number of lines of the file above these lines.
 
     Raises:
         DataError: If a quote is misplaced or not closed.
@@ -231,7 +237,7 @@ def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
             raw.append(line)
             yield line
 
-    for number, cells, more in _quoted_records(path, kept(), "\t"):
+    for number, cells, more in quoted_records(path, kept(), "\t"):
         text = "\n".join(raw)
         raw.clear()
         inner = [cell.replace('"', '""') for cell in cells if '"' in cell]
@@ -254,11 +260,14 @@ def _spreadsheet_records(path: Path, lines: Iterator[str]) -> Iterator[_Quoted]:
         raise mismatch
 
 
-def _csv_delimiter(lines: Lines) -> tuple[str, int]:
+def csv_delimiter(lines: Lines) -> tuple[str, int]:
     """Return the delimiter of a CSV, and the number of lines above the records that name it.
 
     Excel's first line `sep=;` names the delimiter. Without it, the delimiter is the character for
     which the first records agree best in the number of cells.
+
+    Args:
+        lines: Reads the file; it is called several times.
     """
     first = next(lines(), "")
     if first[:4].lower() == "sep=" and first[4:] in _DELIMITERS:
@@ -267,7 +276,7 @@ def _csv_delimiter(lines: Lines) -> tuple[str, int]:
     def agreement(delimiter: str) -> float:
         counts = []
         try:
-            for _, cells, _ in islice(_quoted_records(Path(), lines(), delimiter), SAMPLE):
+            for _, cells, _ in islice(quoted_records(Path(), lines(), delimiter), SAMPLE):
                 counts.append(len(cells))
         except DataError:
             counts.append(0)
@@ -276,10 +285,17 @@ def _csv_delimiter(lines: Lines) -> tuple[str, int]:
     return max(_DELIMITERS, key=agreement), 0
 
 
-def _check_line_ends(path: Path, lines: Lines) -> None:
-    """Raise `DataError` if carriage returns end the lines, as in Excel's CSV (Macintosh).
+def check_line_ends(path: Path, lines: Lines) -> None:
+    """Check that carriage returns do not end the lines, as in Excel's CSV (Macintosh).
 
     They do if the text before the first line feed consists of records between carriage returns.
+
+    Args:
+        path: The name of the file, which tells CSV from TSV and begins messages.
+        lines: Reads the file.
+
+    Raises:
+        DataError: If they do.
     """
     first = next(lines(), "")
     if "\r" not in first:

@@ -1,0 +1,1 @@
+"""Time series: reading, rules for imperfect data, times, scaling and windows."""

@@ -1,0 +1,70 @@
+"""The section `[data]` of a recipe for forecasting."""
+
+from typing import ClassVar, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from crosshead.config import MOST_POSITIONS, called
+from crosshead.data.section import DataSection, Names
+
+_SPLIT = r"\d{1,9}/\d{1,9}/\d{1,9}( (months|days|rows))?"
+
+
+class SeriesData(DataSection):
+    """Time series: the section `[data]` of a recipe for forecasting."""
+
+    file_keys: ClassVar[tuple[str, ...]] = ("series",)
+
+    series: Names = Field(default_factory=list)
+    """Files of one time series: CSV (also .csv.gz) or Parquet, with a time column. Each further
+    file continues the file before it."""
+
+    target: Names = Field(default_factory=list)
+    """Columns to forecast. The model reads the past of the same columns. Unset: all columns of
+    numbers that are not constant."""
+
+    inputs: Names = Field(default_factory=list)
+    """Columns whose past the model reads in addition to that of `target`, without forecasting them.
+    They need `target`, and a model that reads all columns together: series-transformer or
+    series-recurrent."""
+
+    time: str | None = None
+    """The time column. Unset: a column called date, time, timestamp, datetime, ds, day or month, or
+    else the first column with times."""
+
+    horizon: int = Field(96, ge=1, le=MOST_POSITIONS)
+    """Number of steps to forecast."""
+
+    context: int = Field(336, ge=1, le=MOST_POSITIONS)
+    """Number of past steps that a forecast is made from."""
+
+    split: str = Field("70/10/20", pattern=f"^{_SPLIT}$")
+    """Sizes of the training, validation and test periods, in the order of time: in per cent of the
+    rows, or as `12/4/4 months` of 30 days, `days` or `rows`. The windows of a period predict only
+    rows of this period; their context may reach back into the rows before it."""
+
+    season: int | None = Field(None, ge=1, le=MOST_POSITIONS)
+    """Number of steps of a season, for the seasonal naive forecast and for MASE. Unset: guessed
+    from the time between rows, such as 24 for hours."""
+
+    @field_validator("target", "inputs")
+    @classmethod
+    def _columns(cls, given: list[str]) -> list[str]:
+        names = [name.strip() for each in given for name in each.split(",")]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"names {name!r} twice; name each column once")
+        return names
+
+    @model_validator(mode="after")
+    def _check_inputs(self, info: ValidationInfo) -> Self:
+        inputs, target = called("data.inputs", info), called("data.target", info)
+        if self.inputs and not self.target:
+            raise ValueError(f"{inputs} needs data.target (--target): name the columns to forecast")
+        for name in self.inputs:
+            if name in self.target:
+                raise ValueError(
+                    f"{inputs} names {name!r}, which {target} names too; the model reads the past "
+                    f"of every column that it forecasts, so leave {name!r} out of {inputs}"
+                )
+        return self

@@ -1,0 +1,137 @@
+"""Times of a series: reading one, the step between rows, places on a grid, calendar features."""
+
+import datetime
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from crosshead.system.progress import counted
+
+CALENDAR = 4
+"""The number of calendar features: time of day, day of the week, of the month and of the year."""
+
+_DAY_FIRST = re.compile(r"^(\d\d)\.(\d\d)\.(\d{4})(?=\s|$)")
+_DAY = np.timedelta64(1, "D")
+_MICROSECOND = np.timedelta64(1, "us")
+
+
+class Step(NamedTuple):
+    """The time between two rows: microseconds, or calendar months with a day of the month."""
+
+    microseconds: int = 0
+    months: int = 0
+    day: int = 1
+
+    def after(self, last: Any, count: int) -> Any:
+        """Return the times after another.
+
+        Args:
+            last: A time.
+            count: The number of times.
+        """
+        steps = np.arange(1, count + 1)
+        if self.months:
+            months = _month_of(last) + self.months * steps
+            return _month_times(months, self.day, last)
+        return np.asarray(last + self.microseconds * _MICROSECOND * steps)
+
+    def season(self) -> int:
+        """Return the steps of the usual season: of a day, a week or a year; 1 if there is none."""
+        if self.months:
+            return max(1, 12 // self.months)
+        seconds = self.microseconds / 1e6
+        for season, longest in ((86_400, 43_200), (7 * 86_400, 86_400), (364 * 86_400, 604_800)):
+            if seconds <= longest:
+                return max(1, round(season / seconds)) if seconds >= 60 else 1
+        return 1
+
+    def words(self) -> str:
+        """Return the step as text, such as `1 hour`."""
+        if self.months:
+            return counted(self.months, "month")
+        for size, unit in ((86_400e6, "day"), (3600e6, "hour"), (60e6, "minute"), (1e6, "second")):
+            if self.microseconds >= size and self.microseconds % size == 0:
+                return counted(int(self.microseconds // size), unit)
+        return f"{self.microseconds / 1e6:g} seconds"
+
+
+def parse_time(cell: Any) -> np.datetime64:
+    """Return the time of a cell.
+
+    The offset of a time zone is dropped, so that times are those of the clock.
+
+    Args:
+        cell: Text such as `2024-01-31 12:00`, `31.01.2024 12:00` or `2024-01`, or a date.
+
+    Raises:
+        ValueError: If the cell is no time.
+    """
+    if isinstance(cell, str):
+        text = _DAY_FIRST.sub(r"\3-\2-\1", cell.strip())
+        cell = datetime.datetime.fromisoformat(
+            f"{text}-01" if re.fullmatch(r"\d{4}-\d\d", text) else text
+        )
+    if isinstance(cell, datetime.datetime):
+        return np.datetime64(cell.replace(tzinfo=None), "us")
+    if isinstance(cell, datetime.date):
+        return np.datetime64(cell, "us")
+    raise ValueError
+
+
+def calendar(times: np.ndarray) -> np.ndarray:
+    """Return the calendar features of times, `rows K`, each from -0.5 to 0.5.
+
+    They are the time of day, the day of the week, of the month and of the year.
+    """
+    days = times.astype("datetime64[D]")
+    months, years = times.astype("datetime64[M]"), times.astype("datetime64[Y]")
+    shares = [
+        (times - days) / _DAY,
+        ((days - np.datetime64("1970-01-05")) / _DAY % 7) / 6,
+        ((days - months) / _DAY) / 30,
+        ((days - years) / _DAY) / 365,
+    ]
+    return (np.stack(shares, axis=-1) - 0.5).astype(np.float32)
+
+
+def places_of(times: np.ndarray) -> tuple[Step, np.ndarray, int]:
+    """Return the step of the grid, the place of each row, and how many times lie between places.
+
+    Args:
+        times: Rising times, at least two.
+    """
+    gaps = np.diff(times) // _MICROSECOND
+    if np.median(gaps) >= 27.5 * 86_400e6:  # months and longer steps have no fixed length
+        months = _month_of(times)
+        counts = np.bincount(np.diff(months))
+        step = Step(months=int(counts.argmax()), day=int(_day_of(times).max()))
+        if step.months:
+            places, rest = np.divmod(months - months[0], step.months)
+            return step, places + np.rint(rest / step.months).astype(int), int((rest != 0).sum())
+    found, counts = np.unique(gaps, return_counts=True)
+    step = Step(int(found[counts.argmax()]))
+    exact = (times - times[0]) / (step.microseconds * _MICROSECOND)
+    places = np.rint(exact).astype(int)
+    return step, places, int((np.abs(exact - places) > 1e-9 * np.maximum(1, exact)).sum())
+
+
+def shown_time(time: Any) -> str:
+    """Return a time as text, without a time of day of midnight."""
+    return str(time.astype("datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
+
+
+def _month_of(times: Any) -> Any:
+    return np.asarray(times).astype("datetime64[M]").astype(int)
+
+
+def _day_of(times: np.ndarray) -> Any:
+    return ((times.astype("M8[D]") - times.astype("M8[M]")) / _DAY).astype(int) + 1
+
+
+def _month_times(months: np.ndarray, day: int, like: Any) -> Any:
+    """Return the given day of each month, or its last day, at the time of day of `like`."""
+    begin = months.astype("datetime64[M]")
+    last = ((begin + 1).astype("M8[D]") - begin.astype("M8[D]")) / _DAY
+    days = begin.astype("M8[D]") + (np.minimum(day, last) - 1).astype(int) * _DAY
+    return days.astype("M8[us]") + (like - like.astype("M8[D]"))

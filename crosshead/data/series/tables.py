@@ -1,0 +1,206 @@
+"""Files of cells in named columns: CSV and Parquet."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crosshead.config import nearest, shown
+from crosshead.data.parallel.delimited import check_line_ends, csv_delimiter, quoted_records
+from crosshead.data.series.steps import parse_time
+from crosshead.errors import DataError, why_unreadable
+from crosshead.system.lines import check_regular, read_lines
+
+_TIME_NAMES = ("date", "time", "timestamp", "datetime", "ds", "day", "month")
+_MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?"}
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+_A_NUMBER = "a number such as 1234.5 (at most 1e100)"
+_LARGEST = 1e100
+"""The largest size of a number, so that squares and their sums are numbers too."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The cells of a file, by column."""
+
+    path: Path
+    columns: Mapping[str, Sequence[Any]]
+    lines: Sequence[int]
+    """The line of each row in the file; empty for a file without lines."""
+    decimal_commas: Sequence[str] = ()
+    """The columns whose decimal commas were read as decimal points."""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def origin(self, row: int) -> str:
+        """Return the file and the line, or the number, of a row."""
+        return f"{self.path}:{self.lines[row]}" if self.lines else f"{self.path}, row {row + 1}"
+
+    def check(self, name: str, what: str) -> None:
+        """Check that there is a column.
+
+        Args:
+            name: Its name.
+            what: The kind of column, for the message.
+
+        Raises:
+            DataError: If there is none.
+        """
+        if name not in self.columns:
+            raise DataError(
+                f"{self.path}: there is no {what} {name!r}; {nearest(name, list(self.columns))}"
+            )
+
+    def times(self, name: str) -> np.ndarray:
+        """Return the times of a column.
+
+        Raises:
+            DataError: If there is no such column, or a cell is no time.
+        """
+        self.check(name, "time column")
+        return np.array(self._parsed(name, parse_time, "a time such as 2024-01-31 12:00"), "M8[us]")
+
+    def numbers(self, names: Sequence[str]) -> np.ndarray:
+        """Return the numbers of columns, `rows C`; NaN for missing values.
+
+        Raises:
+            DataError: If a cell is no number.
+        """
+        return np.stack([np.array(self._parsed(name, _number, _A_NUMBER)) for name in names], -1)
+
+    def _parsed(self, name: str, parse: Callable[[Any], Any], expected: str) -> list[Any]:
+        found = []
+        for row, cell in enumerate(self.columns[name]):
+            try:
+                found.append(parse(cell))
+            except (ValueError, TypeError, OverflowError):
+                raise DataError(
+                    f"{self.origin(row)}: column {name!r}: expected {expected}, found {shown(cell)}"
+                ) from None
+        return found
+
+
+def read_table(path: Path) -> Table:
+    """Return the cells of a CSV or Parquet file.
+
+    Raises:
+        DataError: If the file cannot be read, or has no rows.
+    """
+    check_regular(path)
+    parquet = path.suffix.lower() in (".parquet", ".pq")
+    table = Table(path, _read_parquet(path), ()) if parquet else _read_csv(path)
+    if not table.columns or not len(table):
+        raise DataError(f"{path}: is empty; expected a line of column names, and rows below it")
+    return table
+
+
+def _read_csv(path: Path) -> Table:
+    """Return the cells of a CSV file."""
+    lines = read_lines(path)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        return Table(path, {}, ())
+    check_line_ends(path, lines.__iter__)
+    delimiter, above = csv_delimiter(lines.__iter__)
+    records = quoted_records(path, islice(lines, above, None), delimiter, above)
+    header = [name.strip() for name in next(records, (0, [], 0))[1]]
+    for name in header:
+        if header.count(name) > 1:
+            raise DataError(f"{path}: two columns are called {name!r}; rename one of them")
+    rows, numbers = [], []
+    for number, cells, _ in records:
+        if len(cells) != len(header):
+            raise DataError(
+                f"{path}:{number}: expected {len(header)} cells as in the first line, found "
+                f"{len(cells)}"
+            )
+        rows.append(cells)
+        numbers.append(number)
+    columns = {name: [cells[place] for cells in rows] for place, name in enumerate(header)}
+    commas = [name for name, cells in columns.items() if delimiter != "," and _has_commas(cells)]
+    for name in commas:
+        columns[name] = [cell.replace(",", ".") for cell in columns[name]]
+    return Table(path, columns, numbers, commas)
+
+
+def _has_commas(cells: Sequence[str]) -> bool:
+    """Return whether a column has decimal commas: commas in numbers, and no points at all.
+
+    With points as well, points and commas may separate thousands.
+    """
+    return any(map(_DECIMAL_COMMA.fullmatch, cells)) and not any("." in cell for cell in cells)
+
+
+def _read_parquet(path: Path) -> dict[str, list[Any]]:
+    try:
+        parquet: Any = import_module("pyarrow.parquet")
+    except ImportError:
+        raise DataError(
+            f"{path}: reading Parquet needs pyarrow (pip install 'crosshead[parquet]'); or convert "
+            "it to CSV"
+        ) from None
+    try:
+        found: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: {why_unreadable(error)}") from None
+    except (OSError, ValueError) as error:  # pyarrow's own errors are among them
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path}: not a whole Parquet file ({reason:.200})") from None
+    return found
+
+
+def time_column(table: Table, name: str | None) -> str:
+    """Return the time column: the given one, or one that is found by its name or its first cell.
+
+    Args:
+        table: The cells.
+        name: The name of the column, or None to find it.
+
+    Raises:
+        DataError: If there is none.
+    """
+    if name is not None:
+        table.check(name, "time column")
+        return name
+    for column in table.columns:
+        if column.lower() in _TIME_NAMES:
+            return column
+    for column, cells in table.columns.items():
+        if not is_number(cells[0]):
+            try:
+                parse_time(cells[0])
+            except (ValueError, TypeError):
+                continue
+            return column
+    raise DataError(
+        f"{table.path}: there is no time column among {', '.join(table.columns)}; name it with "
+        "data.time, and write its times as 2024-01-31 12:00"
+    )
+
+
+def _number(cell: Any) -> float:
+    """Return a number; NaN for a missing value."""
+    if cell is None or (isinstance(cell, str) and cell.strip().lower() in _MISSING):
+        return math.nan
+    if isinstance(cell, bool):
+        return float(cell)
+    found = float(cell)
+    if abs(found) > _LARGEST or (isinstance(cell, str) and "_" in cell):  # 1_000 is Python's
+        raise ValueError
+    return found
+
+
+def is_number(cell: Any) -> bool:
+    """Return whether a cell is a number, and not a missing value."""
+    try:
+        return not math.isnan(_number(cell))
+    except (ValueError, TypeError, OverflowError):
+        return False

@@ -1,0 +1,239 @@
+"""Windows of a series: periods of time, scaling, and batches.
+
+Axes: `B` windows, `S` context steps, `T` steps of the horizon, `I` columns that are read, the
+`C` columns to forecast first, `K` calendar features.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from crosshead.data.batching import Plan
+from crosshead.data.series.reading import Series
+from crosshead.data.series.steps import Step, calendar, shown_time
+from crosshead.errors import DataError
+from crosshead.system.progress import counted
+
+MOST_DEVIATIONS = 1e12
+"""The largest scaled value, so that squares of errors are numbers in float32."""
+
+
+class Scale(NamedTuple):
+    """The mean and the standard deviation of each column of the training period."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+
+    def first(self, columns: int) -> "Scale":
+        """Return the scale of the first columns."""
+        return Scale(self.mean[:columns], self.deviation[:columns])
+
+    def scaled(self, values: np.ndarray) -> Any:
+        """Return values with mean 0 and deviation 1 in the training period."""
+        return (values - self.mean) / self.deviation
+
+    def unscaled(self, values: np.ndarray) -> Any:
+        """Return scaled values, `... C`, in their original units."""
+        return values * self.deviation + self.mean
+
+
+@dataclass(frozen=True)
+class SeriesBatch:
+    """Windows of a series, scaled."""
+
+    context: Float[Tensor, "B S I"]
+    """The past of all columns."""
+    known: Float[Tensor, "B _ K"]
+    """Calendar features of the past and of the horizon, "B S+T K"."""
+    target: Float[Tensor, "B T C"]
+    """The values to forecast."""
+    observed: Bool[Tensor, "B T C"]
+    """True where a target counts: it was not missing in the file."""
+
+    @property
+    def count(self) -> int:
+        """The number of values to forecast."""
+        return int(self.observed.sum())
+
+    def to(self, device: torch.device) -> "SeriesBatch":
+        """Return the batch on a device."""
+        parts = (self.context, self.known, self.target, self.observed)
+        return SeriesBatch(*(each.to(device) for each in parts))
+
+
+@dataclass(frozen=True)
+class SeriesWindows:
+    """Windows of a series; also the epoch that training reads them from."""
+
+    values: Float[Tensor, "rows I"]
+    """The whole series, scaled."""
+    observed: Bool[Tensor, "rows I"]
+    known: Float[Tensor, "rows K"]
+    """Calendar features of all rows."""
+    starts: np.ndarray
+    """The first row of each window's context."""
+    context: int
+    horizon: int
+    targets: int
+    """The number of columns to forecast."""
+    row, bound = "window", "data.context"
+
+    def between(self, first: int, end: int) -> "SeriesWindows":
+        """Return the windows whose horizon lies in the rows from `first` to before `end`.
+
+        Their context may begin earlier.
+
+        Args:
+            first: The first row.
+            end: The row after the last.
+        """
+        ahead = self.starts + self.context
+        return replace(self, starts=self.starts[(ahead >= first) & (ahead + self.horizon <= end)])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of values that each window reads, "windows 1"."""
+        return np.full((len(self.starts), 1), self.context * self.values.shape[1])
+
+    def plan(self, max_tokens: int, seed: int, epoch: int) -> Plan:
+        """Return the windows of each batch, in an order drawn from (seed, epoch).
+
+        Args:
+            max_tokens: The largest number of values that the windows of a batch read.
+            seed: The random seed of the run.
+            epoch: The number of the epoch.
+        """
+        order = np.random.default_rng([seed, epoch]).permutation(len(self.starts))
+        return self._cut(order, max_tokens)
+
+    def in_order(self, max_tokens: int) -> Plan:
+        """Return all windows in the order of time, in batches of at most `max_tokens` values."""
+        return self._cut(np.arange(len(self.starts)), max_tokens)
+
+    def collate(self, rows: Sequence[int]) -> SeriesBatch:
+        """Return the given windows as a batch."""
+        steps = np.arange(self.context + self.horizon)
+        places = torch.from_numpy(self.starts[list(rows), None] + steps)
+        values = self.values[places]
+        return SeriesBatch(
+            values[:, : self.context],
+            self.known[places],
+            values[:, self.context :, : self.targets],
+            self.observed[places[:, self.context :], : self.targets],
+        )
+
+    def extent(self, row: int) -> str:
+        """Return the size of a window, for messages."""
+        return f"{self.context:,} steps of {counted(self.values.shape[1], 'column')}"
+
+    def _cut(self, order: np.ndarray, max_tokens: int) -> Plan:
+        size = max_tokens // (self.context * self.values.shape[1])
+        if size < 1:
+            raise DataError(
+                f"a window reads {self.extent(0)}, more than the {max_tokens:,} values of "
+                "train.batch_tokens; raise it, or lower data.context"
+            )
+        return np.split(order, range(size, len(order), size))
+
+
+def split_rows(split: str, rows: int, step: Step) -> tuple[int, int, int]:
+    """Return the rows where training, validation and test end.
+
+    Args:
+        split: `data.split`.
+        rows: The number of rows.
+        step: The time between rows, for months and days.
+
+    Raises:
+        DataError: If the periods are longer than the series.
+    """
+    sizes, _, unit = split.partition(" ")
+    parts = [int(each) for each in sizes.split("/")]
+    if not unit:
+        if sum(parts) != 100:
+            raise DataError(f"data.split: expected parts that add up to 100, found {split!r}")
+        train, test = rows * parts[0] // 100, rows * parts[2] // 100
+        return train, rows - test, rows
+    if unit != "rows":
+        days = step.months * 30 if step.months else step.microseconds / 86_400e6
+        parts = [round(each * {"months": 30, "days": 1}[unit] / days) for each in parts]
+    train, valid, test = np.cumsum(parts).tolist()
+    if test > rows:
+        raise DataError(f"data.split {split!r} needs {test:,} rows, but the series has {rows:,}")
+    return train, valid, test
+
+
+def fit_scale(series: Series, rows: int) -> Scale:
+    """Return the scale of the first `rows` rows, without filled values.
+
+    A constant column gets the deviation 0.
+
+    Args:
+        series: The series.
+        rows: Number of rows.
+    """
+    seen, values = series.observed[:rows], series.values[:rows]
+    # A power of two scales exactly, so that squares of very large and very small numbers are exact.
+    size = np.exp2(np.frexp(np.abs(values).max(axis=0, where=seen, initial=0))[1])
+    values, some = np.where(seen, values / size, np.nan), seen.any(axis=0)
+    mean, deviation = np.zeros(len(series.names)), np.zeros(len(series.names))
+    mean[some], deviation[some] = (
+        measure(values[:, some], axis=0) for measure in (np.nanmean, np.nanstd)
+    )
+    return Scale(mean * size, np.where(deviation > 1e-12, deviation * size, 0.0))
+
+
+def scaled_values(series: Series, scale: Scale, rows: slice = slice(None)) -> np.ndarray:
+    """Return the scaled values of a series, in float32.
+
+    Args:
+        series: The series.
+        scale: The scale of its columns.
+        rows: The rows to return; by default all.
+
+    Raises:
+        DataError: If a value is too far from the mean, so that its square would not be a number.
+    """
+    given = series.values[rows]
+    values = scale.scaled(given)
+    far = np.argwhere(abs(values) > MOST_DEVIATIONS)
+    if len(far):
+        row, column = far[0]
+        raise DataError(
+            f"the value {given[row, column]:g} of column {series.names[column]!r} at "
+            f"{shown_time(series.times[rows][row])} is {abs(values[row, column]):.0e} deviations "
+            f"from the mean of the training period, more than {MOST_DEVIATIONS:.0e}; correct it, "
+            "or leave its cell empty"
+        )
+    found: np.ndarray = values.astype(np.float32)
+    return found
+
+
+def windows(
+    series: Series, scale: Scale, context: int, horizon: int, targets: int
+) -> SeriesWindows:
+    """Return all windows of a series that have an observed value to forecast in their horizon.
+
+    Args:
+        series: The series.
+        scale: The scale of its columns.
+        context: Steps that a model reads.
+        horizon: Steps that a model forecasts.
+        targets: The number of columns to forecast, which are the first columns of the series.
+    """
+    starts = np.arange(max(0, len(series) - context - horizon + 1))
+    counts = np.concatenate([[0], np.cumsum(series.observed[:, :targets].any(axis=1))])
+    return SeriesWindows(
+        torch.from_numpy(scaled_values(series, scale)),
+        torch.from_numpy(series.observed),
+        torch.from_numpy(calendar(series.times)),
+        starts[counts[starts + context + horizon] > counts[starts + context]],
+        context,
+        horizon,
+        targets,
+    )

@@ -1,0 +1,75 @@
+import gzip
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crosshead.data.series.reading import read_series
+from crosshead.errors import DataError
+from tests.data.written import HOUR, hours, read, refusal, write, write_series
+
+
+def test_a_regular_file_is_read_as_it_is(tmp_path: Path) -> None:
+    found = read_series([str(write_series(tmp_path / "s.csv", rows=50))])
+    assert found.names == ("load", "price") and len(found) == 50 and not found.notes
+    assert found.step == HOUR and found.step.words() == "1 hour" and found.step.season() == 24
+    assert found.observed.all() and found.values[0] == pytest.approx([10, 6])
+    assert str(found.times[1]) == "2024-01-01T01:00:00.000000"
+
+
+def test_files_continue_one_another_and_may_be_packed(tmp_path: Path) -> None:
+    whole = write_series(tmp_path / "s.csv", rows=50)
+    head, *rows = whole.read_text().splitlines()
+    first = write(tmp_path / "a.csv", "\n".join([head, *rows[:20]]))
+    second = tmp_path / "b.csv.gz"
+    second.write_bytes(gzip.compress("\n".join([head, *rows[20:]]).encode()))
+    found, expected = read_series([str(first), str(second)]), read_series([str(whole)])
+    assert np.array_equal(found.values, expected.values)
+    assert np.array_equal(found.times, expected.times)
+    said = refusal(read_series, [str(second), str(first)])
+    assert said.startswith(f"{first}:2: the time 2024-01-01 comes after 2024-01-03 01:00:00")
+
+
+def test_gaps_are_filled_with_the_value_before_and_counted(tmp_path: Path) -> None:
+    found = read(tmp_path, hours(["", 2, "NA", 4, 5, 6], skip=(4,)))
+    assert found.values[:, 0].tolist() == [2, 2, 2, 4, 4, 6]
+    assert found.observed[:, 0].tolist() == [False, True, False, True, False, True]
+    assert found.notes == (
+        "1 missing row added and filled",
+        "2 missing values filled with the value before",
+    )
+
+
+def test_of_rows_with_one_time_the_last_counts(tmp_path: Path) -> None:
+    found = read(tmp_path, hours([1, 2, 3]) + "\n2024-01-01 02:00,9")
+    assert found.values[:, 0].tolist() == [1, 2, 9]
+    assert found.notes == ("1 row left out: with the same time as a later row",)
+
+
+def test_of_two_rows_in_a_month_the_last_counts(tmp_path: Path) -> None:
+    rows = ["2024-01-01,1", "2024-02-01,2", "2024-02-29,3", "2024-03-31,4", "2024-04-30,5"]
+    found = read(tmp_path, "\n".join(["month,a", *rows]))
+    assert found.values[:, 0].tolist() == [1, 3, 4, 5]
+    assert found.notes == ("1 row left out: in the same step as a later row",)
+
+
+def test_a_few_times_move_to_the_grid_and_many_are_refused(tmp_path: Path) -> None:
+    text = hours(list(range(20)))
+    found = read(tmp_path, text.replace("07:00", "07:10"))
+    assert found.notes == ("1 time moved to the nearest step of 1 hour",)
+    assert found.values[:, 0].tolist() == list(range(20)) and found.observed.all()
+    many = re.sub(r"1(\d):00", r"1\1:10", text)
+    with pytest.raises(DataError, match=r"10 of 20 times are not whole steps of 1 hour"):
+        read(tmp_path, many)
+    with pytest.raises(DataError, match=r"most of its rows are missing \(4 of 13 are there\)"):
+        read(tmp_path, hours(list(range(13)), skip=(2, 3, 4, 5, 6, 7, 8, 9, 10)))
+
+
+def test_a_time_of_the_series_is_found(tmp_path: Path) -> None:
+    found = read_series([str(write_series(tmp_path / "s.csv", rows=48))])
+    assert found.row("2024-01-02") == 24 and found.row("2024-01-03 00:00") == 48
+    assert "is not in the series, which has rows from 2024-01-01 to" in refusal(
+        found.row, "2024-01-03 01:00"
+    )
+    assert "expected a time such as" in refusal(found.row, "soon")

@@ -1,0 +1,22 @@
+import pytest
+
+from crosshead.config import validate
+from crosshead.data.series.section import SeriesData
+from crosshead.errors import ConfigError
+
+
+def test_columns_may_be_given_in_one_text() -> None:
+    assert SeriesData(target=["a, b", "c"]).target == ["a", "b", "c"]  # type: ignore[arg-type]
+    assert SeriesData(target="x", inputs="y, z").inputs == ["y", "z"]  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"^target: names 'x' twice"):
+        validate(SeriesData, {"target": "x,y,x"})
+    assert SeriesData(series="a.csv", target="x,y").target == ["x", "y"]  # type: ignore[arg-type]
+
+
+def test_inputs_are_columns_beside_the_target() -> None:
+    with pytest.raises(ConfigError, match=r"data.inputs needs data.target \(--target\)"):
+        validate(SeriesData, {"inputs": "x"})
+    with pytest.raises(ConfigError, match=r"data.inputs names 'x', which data.target names too"):
+        validate(SeriesData, {"inputs": "y,x", "target": "x"})
+    with pytest.raises(ConfigError, match=r"^inputs: names 'y' twice"):
+        validate(SeriesData, {"inputs": "y,y", "target": "x"})

@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crosshead.data.series.steps import CALENDAR, Step, calendar
+from tests.data.written import HOUR, read
+
+
+def days(count: int) -> Step:
+    return Step(count * 24 * 3_600_000_000)
+
+
+@pytest.mark.parametrize(
+    ("times", "step", "following"),
+    [
+        (["1949-01", "1949-02", "1949-03"], "1 month", "1949-04-01"),
+        (["2024-01-31", "2024-02-29", "2024-03-31"], "1 month", "2024-04-30"),
+        (["2023-03-31", "2023-06-30", "2023-09-30"], "3 months", "2023-12-31"),
+        (["2022-05-01", "2023-05-01", "2024-05-01"], "12 months", "2025-05-01"),
+        (["2024-01-01", "2024-01-08", "2024-01-15"], "7 days", "2024-01-22"),
+        (["2024-01-01T00:00:00+02:00", "2024-01-01T00:15:00+02:00"], "15 minutes",
+         "2024-01-01T00:30"),
+        (["2024-01-01 00:00:00.1", "2024-01-01 00:00:00.3"], "0.2 seconds",
+         "2024-01-01T00:00:00.5"),
+    ],
+)  # fmt: skip
+def test_steps_are_found_and_continued(
+    times: list[str], step: str, following: str, tmp_path: Path
+) -> None:
+    rows = "".join(f"{time},{number}\n" for number, time in enumerate(times))
+    found = read(tmp_path, f"ds;v\n{rows}".replace(",", ";"))
+    assert found.step.words() == step and len(found) == len(times) and not found.notes
+    assert found.step.after(found.times[-1], 1)[0] == np.datetime64(following, "us")
+
+
+@pytest.mark.parametrize(
+    ("step", "season"),
+    [
+        (Step(60_000_000), 1440), (Step(900_000_000), 96), (HOUR, 24), (days(1), 7), (days(7), 52),
+        (Step(months=1), 12), (Step(months=3), 4), (Step(months=12), 1), (Step(1_000_000), 1),
+        (days(30), 1),
+    ],
+)  # fmt: skip
+def test_seasons_are_guessed_from_the_step(step: Step, season: int) -> None:
+    assert step.season() == season
+
+
+def test_calendar_features() -> None:
+    times = np.array(["2024-01-01 12:00", "2023-12-31 00:00"], "M8[us]")
+    assert calendar(times) == pytest.approx(
+        np.array([[0, -0.5, -0.5, -0.5], [-0.5, 0.5, 0.5, 364 / 365 - 0.5]])
+    )
+    assert calendar(times).shape[-1] == CALENDAR

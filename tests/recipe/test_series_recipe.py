@@ -1,0 +1,38 @@
+from typing import Any
+
+import pytest
+
+from crosshead.errors import ConfigError
+from crosshead.tasks.recipes import compose
+
+
+def recipe(architecture: str, **data: Any) -> Any:
+    data = {"series": ["wave.csv"], "target": ["load"], **data}
+    return compose(flags={"data": data, "model": {"architecture": architecture}})
+
+
+@pytest.mark.parametrize("architecture", ["series-transformer", "series-recurrent"])
+def test_models_of_all_columns_together_take_further_inputs(architecture: str) -> None:
+    assert recipe(architecture, inputs="price,wind").data.inputs == ["price", "wind"]
+
+
+@pytest.mark.parametrize("architecture", ["patchtst", "dlinear"])
+def test_models_of_one_column_at_a_time_refuse_further_inputs(architecture: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        recipe(architecture, inputs=["price"])
+    assert f"model {architecture} forecasts each column from its own past and cannot read" in str(
+        caught.value
+    )
+    assert str(caught.value).endswith("choose model series-transformer or series-recurrent")
+
+
+def test_a_context_holds_a_patch() -> None:
+    with pytest.raises(ConfigError, match=r"data.context 8 is shorter than a patch of model.patch"):
+        recipe("patchtst", context=8)
+
+
+def test_learned_positions_reach_over_context_and_horizon() -> None:
+    learned = {"positions": "learned", "max_length": 100, "architecture": "series-transformer"}
+    data = {"series": ["wave.csv"], "context": 50, "horizon": 200}
+    with pytest.raises(ConfigError, match=r"more than the 100 learned positions"):
+        compose(flags={"data": data, "model": learned})
