@@ -29,7 +29,7 @@ def train(
         str | None,
         typer.Argument(
             metavar="RECIPE",
-            help="Recipe: a TOML file, or a recipe of the package: multi30k, quickstart, "
+            help="Recipe: a TOML file, or a recipe of the package: cifar10, multi30k, quickstart, "
             "tinyshakespeare, tinyshakespeare-long. Without one, the preset gives all settings.",
         ),
     ] = None,

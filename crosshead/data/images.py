@@ -192,6 +192,10 @@ def decode_image(data: bytes, size: int | None, name: str) -> np.ndarray:
             return fitted(ops.exif_transpose(opened), size)
     except DataError:
         raise
+    except image_module.DecompressionBombError:  # Pillow's own limit, which is higher
+        raise DataError(
+            f"{name}: more than {MOST_PIXELS:,} pixels; make the image smaller"
+        ) from None
     except Exception as error:  # the decoders of many formats raise errors of many classes
         why = " ".join(str(error).split()).replace(f"{io.BytesIO()!r}"[:11], "the file")
         raise DataError(f"{name}: not a whole image ({type(error).__name__}: {why})") from None

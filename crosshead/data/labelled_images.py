@@ -4,7 +4,7 @@ The class of an image is the folder that directly holds it. Folders `train`, `va
 `test` above the classes are splits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, NamedTuple
@@ -327,20 +327,8 @@ def read_image_sets(
             class that the training images do not have, or all images of a split are broken.
     """
     of_files = {path: listed(Path(path)) for path in data.files()}
-    found = [each for path in data.images for each in of_files[path]]
-    train = [each for each in found if each.split in ("", "train")]
-    test = [each for each in found if each.split == "test"]
-    valid = [each for path in data.valid_images for each in of_files[path]]
-    valid = valid or [each for each in found if each.split == "valid"]
-    held_out = not valid
-    if not train:
-        raise DataError(f"{data.images[0]}: there is no image to train on")
-    ordered = [train[row] for row in _spread_by_class([each.label for each in train])]
-    if held_out:
-        count = max(1, round(data.valid_share * len(ordered)))
-        valid, ordered = ordered[:count], ordered[count:]
-    train = ordered[: data.train_images]
-    names = list(classes) or sorted({each.label for each in train})
+    train, valid, test, held_out = _split(data, of_files)
+    names = list(classes) or sorted({each.label for each in [*train, *valid * held_out]})
     if len(names) < 2:
         raise DataError(
             f"{data.images[0]}: all images to train on are of the class {names[0]!r}; a classifier "
@@ -363,6 +351,28 @@ def read_image_sets(
     parts = (read(train), read(valid), read(test))
     counts = {path: len(each) for path, each in of_files.items()}
     return ImageSets(*parts, names, size, held_out, broken, counts)
+
+
+def _split(
+    data: ImageData, of_files: Mapping[str, list[Listed]]
+) -> tuple[list[Listed], list[Listed], list[Listed], bool]:
+    """Return the training, validation and test images, and whether validation is held out."""
+    found = [each for path in data.images for each in of_files[path]]
+    train = [each for each in found if each.split in ("", "train")]
+    test = [each for each in found if each.split == "test"]
+    valid = [each for path in data.valid_images for each in of_files[path]]
+    valid = valid or [each for each in found if each.split == "valid"]
+    ordered = [train[row] for row in _spread_by_class([each.label for each in train])]
+    held_out = not valid
+    if held_out:
+        count = max(1, round(data.valid_share * len(ordered)))
+        valid, ordered = ordered[:count], ordered[count:]
+    if not ordered:
+        raise DataError(
+            f"{data.images[0]}: {len(train):,} images to train on are too few to hold some of them "
+            "out; give more images"
+        )
+    return ordered[: data.train_images], valid, test, held_out
 
 
 def listed(path: Path) -> list[Listed]:

@@ -127,9 +127,8 @@ def draw_image_attention(
     columns = min(len(layers), 6) if rollout else len(heads)
     cells = [(each, other) for each in layers for other in heads]
     rows = -(-len(cells) // columns)
-    figure = new_figure(
-        layout="compressed", figsize=(PICTURE_SIZE * (columns + 1), PICTURE_SIZE * rows + 0.9)
-    )
+    width = max(5.4, PICTURE_SIZE * (columns + 1))  # the title needs some width
+    figure = new_figure(layout="compressed", figsize=(width, PICTURE_SIZE * rows + 0.9))
     axes = figure.subplots(rows, columns + 1, squeeze=False)
     for each in axes.flatten():
         each.set_axis_off()
@@ -137,12 +136,13 @@ def draw_image_attention(
     axes[0, 0].set_title("picture", fontsize=8)
     for place, (each, other) in enumerate(cells):
         cell = axes[place // columns, 1 + place % columns]
-        _overlay(cell, found.pixels, maps[each - 1, other - 1].numpy())
+        weights = maps[each - 1, other - 1].numpy()
+        _overlay(cell, found.pixels, weights)
         title = f"up to layer {each}" if rollout else f"layer {each}, head {other}"
-        cell.set_title(title, fontsize=8)
+        cell.set_title(f"{title} ({weights.max():.2f})", fontsize=8)
     kind = "Attention rollout" if rollout else "Attention of each head"
     best = ", ".join(f"{name} {share:.2f}" for name, share in found.best[:3])
-    figure.suptitle(f"{kind}, each scaled to its largest weight\n{best}", fontsize=10)
+    figure.suptitle(f"{kind} (largest weight, the brightest colour)\n{best}", fontsize=9)
     if path is not None:
         save(Path(path), figure)
     return figure
@@ -152,8 +152,9 @@ def _overlay(axes: Any, pixels: np.ndarray, weights: np.ndarray) -> None:
     """Draw a map over a grey picture."""
     height, width = pixels.shape[:2]
     extent = (-0.5, width - 0.5, height - 0.5, -0.5)
-    axes.imshow(pixels.mean(axis=2), cmap="gray", vmin=0, vmax=255, extent=extent)
-    style = {"cmap": "inferno", "vmin": 0, "alpha": 0.6, "interpolation": "nearest"}
+    # The picture has little contrast, because its bright parts would look like large weights.
+    axes.imshow(pixels.mean(axis=2), cmap="gray", vmin=-150, vmax=405, extent=extent)
+    style = {"cmap": "inferno", "vmin": 0, "alpha": 0.65, "interpolation": "nearest"}
     axes.imshow(weights, extent=extent, **style)
 
 

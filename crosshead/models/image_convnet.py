@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from crosshead.attention.dropout import Dropout
 from crosshead.config import MOST_WIDTH
-from crosshead.models.image_encoder import ImageShape
+from crosshead.models.image_encoder import ImageShape, for_convolutions
 from crosshead.models.vision_transformer import Classifier, ClassifierConfig, zero_linear
 
 GROUPS = 8
@@ -94,7 +94,7 @@ class ConvNet(Classifier):
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B K"]:
         """Return the logits of the classes, "B K"."""
-        x = images.to(self.head.weight.dtype)
+        x = for_convolutions(images, self.head.weight.dtype)
         for each in self.blocks:
             x = each(x)
         return self.head(self.dropout(x.mean(dim=(2, 3))))

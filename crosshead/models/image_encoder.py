@@ -53,8 +53,8 @@ class ImageStackConfig(StackConfig):
 
     stem: Stem = "patch"
     """The layers that turn pixels into patches: one projection of each `patch` (Dosovitskiy et al.
-    2021), or 3 x 3 convolutions, each of which halves the image (`convolution`; Xiao et al. 2021).
-    Convolutions learn more from few images, and need a patch_size that is a power of 2."""
+    2021), or 3 x 3 convolutions, each with a pooling that halves the image (`convolution`; Hassani
+    et al. 2021). Convolutions learn more from few images; their patch_size is a power of 2."""
 
     patch_positions: PatchPositions = "learned"
     """The positions that are added to patches: `learned` vectors, two-dimensional sinusoids, in
@@ -149,7 +149,8 @@ class ImageEncoder(nn.Module):
         Returns:
             Hidden states, "B P D".
         """
-        x = self.projection(images.to(next(self.parameters()).dtype)).flatten(2).transpose(1, 2)
+        x = self.projection(for_convolutions(images, next(self.parameters()).dtype))
+        x = x.flatten(2).transpose(1, 2)
         if self.positions is not None:
             x = x + self.positions(0, x.shape[1])
         if self.class_token is not None:
@@ -160,19 +161,32 @@ class ImageEncoder(nn.Module):
         return self.stack.norm(x)
 
 
+def for_convolutions(images: Float[Tensor, "B C H W"], dtype: torch.dtype) -> Tensor:
+    """Return images in the type of a model, with the colours of a pixel side by side in memory.
+
+    In this order convolutions on CPUs take about half the time.
+
+    Args:
+        images: The images.
+        dtype: The type of the weights.
+    """
+    return images.to(dtype, memory_format=torch.channels_last)
+
+
 def patch_stem(config: ImageStackConfig, channels: int) -> nn.Module:
     """Build the layers from pixels, "B C H W", to patches, "B D R R".
 
-    The stem of convolutions doubles the width wherever it halves the image. Its norms are group
-    norms: batch norm would make an image depend on the other images of its part of a batch.
+    The stem of convolutions has a 3 x 3 convolution, a norm, ReLU and a pooling for each halving of
+    the image, and doubles the width each time. Its norms are group norms: batch norm would make an
+    image depend on the other images of its part of a batch. The paper has no norm.
 
     Args:
         config: The settings of the patches.
         channels: Number of colours, C.
 
     Reference:
-        Dosovitskiy et al. 2021, Eq. 1; Xiao et al. 2021, "Early Convolutions Help Transformers See
-        Better", section 4.
+        Dosovitskiy et al. 2021, Eq. 1; Hassani et al. 2021, "Escaping the Big Data Paradigm with
+        Compact Transformers", section 3.3.
     """
     if config.stem == "patch":
         size = config.patch_size
@@ -182,8 +196,9 @@ def patch_stem(config: ImageStackConfig, channels: int) -> nn.Module:
     found: list[nn.Module] = []
     for before, width in pairwise(widths):
         found += [
-            nn.Conv2d(before, width, 3, stride=2, padding=1, bias=False),
+            nn.Conv2d(before, width, 3, padding=1, bias=False),
             nn.GroupNorm(1, width),
             nn.ReLU(),
+            nn.MaxPool2d(3, stride=2, padding=1),
         ]
     return nn.Sequential(*found, nn.Conv2d(config.d_model, config.d_model, 1))
