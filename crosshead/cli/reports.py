@@ -14,16 +14,13 @@ from crosshead.bundle.weights import build_without_memory
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, program, put, table
 from crosshead.config import nearest, validate
-from crosshead.data.labelled_images import read_labelled, scored_images
 from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation import (
     METRICS,
-    ClassScores,
     ComparedScore,
     CorpusScore,
     ForecastScore,
-    classification_scores,
     corpus_scores,
     forecast_scores,
     masked_scores,
@@ -35,7 +32,6 @@ from crosshead.pipelines.image_classifier import ImageClassifier
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
 from crosshead.recipe.presets import PRESETS
-from crosshead.system.devices import available_cores
 from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.system.stored import stored_size
@@ -46,9 +42,6 @@ from crosshead.training.directory import PICTURE
 from crosshead.training.directory_lock import is_locked
 from crosshead.training.log import LOG, read_log
 from crosshead.training.run import Summary
-
-MOST_CLASSES = 20
-"""The largest number of classes in a table of confusions, and of listed confusions."""
 
 
 def metric_names(text: str, tokenize: str | None, others: Sequence[str] = ()) -> list[str]:
@@ -169,57 +162,6 @@ def forecast_table(scores: Sequence[ForecastScore]) -> str:
         for method in dict.fromkeys(each.method for each in scores)
     ]
     return table(rows, numbers=len(metrics)) + f"\n{scores[0].signature}\n"
-
-
-def image_evaluation(bundle: Path, images: Path, device: str, threads: int | None) -> ClassScores:
-    """Return the scores of a classifier on the images of a folder or archive.
-
-    Args:
-        bundle: The bundle of the model.
-        images: The folder or the archive.
-        device: The device to compute on.
-        threads: Number of threads, or None for PyTorch's choice.
-
-    Raises:
-        BundleError: If the model is no classifier.
-        DataError: If the images cannot be used.
-    """
-    classifier = load_as(ImageClassifier, bundle, device, threads)
-    found, split = scored_images(images)
-    size = classifier.bundle.config.image_size
-    whole, broken = read_labelled(found, classifier.classes, size, available_cores(), note)
-    if broken:
-        note(f"warning: {counted(len(broken), 'broken image')} left out; the first: {broken[0]}")
-    return classification_scores(classifier, whole, split)
-
-
-def confusions_table(found: ClassScores) -> str:
-    """Return the scores, and the numbers of images by class (rows) and predicted class.
-
-    With more than `MOST_CLASSES` classes, only the most frequent confusions are listed.
-    """
-    classes, counts = found.classes, found.counts
-    if len(classes) <= MOST_CLASSES:
-        short = [name[:8] for name in classes]
-        rows = [["class", *short, "recall, %"]]
-        for name, row, hits in zip(classes, counts.tolist(), counts.diagonal(), strict=True):
-            recall = f"{100 * hits / sum(row):.1f}" if sum(row) else ""
-            rows.append([name, *map(str, row), recall])
-        text = "rows: class, columns: prediction\n" + table(rows, numbers=len(classes) + 1)
-    else:
-        worst = found.confused()[:MOST_CLASSES]
-        rows = [["class", "taken for", "images"], *([a, b, str(n)] for a, b, n in worst)]
-        text = table(rows, numbers=1)
-    return f"{scores_table(found.scores)}\n{text}"
-
-
-def confusions_jsonl(found: ClassScores) -> str:
-    """Return scores as JSON Lines, then a line for each class with the numbers of predictions."""
-    lines = [
-        json_line({"class": name, "predicted": dict(zip(found.classes, row, strict=True))})
-        for name, row in zip(found.classes, found.counts.tolist(), strict=True)
-    ]
-    return scores_jsonl(found.scores) + "".join(lines)
 
 
 def translated(

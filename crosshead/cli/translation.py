@@ -259,7 +259,7 @@ def evaluate(
     Give --images for a classifier of images. The command prints the accuracy with its 95 % interval
     (Wilson 1927), and how often each class was taken for which.
     """
-    from crosshead.cli import reports
+    from crosshead.cli import classify, reports
     from crosshead.data.parallel.corpora import read_aligned
     from crosshead.evaluation import evaluate as score_test_set
     from crosshead.pipelines.translator import Translator
@@ -278,8 +278,8 @@ def evaluate(
     if images is not None:
         others = {"--text": text, "--series": series, **of_text, **of_series, **of_translation}
         _refuse(others, "is for other data: leave it out, or leave out --images")
-        classes = reports.image_evaluation(bundle, images, device, threads)
-        put(reports.confusions_jsonl(classes) if jsonl else reports.confusions_table(classes))
+        classes = classify.image_evaluation(bundle, images, device, threads)
+        put(classify.confusions_jsonl(classes) if jsonl else classify.confusions_table(classes))
         return
     if series is not None:
         others = {"--text": text, **of_text, **of_translation}

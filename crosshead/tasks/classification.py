@@ -17,13 +17,8 @@ from crosshead.bundle.card import CardFile
 from crosshead.bundle.config import BundleConfig, BundleScore
 from crosshead.bundle.io import Bundle
 from crosshead.config import called
-from crosshead.data.labelled_images import (
-    ImageBatch,
-    ImageData,
-    ImageRows,
-    ImageSets,
-    read_image_sets,
-)
+from crosshead.data.image_epochs import ImageBatch, ImageRows
+from crosshead.data.labelled_images import ImageData, ImageSets, read_image_sets
 from crosshead.errors import DataError
 from crosshead.evaluation import classification_scores
 from crosshead.models.base import Model

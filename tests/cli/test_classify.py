@@ -90,7 +90,7 @@ def test_classes_are_scored_with_their_confusions(
 def test_only_the_worst_confusions_of_many_classes_are_listed(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crosshead.cli.reports.MOST_CLASSES", 2)
+    monkeypatch.setattr("crosshead.cli.classify.MOST_CLASSES", 2)
     wrong = shutil.copytree(folder / "set" / "test" / "low", tmp_path / "set" / "high").parent
     text = output_of(["evaluate", folder / "run", "--images", wrong], capfd)
     assert "class  taken for  images\nhigh   low" in text

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import crosshead
 from crosshead.bundle.io import verify_bundle
 from crosshead.cli import run
-from crosshead.data.labelled_images import ImageBatch
+from crosshead.data.image_epochs import ImageBatch
 from crosshead.layers.loss import label_smoothed_cross_entropy
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.registry import CONFIGS, build_classifier
