@@ -21,6 +21,7 @@ from crosshead.evaluation import (
     text_scores,
 )
 from crosshead.pipelines.forecaster import SeriesForecaster
+from crosshead.pipelines.image_classifier import ImageClassifier
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
 from crosshead.system.lines import LONGEST_TEXT, read_lines
@@ -85,7 +86,11 @@ def text_evaluation(
         raise DataError(f"{text}: empty; expected text")
     model = load(bundle, device, threads)
     joined = "".join(f"{line}\n" for line in lines)
-    for kind, options in ((Translator, "--source and --reference"), (SeriesForecaster, "--series")):
+    others = {
+        Translator: "--source and --reference", SeriesForecaster: "--series",
+        ImageClassifier: "--images",
+    }  # fmt: skip
+    for kind, options in others.items():
         if isinstance(model, kind):
             raise BundleError(f"{bundle} is a model that {model.does}; give {options}")
     if isinstance(model, MaskFiller) and (stride is not None or memory is not None):

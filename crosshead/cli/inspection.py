@@ -15,12 +15,17 @@ from crosshead.cli.terminal import put
     "  crosshead attention runs/en-de 'A dog runs.' --out attention.png\n"
     "  crosshead attention runs/en-de 'A dog runs.' --layer 2 --head 1 --out head.pdf\n"
     "  crosshead attention runs/en-de 'A dog runs.' --kind encoder --out encoder.svg\n"
-    "  crosshead attention runs/shakespeare 'ROMEO: what light' --layer 1 --out text.png"
+    "  crosshead attention runs/shakespeare 'ROMEO: what light' --layer 1 --out text.png\n"
+    "  crosshead attention runs/photos cat.jpg --kind rollout --out cat.png"
 )
 def attention(
     bundle: BundleArgument,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="Sentence to translate, or text to read.")
+        str,
+        typer.Argument(
+            metavar="TEXT",
+            help="Sentence to translate, text to read, or the file of an image to classify.",
+        ),
     ],
     out: Annotated[
         Path,
@@ -37,7 +42,8 @@ def attention(
         typer.Option(
             metavar="K",
             help="Kind of attention: cross, encoder or decoder; the last two are self-attention "
-            "(default: cross, or the model's only kind).",
+            "(default: cross, or the model's only kind). For an image: encoder, or rollout, which "
+            "joins all layers (Abnar and Zuidema 2020).",
         ),
     ] = None,
     layer: Annotated[
@@ -56,15 +62,34 @@ def attention(
     head with its values. Rows are queries (the positions that attend), columns are keys (the
     positions they attend to). For a model of monolingual text, \\n in TEXT is a line break and
     [MASK] a masked token.
+
+    For a classifier of images the picture shows the image, and over it the weights of the class
+    token for the patches of the image.
     """
-    from crosshead.inspection import attention_weights, draw_attention
+    from crosshead.errors import ConfigError
+    from crosshead.inspection import (
+        attention_weights,
+        draw_attention,
+        draw_image_attention,
+        image_attention,
+    )
     from crosshead.inspection.drawing import check_picture
     from crosshead.inspection.record import NAMES
+    from crosshead.pipelines.image_classifier import ImageClassifier
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load
 
     check_picture(out)
     pipeline = load(bundle, device)
+    if isinstance(pipeline, ImageClassifier):
+        if target is not None:
+            raise ConfigError("a classifier takes no target; leave out --target")
+        if kind not in (None, "encoder", "rollout"):
+            raise ConfigError(f"no attention of kind {kind!r} over an image: encoder or rollout")
+        over = image_attention(pipeline, text)
+        draw_image_attention(over, layer=layer, head=head, rollout=kind == "rollout", path=out)
+        put(f"{kind or 'encoder'} attention over {text}: {out}\n")
+        return
     if not isinstance(pipeline, Translator):
         text = text.replace("\\n", "\n")
     found = attention_weights(pipeline, text, target=target, kind=kind)

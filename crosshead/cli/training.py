@@ -19,6 +19,7 @@ from crosshead.errors import ConfigError, UserError
     "  crosshead train --source train.en --target train.de --out runs/en-de\n"
     "  crosshead train --text book.txt --out runs/book\n"
     "  crosshead train --series ETTh1.csv --target OT --horizon 96 --out runs/ett\n"
+    "  crosshead train --images photos.zip --out runs/photos\n"
     "  crosshead train --pairs corpus.jsonl --fields en,de --preset small --out runs/en-de\n"
     "  crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30"
 )
@@ -28,7 +29,7 @@ def train(
         str | None,
         typer.Argument(
             metavar="RECIPE",
-            help="Recipe: a TOML file, or a recipe of the package: multi30k, quickstart, "
+            help="Recipe: a TOML file, or a recipe of the package: cifar10, multi30k, quickstart, "
             "tinyshakespeare, tinyshakespeare-long. Without one, the preset gives all settings.",
         ),
     ] = None,
@@ -101,6 +102,15 @@ def train(
             "commas, for series-transformer and series-recurrent (default: none).",
         ),
     ] = None,
+    images: Annotated[
+        Files,
+        typer.Option(
+            metavar="PATH",
+            help="Folder with a folder of images for each class, or a zip of one, for a classifier "
+            "of images. Folders train, valid and test above the classes are splits. Repeat it for "
+            "more images.",
+        ),
+    ] = None,
     horizon: Annotated[
         int | None,
         typer.Option(metavar="N", help="Steps to forecast, for --series (default: 96)."),
@@ -142,14 +152,22 @@ def train(
             help="Validation set for --text. Without one, the end of the text is held out.",
         ),
     ] = None,
+    valid_images: Annotated[
+        Files,
+        typer.Option(
+            metavar="PATH",
+            help="Validation set for --images. Without one, the folder valid counts, or a tenth of "
+            "the training images of each class is held out.",
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
             metavar="A",
             help="Architecture: transformer, recurrent or convolutional for pairs; language, "
             "transformer-xl or encoder for --text; patchtst, dlinear, series-transformer or "
-            "series-recurrent for --series (default: transformer, language for --text, patchtst "
-            "for --series).",
+            "series-recurrent for --series; vit or convnet for --images (default: transformer, "
+            "language for --text, patchtst for --series, vit for --images).",
         ),
     ] = None,
     preset: Annotated[
@@ -242,7 +260,7 @@ def train(
         ),
     ] = None,
 ) -> None:
-    """Train a model on parallel text, on monolingual text (--text), or on a series (--series).
+    """Train a model on parallel text, on other text (--text), a series (--series) or --images.
 
     The trained bundle is written to --out. Training ends when the first of --max-minutes,
     --max-updates and --max-epochs is reached. Any of them replaces the preset's limit, except for
@@ -277,6 +295,8 @@ def train(
             "valid_text": valid_text,
             "series": series,
             "inputs": inputs,
+            "images": images,
+            "valid_images": valid_images,
             "horizon": horizon,
             "context": context,
         },

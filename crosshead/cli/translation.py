@@ -163,7 +163,8 @@ def translate(
     epilog="\b\nExamples:\n"
     "  crosshead evaluate runs/en-de --source test.en --reference test.de\n"
     "  crosshead evaluate runs/shakespeare --text test.txt --stride 64\n"
-    "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01"
+    "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01\n"
+    "  crosshead evaluate runs/photos --images photos.zip"
 )
 def evaluate(
     bundle: BundleArgument,
@@ -186,6 +187,14 @@ def evaluate(
     series: Annotated[
         Path | None,
         typer.Option(metavar="F", help="File of a series to forecast and score, CSV or Parquet."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Folder with a folder of images for each class, or a zip of one, to classify and "
+            "score. Of a set with splits, the folder test counts.",
+        ),
     ] = None,
     start: Annotated[
         str | None,
@@ -233,7 +242,7 @@ def evaluate(
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Translate a test set and score the translations, or score a text or forecasts.
+    """Translate a test set and score the translations, or score a text, forecasts or classes.
 
     Give --source and --reference for a model that translates. Each metric is printed with its 95 %
     bootstrap interval and a signature: sacreBLEU's, or for perplexity one that names its
@@ -246,8 +255,11 @@ def evaluate(
 
     Give --series for a forecaster. The command forecasts from every row that has a context before
     it and a horizon after it, and prints the errors beside those of two untrained forecasts.
+
+    Give --images for a classifier of images. The command prints the accuracy with its 95 % interval
+    (Wilson 1927), and how often each class was taken for which.
     """
-    from crosshead.cli import evaluation
+    from crosshead.cli import classify, evaluation
     from crosshead.data.parallel.corpora import read_aligned
     from crosshead.evaluation import evaluate as score_test_set
     from crosshead.pipelines.translator import Translator
@@ -262,13 +274,19 @@ def evaluate(
         "--length-penalty": length_penalty,
     }
     of_text = {"--stride": stride, "--memory": memory}
+    of_series = {"--start": start, "--original": original or None}
+    if images is not None:
+        others = {"--text": text, "--series": series, **of_text, **of_series, **of_translation}
+        _refuse(others, "is for other data: leave it out, or leave out --images")
+        classes = classify.image_evaluation(bundle, images, device, threads)
+        put(classify.confusions_jsonl(classes) if jsonl else classify.confusions_table(classes))
+        return
     if series is not None:
         others = {"--text": text, **of_text, **of_translation}
         _refuse(others, "is for text: leave it out, or leave out --series")
         found = evaluation.series_evaluation(bundle, series, start, original, device, threads)
         put(evaluation.scores_jsonl(found) if jsonl else evaluation.forecast_table(found))
         return
-    of_series = {"--start": start, "--original": original or None}
     _refuse(of_series, "is for forecasts: leave it out, or give --series")
     if text is not None:
         _refuse(of_translation, "applies to translations only; leave out it or --text")
@@ -278,8 +296,8 @@ def evaluate(
     _refuse(of_text, "applies to --text only; leave it out, or give --text")
     if source is None or reference is None:
         raise UserError(
-            "give --source and --reference, --text for a model of monolingual text, or --series "
-            "for a forecaster"
+            "give --source and --reference, --text for a model of monolingual text, --series for a "
+            "forecaster, or --images for a classifier"
         )
     names = evaluation.metric_names(
         "bleu,chrf" if metrics is None else metrics, tokenize, ["perplexity"]

@@ -1,4 +1,4 @@
-"""Draw attention weights: a grid of all heads, or one large head."""
+"""Draw attention weights: a grid of all heads, one large head, or maps over a picture."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +8,7 @@ import numpy as np
 
 from crosshead.errors import ConfigError, DataError
 from crosshead.inspection.attention_weights import AttentionWeights
+from crosshead.inspection.image_attention import ImageAttention
 from crosshead.inspection.labels import Labels, labels_of
 from crosshead.inspection.record import NAMES, check_numbered
 from crosshead.system.files import atomic_write
@@ -32,6 +33,9 @@ COUNTED = (
 
 _GAP = 0.1
 """Inches above the title of a grid, and between the labels of its pieces and its axis title."""
+
+PICTURE_SIZE = 1.5
+"""Inches of a picture with a map."""
 
 UNSEEN, LEGEND = "#e6e6e6", "weight (grey: 0)"
 """The colour of weights that are exactly zero, as behind a mask, and the label of the colour
@@ -80,6 +84,78 @@ def draw_attention(
     if path is not None:
         save(Path(path), figure)
     return figure
+
+
+@drawing()
+def draw_image_attention(
+    found: ImageAttention,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    rollout: bool = False,
+    path: Path | str | None = None,
+) -> Any:
+    """Draw the attention of a classifier over a picture.
+
+    Beside the picture stand maps with a row for each layer and a column for each head, or one map
+    for each layer by rollout. Each map has its own scale: dark is 0, bright is its largest weight.
+
+    Args:
+        found: The result of `image_attention`.
+        layer: The layer, counted from 1. By default all layers.
+        head: The head, counted from 1. By default all heads. Rollout joins the heads.
+        rollout: True for attention rollout up to each layer.
+        path: The file of the figure, with the suffix .png, .pdf or .svg; None writes none.
+
+    Returns:
+        The figure, a `matplotlib.figure.Figure`.
+
+    Raises:
+        ConfigError: If there is no such layer or head, or the path has another suffix.
+        UserError: If matplotlib is missing or fails, or the file cannot be written.
+    """
+    if path is not None:
+        check_picture(Path(path))
+    if rollout and head is not None:
+        raise ConfigError("rollout joins all heads: leave the head out")
+    maps = found.rollout.unsqueeze(1) if rollout else found.heads
+    for noun, number, count in (("layer", layer, len(maps)), ("head", head, maps.shape[1])):
+        if number is not None:
+            check_numbered(noun, number, count, "encoder")
+    layers = [layer] if layer else list(range(1, len(maps) + 1))
+    heads = [head] if head else list(range(1, maps.shape[1] + 1))
+    columns = min(len(layers), 6) if rollout else len(heads)
+    cells = [(each, other) for each in layers for other in heads]
+    rows = -(-len(cells) // columns)
+    width = max(5.4, PICTURE_SIZE * (columns + 1))  # the title needs some width
+    figure = new_figure(layout="compressed", figsize=(width, PICTURE_SIZE * rows + 0.9))
+    axes = figure.subplots(rows, columns + 1, squeeze=False)
+    for each in axes.flatten():
+        each.set_axis_off()
+    axes[0, 0].imshow(found.pixels)
+    axes[0, 0].set_title("picture", fontsize=8)
+    for place, (each, other) in enumerate(cells):
+        cell = axes[place // columns, 1 + place % columns]
+        weights = maps[each - 1, other - 1].numpy()
+        _overlay(cell, found.pixels, weights)
+        title = f"up to layer {each}" if rollout else f"layer {each}, head {other}"
+        cell.set_title(f"{title} ({weights.max():.2f})", fontsize=8)
+    kind = "Attention rollout" if rollout else "Attention of each head"
+    best = ", ".join(f"{name} {share:.2f}" for name, share in found.best[:3])
+    figure.suptitle(f"{kind} (largest weight, the brightest colour)\n{best}", fontsize=9)
+    if path is not None:
+        save(Path(path), figure)
+    return figure
+
+
+def _overlay(axes: Any, pixels: np.ndarray, weights: np.ndarray) -> None:
+    """Draw a map over a grey picture."""
+    height, width = pixels.shape[:2]
+    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
+    # The picture has little contrast, because its bright parts would look like large weights.
+    axes.imshow(pixels.mean(axis=2), cmap="gray", vmin=-150, vmax=405, extent=extent)
+    style = {"cmap": "inferno", "vmin": 0, "alpha": 0.65, "interpolation": "nearest"}
+    axes.imshow(weights, extent=extent, **style)
 
 
 def check_picture(path: Path) -> None:

@@ -10,11 +10,13 @@ from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel,
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
+from crosshead.models.image_convnet import ConvNet, ConvNetConfig
+from crosshead.models.image_encoder import ImageShape
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.linear_forecaster import LinearForecaster, LinearForecasterConfig
 from crosshead.models.patch_forecaster import PatchForecaster, PatchForecasterConfig
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
-from crosshead.models.registry import build_forecaster, build_model
+from crosshead.models.registry import build_classifier, build_forecaster, build_model
 from crosshead.models.series_decoders import (
     SeriesRecurrent,
     SeriesRecurrentConfig,
@@ -23,15 +25,26 @@ from crosshead.models.series_decoders import (
 )
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
+from crosshead.models.vision_transformer import (
+    Classifier,
+    ClassifierConfig,
+    VisionTransformer,
+    VisionTransformerConfig,
+)
 
 __all__ = [
     "AttentionParts",
+    "Classifier",
+    "ClassifierConfig",
+    "ConvNet",
+    "ConvNetConfig",
     "Convolutional",
     "ConvolutionalConfig",
     "EncoderConfig",
     "Forecaster",
     "ForecasterConfig",
     "ForecasterShape",
+    "ImageShape",
     "LanguageConfig",
     "LinearForecaster",
     "LinearForecasterConfig",
@@ -55,6 +68,9 @@ __all__ = [
     "TransformerLanguageModel",
     "TransformerXL",
     "TransformerXLConfig",
+    "VisionTransformer",
+    "VisionTransformerConfig",
+    "build_classifier",
     "build_forecaster",
     "build_model",
     "register_positions",

@@ -8,6 +8,8 @@ from crosshead.models.base import Model, ModelConfig, TokenModel, TokenModelConf
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
+from crosshead.models.image_convnet import ConvNet, ConvNetConfig
+from crosshead.models.image_encoder import ImageShape
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.linear_forecaster import LinearForecaster, LinearForecasterConfig
 from crosshead.models.patch_forecaster import PatchForecaster, PatchForecasterConfig
@@ -20,6 +22,12 @@ from crosshead.models.series_decoders import (
 )
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
+from crosshead.models.vision_transformer import (
+    Classifier,
+    ClassifierConfig,
+    VisionTransformer,
+    VisionTransformerConfig,
+)
 
 CONFIGS: dict[str, type[ModelConfig]] = {
     "transformer": TransformerConfig,
@@ -32,6 +40,8 @@ CONFIGS: dict[str, type[ModelConfig]] = {
     "dlinear": LinearForecasterConfig,
     "series-transformer": SeriesTransformerConfig,
     "series-recurrent": SeriesRecurrentConfig,
+    "vit": VisionTransformerConfig,
+    "convnet": ConvNetConfig,
 }
 """The configuration class of each `architecture`."""
 
@@ -46,6 +56,8 @@ MODELS: dict[str, type[Model]] = {
     "dlinear": LinearForecaster,
     "series-transformer": SeriesTransformer,
     "series-recurrent": SeriesRecurrent,
+    "vit": VisionTransformer,
+    "convnet": ConvNet,
 }
 """The model class of each `architecture`."""
 
@@ -82,6 +94,23 @@ def build_forecaster(config: ModelConfig, shape: ForecasterShape) -> Forecaster:
     assert isinstance(config, ForecasterConfig)
     model = MODELS[config.architecture](config, shape)
     assert isinstance(model, Forecaster)
+    return model
+
+
+def build_classifier(config: ModelConfig, shape: ImageShape, classes: int) -> Classifier:
+    """Build a freshly initialised classifier of images, in training mode.
+
+    Args:
+        config: The configuration.
+        shape: The sizes of the images.
+        classes: The number of classes.
+
+    Returns:
+        The model.
+    """
+    assert isinstance(config, ClassifierConfig)
+    model = MODELS[config.architecture](config, shape, classes)
+    assert isinstance(model, Classifier)
     return model
 
 

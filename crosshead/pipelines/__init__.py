@@ -2,8 +2,17 @@
 
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.forecaster import Forecast, SeriesForecaster
+from crosshead.pipelines.image_classifier import ImageClassifier
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
 
-__all__ = ["Forecast", "MaskFiller", "Pipeline", "SeriesForecaster", "TextGenerator", "Translator"]
+__all__ = [
+    "Forecast",
+    "ImageClassifier",
+    "MaskFiller",
+    "Pipeline",
+    "SeriesForecaster",
+    "TextGenerator",
+    "Translator",
+]

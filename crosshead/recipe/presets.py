@@ -154,6 +154,50 @@ _SERIES_RECURRENT: dict[str, Sections] = {
     "tiny": {"model": {"layers": 2, "d_model": 64, "dropout": 0.1}, "train": _FORECAST},
 }
 
+_AUGMENTATION = {"crop": 4, "flip": True, "mixup": 0.8, "cutmix": 1.0}
+
+_IMAGES = {
+    "schedule": "cosine",
+    "learning_rate": 0.001,
+    "max_updates": 10_000,
+    "adam_beta2": 0.999,
+    "adam_eps": 1e-8,
+    "batch_tokens": 8192,
+    "patience": 0,
+}
+
+_VIT: dict[str, Sections] = {
+    "tiny": {
+        "data": _AUGMENTATION,
+        "model": {
+            "layers": 6, "d_model": 128, "d_ff": 256, "heads": 4, "dropout": 0.0,
+            "stem": "convolution",
+        },
+        "train": _IMAGES,
+    },
+    "small": {
+        "data": _AUGMENTATION,
+        "model": {
+            "layers": 6, "d_model": 192, "d_ff": 384, "heads": 6, "dropout": 0.0,
+            "stem": "convolution",
+        },
+        "train": _IMAGES,
+    },
+}  # fmt: skip
+
+_CONVNET: dict[str, Sections] = {
+    "tiny": {
+        "data": _AUGMENTATION,
+        "model": {"d_model": 128, "dropout": 0.1},
+        "train": {**_IMAGES, "learning_rate": 0.002},
+    },
+    "small": {
+        "data": _AUGMENTATION,
+        "model": {"d_model": 256, "dropout": 0.1},
+        "train": _IMAGES,
+    },
+}
+
 PRESETS: dict[str, dict[str, Sections]] = {
     "transformer": _TRANSFORMER,
     "recurrent": _RECURRENT,
@@ -165,6 +209,8 @@ PRESETS: dict[str, dict[str, Sections]] = {
     "dlinear": _DLINEAR,
     "series-transformer": _SERIES_TRANSFORMER,
     "series-recurrent": _SERIES_RECURRENT,
+    "vit": _VIT,
+    "convnet": _CONVNET,
 }
 """Presets by architecture and size. `base` and `big` are the models of Vaswani et al. 2017, Table
 3, and never stop early. The other presets are for small data: vocabulary, warm-up and validation

@@ -13,7 +13,7 @@ class TrainConfig(Config):
     batch_tokens: int = Field(4096, ge=1, le=MOST)
     """The budget of a batch: sentences times the length of the longer side in tokens, padding
     included. For a series: the values that its windows read, windows times context times
-    columns."""
+    columns. For images: their patches."""
 
     accumulate: int = Field(1, ge=1, le=100_000)
     """Gradient accumulation: the number of microbatches that a batch is split into. They are
@@ -63,8 +63,8 @@ class TrainConfig(Config):
     """Adam's epsilon (section 5.3)."""
 
     label_smoothing: float = Field(0.1, ge=0, lt=1)
-    """The share of the target distribution that is spread over all tokens (section 5.4). It has no
-    effect on tasks without tokens."""
+    """The share of the target distribution that is spread over all tokens or classes (section
+    5.4). It has no effect on forecasts."""
 
     clip_norm: float = Field(1.0, ge=0, le=1e9)
     """The largest norm of the gradient; a longer gradient is scaled down to it. 0 turns this
@@ -107,7 +107,8 @@ class TrainConfig(Config):
     metric: str | None = None
     """The metric that chooses checkpoints. Translation has `bleu` (of greedy translations, the
     default) and `loss`; language models have `loss` (the default) and `bits_per_character`; masked
-    models have `loss`; forecasters have `loss` (the default) and `mae`, the mean absolute error."""
+    models have `loss`; forecasters have `loss` (the default) and `mae`, the mean absolute error;
+    classifiers have `accuracy` (the default) and `loss`."""
 
     log_every: int = Field(100, ge=1, le=MOST)
     """The number of updates between lines of the log."""

@@ -1,4 +1,7 @@
 import io
+import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -7,8 +10,18 @@ import pytest
 import torch
 from PIL import Image
 
-from crosshead.data.images import MOST_PIXELS, ImageFolder, as_floats, decode_image
+from crosshead.data.images import (
+    MOST_BYTES,
+    MOST_PIXELS,
+    ImageFolder,
+    as_floats,
+    decode_image,
+    decode_images,
+    image_extent,
+    read_image,
+)
 from crosshead.errors import DataError
+from tests.data.drawn_images import broken, packed, write_images
 
 
 def encoded(pixels: np.ndarray, form: str = "PNG", **options: object) -> bytes:
@@ -102,3 +115,49 @@ def test_what_is_no_folder_of_images_is_refused(tmp_path: Path) -> None:
         ImageFolder(tmp_path / "a.zip")
     with pytest.raises(DataError, match="missing: not found; give a folder"):
         ImageFolder(tmp_path / "missing")
+
+
+def test_processes_decode_the_same_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_images(tmp_path / "set", each=5)
+    broken(folder / "high" / "003.png")
+    found = ImageFolder(packed(folder))
+    lines: list[str] = []
+    monkeypatch.setattr("crosshead.data.images._PAUSE", 0.0)
+    alone = decode_images(found, found.names, 4, 2, lines.append)
+    assert lines == [f"decoded 15 of 15 images of {found.path}"]
+    monkeypatch.setattr("crosshead.data.images.ALONE", 1)
+    monkeypatch.setattr("crosshead.data.images._CHUNK", 4)
+    several = decode_images(found, found.names, 4, 2)
+    for part, other in zip(alone, several, strict=True):
+        assert np.array_equal(part, other)
+    assert alone.pixels.shape == (14, 4, 4, 3) and len(alone.broken) == 1
+    assert [found.names[place] for place in alone.places] == [
+        name for name in found.names if "high/003" not in name
+    ]
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        decode_images(found, found.names, 4, 2, check=stop)
+
+
+def test_processes_that_decode_images_do_not_import_torch() -> None:
+    code = "import sys, crosshead.data.images; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no.png: no such file"):
+        read_image(tmp_path / "no.png")
+    with pytest.raises(DataError, match=r"is a directory, expected a file of an image"):
+        read_image(tmp_path)
+    (tmp_path / "large.png").touch()
+    os.truncate(tmp_path / "large.png", MOST_BYTES + 1)
+    with pytest.raises(DataError, match=r"larger than 64 MiB"):
+        read_image(tmp_path / "large.png")
+
+
+def test_the_extent_is_read_from_the_head() -> None:
+    assert image_extent(encoded(PIXELS)[:60]) == (6, 8)
+    assert image_extent(b"no image") is None

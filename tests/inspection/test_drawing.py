@@ -3,12 +3,18 @@ import sys
 from html import unescape
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from matplotlib import rc_context
 
 from crosshead.errors import ConfigError, DataError, UserError
-from crosshead.inspection import AttentionWeights, draw_attention
+from crosshead.inspection import (
+    AttentionWeights,
+    ImageAttention,
+    draw_attention,
+    draw_image_attention,
+)
 from crosshead.models.base import AttentionKind
 
 
@@ -150,3 +156,29 @@ def test_an_earlier_picture_stays_where_a_new_one_fails(tmp_path: Path) -> None:
         draw_attention(PICTURE, layer=9, path=path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_maps_are_drawn_over_a_picture(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(1)
+    pixels = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
+    heads = torch.rand(2, 3, 4, 4, generator=generator)
+    found = ImageAttention(pixels, [("cat", 0.75), ("dog", 0.25)], heads, heads.mean(dim=1))
+    path = tmp_path / "maps.png"
+    figure = draw_image_attention(found, path=path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles[0] == "picture" and titles.count("") == 1
+    assert titles[1] == f"layer 1, head 1 ({heads[0, 0].max():.2f})"
+    drawn = figure.axes[7].images
+    assert np.array_equal(drawn[1].get_array(), heads[1, 2].numpy())
+    assert drawn[0].get_extent() == drawn[1].get_extent()
+    assert "cat 0.75, dog 0.25" in figure.get_suptitle()
+    rolled = draw_image_attention(found, rollout=True, layer=2)
+    assert [axes.get_title() for axes in rolled.axes] == [
+        "picture",
+        f"up to layer 2 ({heads[1].mean(dim=0).max():.2f})",
+    ]
+    with pytest.raises(ConfigError, match="no head 4"):
+        draw_image_attention(found, head=4)
+    with pytest.raises(ConfigError, match="rollout joins all heads"):
+        draw_image_attention(found, head=1, rollout=True)

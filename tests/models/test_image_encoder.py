@@ -77,3 +77,20 @@ def test_a_decoder_s_positions_do_not_act_between_patches() -> None:
     assert encoder(positions="alibi").state_dict().keys() == encoder().state_dict().keys()
     images = torch.randn(1, 3, 8, 8)
     torch.testing.assert_close(encoder(positions="alibi")(images), encoder()(images))
+
+
+def test_convolutions_of_the_stem_end_at_the_patches() -> None:
+    model = encoder(stem="convolution", patch_size=4)
+    images = torch.randn(2, 3, 8, 8)
+    assert model.projection(images).shape == (2, 16, 2, 2)
+    changed = images.clone()
+    changed[..., 7, 7] += 1.0
+    before, after = model.projection[0](images), model.projection[0](changed)
+    assert (before != after).any(dim=1)[0].nonzero().tolist() == [[6, 6], [6, 7], [7, 6], [7, 7]]
+    patches = [part for part in model.projection if isinstance(part, torch.nn.Conv2d)]
+    assert [part.weight.shape[:2] for part in patches] == [(8, 3), (16, 8), (16, 16)]
+
+
+def test_a_stem_of_convolutions_needs_a_power_of_two() -> None:
+    with pytest.raises(ValueError, match="a power of 2, found 3"):
+        Config.model_validate({**SMALL, "patch_size": 3, "stem": "convolution"})

@@ -11,6 +11,7 @@ DATA = {"data": {"source": ["train.en"], "target": ["train.de"]}}
 
 
 TEXT = {"data": {"text": ["book.txt"]}}
+IMAGES = {"data": {"images": ["pictures.zip"]}}
 
 
 def refusal(*assignments: str, **more: Any) -> str:

@@ -32,9 +32,11 @@ def test_every_model_has_the_smallest() -> None:
 def test_presets_are_whole_recipes_but_for_the_data(architecture: str, size: str) -> None:
     recipe = preset(architecture, size)
     assert recipe.model.architecture == architecture
-    metric = "bleu" if TASKS[architecture] == "translation" else "loss"
-    assert recipe.train.metric == metric
-    assert hasattr(recipe, "decode") == (TASKS[architecture] != "forecasting")
+    chosen = {"translation": "bleu", "classification": "accuracy"}
+    assert recipe.train.metric == chosen.get(TASKS[architecture], "loss")
+    assert hasattr(recipe, "decode") == (
+        TASKS[architecture] not in ("forecasting", "classification")
+    )
     if hasattr(recipe, "decode"):
         assert recipe.decode.sample == (TASKS[architecture] == "language")
 

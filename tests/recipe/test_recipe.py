@@ -8,7 +8,7 @@ from crosshead.config import read_toml
 from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.toml import to_toml
 from crosshead.tasks.recipes import compose
-from tests.recipe.refusing import DATA, TEXT, refusal
+from tests.recipe.refusing import DATA, IMAGES, TEXT, refusal
 
 EVERY = [(model, preset) for model, presets in PRESETS.items() for preset in presets]
 SHIPPED = sorted(Path(str(files("crosshead.recipe"))).glob("shipped/*.toml"))
@@ -128,7 +128,11 @@ def test_a_key_outside_of_its_section_is_named_with_it() -> None:
 @pytest.mark.parametrize(("model", "preset"), EVERY)
 def test_every_preset_is_a_whole_run_once_there_is_data(model: str, preset: str) -> None:
     recipe = compose(preset, {"model": model})
-    data = {"translation": DATA, "forecasting": {"data": {"series": "series.csv"}}}
+    data = {
+        "translation": DATA,
+        "forecasting": {"data": {"series": "series.csv"}},
+        "classification": IMAGES,
+    }
     recipe = compose(preset, {"model": model}, data.get(recipe.model.task, TEXT))
     assert recipe.model.architecture == model
     assert recipe.data.files()
@@ -138,8 +142,9 @@ def test_every_preset_is_a_whole_run_once_there_is_data(model: str, preset: str)
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_every_shipped_recipe_is_a_recipe(path: Path) -> None:
     tables = read_toml(path)
-    writes = tables.get("model", {}).get("architecture") == "language"
-    recipe = compose(recipe=tables, flags=TEXT if writes else DATA, where=str(path))
+    given = {"language": TEXT, "vit": IMAGES}
+    flags = given.get(tables.get("model", {}).get("architecture"), DATA)
+    recipe = compose(recipe=tables, flags=flags, where=str(path))
     assert compose(recipe=tomllib.loads(to_toml(recipe))) == recipe
 
 

@@ -151,6 +151,7 @@ def presets() -> dict[tuple[type[ModelConfig], str], Tables]:
         "language": {"text": "absent/en"},
         "masked": {"text": "absent/en"},
         "forecasting": {"series": "absent/en"},
+        "classification": {"images": "absent/en"},
     }
     return {
         (model, name): compose(

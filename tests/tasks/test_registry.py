@@ -9,11 +9,13 @@ from crosshead.models.base import SequenceModel
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS
+from crosshead.tasks.classification import ImageCorpus
 from crosshead.tasks.parallel_corpus import ParallelCorpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS, register_architecture
 from crosshead.tasks.series_corpus import SeriesCorpus
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
+from tests.data.drawn_images import write_images
 from tests.data.written import write_series
 from tests.tasks.reading import read_corpus
 
@@ -22,6 +24,7 @@ KINDS = {
     "language": TextCorpus,
     "masked": MaskedCorpus,
     "forecasting": SeriesCorpus,
+    "classification": ImageCorpus,
 }
 
 
@@ -54,9 +57,12 @@ def test_data_are_read_as_the_task_of_the_model_says(
             "data": {
                 "translation": pairs,
                 "forecasting": {"series": ["series.csv"], "context": 24, "horizon": 3},
+                "classification": {"images": [str(write_images(tmp_path / "set"))]},
             }.get(task, {"text": ["a"]}),
             "model": architecture,
-            "tokenizer": {} if task == "forecasting" else {"kind": "characters"},
+            "tokenizer": {}
+            if task in ("forecasting", "classification")
+            else {"kind": "characters"},
         }
     )
     assert type(read_corpus(recipe, None, None)) is KINDS[task]

@@ -16,8 +16,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import signal
-import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
@@ -52,6 +50,7 @@ from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers, save_toke
 from crosshead.errors import UserError
 from crosshead.system.files import atomic_file, atomic_write, explain_os_errors, make_directory
 from crosshead.system.lines import file_sha256
+from crosshead.system.workers import become_worker, signals_left_to_this
 
 FORMAT = 2
 """The version of the files. It changes with their content, with how the text determines it, or with
@@ -369,10 +368,10 @@ def _in_processes(
     context = multiprocessing.get_context("spawn")
     earlier = set(multiprocessing.active_children())
     waiting: deque[Future[Encoded]] = deque()
-    with ProcessPoolExecutor(workers, context, initializer=_become_worker) as pool:
+    with ProcessPoolExecutor(workers, context, initializer=become_worker) as pool:
         try:
             for task in pending:
-                with _signals_left_to_this():
+                with signals_left_to_this():
                     waiting.append(pool.submit(_encode_in_process, directory, config, task))
                 if len(waiting) > _AHEAD * workers:
                     yield _result(waiting.popleft(), check)
@@ -398,21 +397,6 @@ def _result(future: Future[Encoded], check: Check) -> Encoded:
     return future.result()  # no time limit here: a `TimeoutError` comes from the file system
 
 
-@contextlib.contextmanager
-def _signals_left_to_this() -> Iterator[None]:
-    """Block Ctrl-C, SIGTERM and SIGHUP in processes that are started in the block.
-
-    Such a signal to the whole process group then reaches only the main process.
-    """
-    before = signal.pthread_sigmask(
-        signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-    )
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _encode_in_process(directory: Path, config: DataConfig, task: FilterJob) -> Encoded:
     return encode(task, config, *_tokenizers(directory))
 
@@ -421,15 +405,3 @@ def _encode_in_process(directory: Path, config: DataConfig, task: FilterJob) -> 
 def _tokenizers(directory: Path) -> tuple[Tokenizer, Tokenizer]:
     """Return the tokenizers of a directory, loaded once per process."""
     return load_tokenizers(directory, joint=False)
-
-
-def _become_worker() -> None:
-    """Start a thread that ends this process when its parent ends."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

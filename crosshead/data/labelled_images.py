@@ -1,0 +1,328 @@
+"""Images and their classes: the section `[data]`, splits, and decoding.
+
+The class of an image is the folder that directly holds it. Folders `train`, `valid` (or `val`) and
+`test` above the classes are splits.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from crosshead.config import MOST, MOST_PATCH, nearest
+from crosshead.data.images import (
+    CHANNELS,
+    ImageFolder,
+    decode_images,
+    image_extent,
+)
+from crosshead.data.section import DataSection, Names
+from crosshead.errors import DataError
+
+SPLITS = {"train": "train", "valid": "valid", "val": "valid", "test": "test"}
+"""The splits by the names of their folders."""
+
+LARGEST_SIZE, USUAL_SIZE = 96, 64
+"""The largest common size of images that is kept, and the size of images without one."""
+
+MOST_MEMORY = 4 << 30
+"""The largest memory of the decoded images of a run in bytes: 1.4 million images of 32 pixels."""
+
+_LOOKED_AT = 100
+"""The number of images, spread over the set, whose sizes are compared."""
+
+_ORDER_SEED = 1
+"""The seed of the order of images in which some are held out. It is the same in all runs, so that
+runs of different seeds are validated on the same images."""
+
+
+class ImageData(DataSection):
+    """Images with classes: the section `[data]` of a recipe for classification."""
+
+    file_keys: ClassVar[tuple[str, ...]] = ("images", "valid_images")
+
+    images: Names = Field(default_factory=list)
+    """Folders, or zip archives of folders, with a folder of images for each class. Folders `train`,
+    `valid` and `test` above the classes are splits. Images of `test` are scored once, at the
+    end."""
+
+    valid_images: Names = Field(default_factory=list)
+    """Validation images, as for `images`; every image counts. Unset: the folder `valid` of
+    `images`, or images held out of training."""
+
+    valid_share: float = Field(0.1, gt=0, lt=1)
+    """The share of the training images that is held out for validation, of each class, if there are
+    no validation images. They are the same for every seed."""
+
+    train_images: int | None = Field(None, ge=1, le=MOST)
+    """The number of training images, of each class in proportion, to measure how much data matter.
+    Unset: all images that are not held out."""
+
+    image_size: int | None = Field(None, ge=1, le=MOST_PATCH)
+    """Height and width in pixels. The shorter side of an image is scaled to it, and the middle is
+    cut out. Unset: the size of the images if all are squares of one size, up to 96, or else 64."""
+
+    crop: int = Field(0, ge=0, le=MOST_PATCH)
+    """Augmentation: in training, move each image by up to this many pixels in both directions; grey
+    fills the rest. This is a random crop of the padded image. 0 turns it off."""
+
+    flip: bool = False
+    """Augmentation: in training, mirror half of the images, left to right. Leave it off where left
+    and right matter, as in text."""
+
+    mixup: float = Field(0.0, ge=0, le=100)
+    """Augmentation: in training, blend each image and its class with another one (Zhang et al.
+    2018). The share of one of them is drawn from Beta(mixup, mixup). 0 turns it off."""
+
+    cutmix: float = Field(0.0, ge=0, le=100)
+    """Augmentation: in training, replace a box in each image by the box of another image, and the
+    same share of its class (Yun et al. 2019). The share is drawn from Beta(cutmix, cutmix). With
+    `mixup`, each image gets one of both. 0 turns it off."""
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Decoded images with their classes."""
+
+    pixels: np.ndarray
+    """The pixels, `uint8`, "N H W C"."""
+    labels: np.ndarray
+    """The number of the class of each image."""
+    names: list[str]
+    """The file of each image, below its folder or archive."""
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.labels)
+
+
+class ImageSets(NamedTuple):
+    """The images of a run."""
+
+    train: LabelledImages
+    valid: LabelledImages
+    test: LabelledImages
+    """The images of the split `test`; they may be none."""
+    classes: list[str]
+    size: int
+    """Height and width of all images."""
+    held_out: bool
+    """True if the validation images were held out of training."""
+    broken: list[str]
+    """A message for each image that could not be decoded."""
+    counts: dict[str, int]
+    """The number of images in each folder or archive, by its name in the recipe."""
+
+
+class Listed(NamedTuple):
+    """An image that was found: its folder, its name, its split (or "") and its class."""
+
+    folder: ImageFolder
+    name: str
+    split: str
+    label: str
+
+
+def read_image_sets(
+    data: ImageData,
+    classes: Sequence[str] = (),
+    workers: int = 1,
+    say: Callable[[str], None] = lambda line: None,
+    check: Callable[[], None] = lambda: None,
+) -> ImageSets:
+    """Find, split and decode the images of a run.
+
+    Args:
+        data: The section `[data]`.
+        classes: The classes of a bundle that training starts from; by default those of the images.
+        workers: The number of processes that decode large sets.
+        say: A callback that gets messages about the progress.
+        check: A callback that is called several times a second. An exception from it ends the call.
+
+    Returns:
+        The images by split, with their classes.
+
+    Raises:
+        DataError: If there are no images or only one class, an image is in no class, a split has a
+            class that the training images do not have, or all images of a split are broken.
+    """
+    of_files = {path: listed(Path(path)) for path in data.files()}
+    train, valid, test, held_out = _split(data, of_files)
+    names = list(classes) or sorted({each.label for each in [*train, *valid * held_out]})
+    if len(names) < 2:
+        raise DataError(
+            f"{data.images[0]}: all images to train on are of the class {names[0]!r}; a classifier "
+            "needs two classes or more, each in a folder of its own"
+        )
+    size = data.image_size or common_size(train)
+    need = (len(train) + len(valid) + len(test)) * size * size * CHANNELS
+    if need > MOST_MEMORY:
+        raise DataError(
+            f"{data.images[0]}: the images take {need / 2**30:.1f} GiB, more than "
+            f"{MOST_MEMORY >> 30} GiB; lower data.image_size or data.train_images"
+        )
+    broken: list[str] = []
+
+    def read(group: Sequence[Listed]) -> LabelledImages:
+        images, unread = read_labelled(group, names, size, workers, say, check)
+        broken.extend(unread)
+        return images
+
+    parts = (read(train), read(valid), read(test))
+    counts = {path: len(each) for path, each in of_files.items()}
+    return ImageSets(*parts, names, size, held_out, broken, counts)
+
+
+def _split(
+    data: ImageData, of_files: Mapping[str, list[Listed]]
+) -> tuple[list[Listed], list[Listed], list[Listed], bool]:
+    """Return the training, validation and test images, and whether validation is held out."""
+    found = [each for path in data.images for each in of_files[path]]
+    train = [each for each in found if each.split in ("", "train")]
+    test = [each for each in found if each.split == "test"]
+    valid = [each for path in data.valid_images for each in of_files[path]]
+    valid = valid or [each for each in found if each.split == "valid"]
+    ordered = [train[row] for row in _spread_by_class([each.label for each in train])]
+    held_out = not valid
+    if held_out:
+        count = max(1, round(data.valid_share * len(ordered)))
+        valid, ordered = ordered[:count], ordered[count:]
+    if not ordered:
+        raise DataError(
+            f"{data.images[0]}: {len(train):,} images to train on are too few to hold some of them "
+            "out; give more images"
+        )
+    return ordered[: data.train_images], valid, test, held_out
+
+
+def listed(path: Path) -> list[Listed]:
+    """Return the images of a folder or archive with their splits and classes.
+
+    Folders that hold everything else are left out of the names, as the one of a zip of a folder.
+
+    Args:
+        path: The folder or the archive.
+
+    Raises:
+        DataError: If there are no images, or an image lies in no folder.
+    """
+    folder = ImageFolder(path)
+    if not folder.names:
+        raise DataError(f"{path}: there are no images in it; give a folder of folders of images")
+    parts = [PurePosixPath(name).parts for name in folder.names]
+    while min(map(len, parts)) > 2 and len({each[0] for each in parts} | set(SPLITS)) == 5:
+        parts = [each[1:] for each in parts]
+    has_splits = all(len(each) > 2 and each[0] in SPLITS for each in parts)
+    found = []
+    for name, each in zip(folder.names, parts, strict=True):
+        if len(each) < 2:
+            raise DataError(
+                f"{path}: {name} lies in no folder of a class; put the images of each class into a "
+                "folder with its name"
+            )
+        found.append(Listed(folder, name, SPLITS[each[0]] if has_splits else "", each[-2]))
+    return found
+
+
+def scored_images(path: Path) -> tuple[list[Listed], str]:
+    """Return the images of a folder or archive to score, and the name of their split.
+
+    They are the images of `test` if it has splits, or else all images.
+
+    Args:
+        path: The folder or the archive.
+
+    Raises:
+        DataError: If there are no images, or there are splits but no `test`.
+    """
+    found = listed(path)
+    if not any(each.split for each in found):
+        return found, "all"
+    test = [each for each in found if each.split == "test"]
+    if not test:
+        splits = ", ".join(sorted({each.split for each in found}))
+        raise DataError(
+            f"{path}: it has the splits {splits}, but no test images; give the folder of one split"
+        )
+    return test, "test"
+
+
+def common_size(found: Sequence[Listed]) -> int:
+    """Return the size of images that are squares of one size, up to `LARGEST_SIZE`, or 64.
+
+    Up to a hundred images are looked at, spread over the set.
+
+    Args:
+        found: The images.
+    """
+    places = np.linspace(0, len(found) - 1, min(_LOOKED_AT, len(found))).round().astype(int)
+    extents = {image_extent(found[at].folder.read(found[at].name)) for at in places} - {None}
+    if len(extents) == 1:
+        [(height, width)] = (each for each in extents if each)
+        if height == width <= LARGEST_SIZE:
+            return height
+    return USUAL_SIZE
+
+
+def read_labelled(
+    found: Sequence[Listed],
+    classes: Sequence[str],
+    size: int,
+    workers: int = 1,
+    say: Callable[[str], None] = lambda line: None,
+    check: Callable[[], None] = lambda: None,
+) -> tuple[LabelledImages, list[str]]:
+    """Decode images, and number their classes.
+
+    Args:
+        found: The images.
+        classes: The names of all classes.
+        size: Height and width.
+        workers: The number of processes that decode large sets.
+        say: A callback that gets messages about the progress.
+        check: A callback that is called several times a second.
+
+    Returns:
+        The images that are whole, and a message for each broken one.
+
+    Raises:
+        DataError: If a class is not in `classes`, or no image is whole.
+    """
+    numbers = {name: number for number, name in enumerate(classes)}
+    for each in found:
+        if each.label not in numbers:
+            raise DataError(
+                f"{each.folder.path}: {each.name} is of the class {each.label!r}, which the "
+                f"training images do not have: {nearest(each.label, list(classes))}"
+            )
+    pixels, kept, broken = [], [], []
+    for path in dict.fromkeys(each.folder.path for each in found):
+        group = [each for each in found if each.folder.path == path]
+        names = [each.name for each in group]
+        made = decode_images(group[0].folder, names, size, workers, say, check)
+        pixels.append(made.pixels)
+        kept += [group[place] for place in made.places]
+        broken += [f"{path}: {each}" for each in made.broken]
+    if found and not kept:
+        raise DataError(f"none of {len(found):,} images is whole; the first: {broken[0]}")
+    labels = np.array([numbers[each.label] for each in kept], np.int64)
+    stacked = np.concatenate(pixels) if pixels else np.empty((0, size, size, CHANNELS), np.uint8)
+    return LabelledImages(
+        stacked, labels, [str(each.folder.path / each.name) for each in kept]
+    ), broken
+
+
+def _spread_by_class(labels: Sequence[str]) -> list[int]:
+    """Return rows in an order whose every beginning has all classes in proportion.
+
+    Within a class the order is random, but always the same.
+    """
+    rng, found = np.random.default_rng(_ORDER_SEED), np.array(labels)
+    ranks = np.empty(len(found))
+    for label in sorted(set(labels)):
+        rows = np.flatnonzero(found == label)
+        ranks[rows] = (rng.permutation(len(rows)) + 0.5) / len(rows)
+    return [int(row) for row in np.argsort(ranks, kind="stable")]
