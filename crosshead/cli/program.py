@@ -10,8 +10,8 @@ from types import FrameType
 
 import typer
 
-from crosshead.cli import training, translation, text, forecast, inspection, studies  # noqa: F401
-from crosshead.cli import recipes, others  # noqa: F401
+from crosshead.cli import training, translation, text, forecast, captions  # noqa: F401
+from crosshead.cli import inspection, studies, recipes, others  # noqa: F401
 from crosshead.cli.app import app
 from crosshead.cli.terminal import INTERRUPTED, end_on, guarded
 

@@ -14,6 +14,7 @@ from crosshead.bundle.weights import build_without_memory
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, program, put, table
 from crosshead.config import nearest, validate
+from crosshead.data.captions import NOT_DESCRIBED, read_caption_set
 from crosshead.data.parallel.filters import LEFT_OUT
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation import (
@@ -21,12 +22,14 @@ from crosshead.evaluation import (
     ComparedScore,
     CorpusScore,
     ForecastScore,
+    caption_scores,
     corpus_scores,
     forecast_scores,
     masked_scores,
     text_scores,
 )
 from crosshead.models.registry import CONFIGS
+from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.pipelines.forecaster import SeriesForecaster
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
@@ -100,7 +103,11 @@ def text_evaluation(
         raise DataError(f"{text}: empty; expected text")
     model = load(bundle, device, threads)
     joined = "".join(f"{line}\n" for line in lines)
-    for kind, options in ((Translator, "--source and --reference"), (SeriesForecaster, "--series")):
+    for kind, options in (
+        (Translator, "--source and --reference"),
+        (SeriesForecaster, "--series"),
+        (ImageCaptioner, "--captions and --images"),
+    ):
         if isinstance(model, kind):
             raise BundleError(f"{bundle} is a model that {model.does}; give {options}")
     if isinstance(model, MaskFiller) and (stride is not None or memory is not None):
@@ -146,6 +153,46 @@ def series_evaluation(
         note(f"{series}: {line}")
     first = 0 if start is None else whole.row(start)
     return forecast_scores(forecaster, forecaster.windows(whole, first), original=original)
+
+
+def caption_evaluation(
+    bundle: Path,
+    images: Sequence[str],
+    captions: Sequence[str],
+    metrics: Sequence[str],
+    tokenize: str | None,
+    flags: Mapping[str, Any],
+    device: str,
+    threads: int | None,
+) -> list[CorpusScore]:
+    """Return the scores of a captioner on images with captions.
+
+    Args:
+        bundle: The bundle of the model.
+        images: Folders or zip archives.
+        captions: Files of captions.
+        metrics: The names of metrics.
+        tokenize: The tokenisation of BLEU, or None for sacreBLEU's.
+        flags: Settings of the search that override the bundle's.
+        device: The device to compute on.
+        threads: Number of threads, or None for PyTorch's choice.
+
+    Raises:
+        BundleError: If the model is no captioner.
+        DataError: If the images or the captions cannot be used.
+    """
+    captioner = load_as(ImageCaptioner, bundle, device, threads)
+    decode = search_settings(captioner.bundle.config.decode, False, flags, None)
+    found = read_caption_set(images, captions, captioner.bundle.config.image_size)
+    for line in found.left_out.lines():
+        if NOT_DESCRIBED not in line:
+            note(line)
+    with answering(len(found.names) if at_terminal() else None, "images") as advance:
+        best = captioner.search(
+            found.pixels, decode, progress=partial(advance, 0, len(found.names))
+        )
+    texts = [each[0].text for each in best]
+    return caption_scores(texts, found.references(), metrics, tokenize)
 
 
 def forecast_table(scores: Sequence[ForecastScore]) -> str:

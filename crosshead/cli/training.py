@@ -19,6 +19,7 @@ from crosshead.errors import ConfigError, UserError
     "  crosshead train --source train.en --target train.de --out runs/en-de\n"
     "  crosshead train --text book.txt --out runs/book\n"
     "  crosshead train --series ETTh1.csv --target OT --horizon 96 --out runs/ett\n"
+    "  crosshead train --images photos --captions captions.jsonl --out runs/captions\n"
     "  crosshead train --pairs corpus.jsonl --fields en,de --preset small --out runs/en-de\n"
     "  crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30"
 )
@@ -93,6 +94,22 @@ def train(
             "Repeat it for files that continue it; --target then names columns.",
         ),
     ] = None,
+    images: Annotated[
+        Files,
+        typer.Option(
+            metavar="DIR",
+            help="Folder or zip archive of images, for a model of images. Repeat it for more "
+            "folders.",
+        ),
+    ] = None,
+    captions: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="File of captions of --images, for a captioner: JSON Lines with the keys image "
+            "and caption, or lines `image#n<TAB>caption`. Repeat it for more files.",
+        ),
+    ] = None,
     horizon: Annotated[
         int | None,
         typer.Option(metavar="N", help="Steps to forecast, for --series (default: 96)."),
@@ -134,14 +151,22 @@ def train(
             help="Validation set for --text. Without one, the end of the text is held out.",
         ),
     ] = None,
+    valid_captions: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="Validation captions, in a format of --captions; their images are in --images. "
+            "Without them, some images are held out.",
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
             metavar="A",
             help="Architecture: transformer, recurrent or convolutional for pairs; language, "
             "transformer-xl or encoder for --text; patchtst, dlinear, series-transformer or "
-            "series-recurrent for --series (default: transformer, language for --text, patchtst "
-            "for --series).",
+            "series-recurrent for --series; captioner for --captions (default: transformer, "
+            "language for --text, patchtst for --series, captioner for --captions).",
         ),
     ] = None,
     preset: Annotated[
@@ -234,7 +259,7 @@ def train(
         ),
     ] = None,
 ) -> None:
-    """Train a model on parallel text, on monolingual text (--text), or on a series (--series).
+    """Train a model on parallel text, monolingual text (--text), a series, or images with captions.
 
     The trained bundle is written to --out. Training ends when the first of --max-minutes,
     --max-updates and --max-epochs is reached. Any of them replaces the preset's limit, except for
@@ -268,6 +293,9 @@ def train(
             "text": text,
             "valid_text": valid_text,
             "series": series,
+            "images": images,
+            "captions": captions,
+            "valid_captions": valid_captions,
             "horizon": horizon,
             "context": context,
         },

@@ -163,7 +163,8 @@ def translate(
     epilog="\b\nExamples:\n"
     "  crosshead evaluate runs/en-de --source test.en --reference test.de\n"
     "  crosshead evaluate runs/shakespeare --text test.txt --stride 64\n"
-    "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01"
+    "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01\n"
+    "  crosshead evaluate runs/scenes --images images.zip --captions test.jsonl"
 )
 def evaluate(
     bundle: BundleArgument,
@@ -193,6 +194,21 @@ def evaluate(
             metavar="TIME",
             help="Time of the first value of --series to score (default: the first after a "
             "context). Give a time after the training period.",
+        ),
+    ] = None,
+    captions: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="F",
+            help="File of captions of --images to compare with, for a captioner. Repeat it for "
+            "more files.",
+        ),
+    ] = None,
+    images: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder or zip archive of the images of --captions. Repeat it for more folders.",
         ),
     ] = None,
     original: Annotated[
@@ -246,6 +262,9 @@ def evaluate(
 
     Give --series for a forecaster. The command forecasts from every row that has a context before
     it and a horizon after it, and prints the errors beside those of two untrained forecasts.
+
+    Give --captions and --images for a captioner. The command writes a caption of each image, and
+    compares it with all its captions in the files: BLEU, chrF and exact match.
     """
     from crosshead.cli import reports
     from crosshead.data.parallel.corpora import read_aligned
@@ -262,6 +281,21 @@ def evaluate(
         "--length-penalty": length_penalty,
     }
     of_text = {"--stride": stride, "--memory": memory}
+    if captions is not None or images is not None:
+        if captions is None or images is None:
+            raise UserError("--captions and --images go together: give both, or leave out both")
+        elsewhere: dict[str, object] = {
+            "--text": text, "--source": source, "--reference": reference, "--series": series,
+            "--start": start, "--original": original or None, **of_text,
+        }  # fmt: skip
+        _refuse(elsewhere, "is not for captions: leave it out, or leave out --captions")
+        names = reports.metric_names("bleu,chrf" if metrics is None else metrics, tokenize)
+        search = {"beam": beam, "length_penalty": length_penalty}
+        scored = reports.caption_evaluation(
+            bundle, images, captions, names, tokenize, search, device, threads
+        )
+        put(reports.scores_jsonl(scored) if jsonl else reports.scores_table(scored))
+        return
     if series is not None:
         others = {"--text": text, **of_text, **of_translation}
         _refuse(others, "is for text: leave it out, or leave out --series")
@@ -278,8 +312,8 @@ def evaluate(
     _refuse(of_text, "applies to --text only; leave it out, or give --text")
     if source is None or reference is None:
         raise UserError(
-            "give --source and --reference, --text for a model of monolingual text, or --series "
-            "for a forecaster"
+            "give --source and --reference, --text for a model of monolingual text, --series for a "
+            "forecaster, or --captions and --images for a captioner"
         )
     names = reports.metric_names(
         "bleu,chrf" if metrics is None else metrics, tokenize, ["perplexity"]

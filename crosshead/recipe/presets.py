@@ -154,6 +154,20 @@ _SERIES_RECURRENT: dict[str, Sections] = {
     "tiny": {"model": {"layers": 2, "d_model": 64, "dropout": 0.1}, "train": _FORECAST},
 }
 
+_CAPTIONER: dict[str, Sections] = {
+    "tiny": {
+        "tokenizer": {"kind": "words"},
+        "model": {
+            "encoder_layers": 1, "decoder_layers": 2, "d_model": 64, "d_ff": 128, "heads": 4,
+            "dropout": 0.0,
+        },
+        "train": {
+            "schedule": "cosine", "learning_rate": 0.003, "max_updates": 4000, "batch_tokens": 6144,
+            "label_smoothing": 0.0, "average": 0, "patience": 0,
+        },
+    },
+}  # fmt: skip
+
 PRESETS: dict[str, dict[str, Sections]] = {
     "transformer": _TRANSFORMER,
     "recurrent": _RECURRENT,
@@ -165,6 +179,7 @@ PRESETS: dict[str, dict[str, Sections]] = {
     "dlinear": _DLINEAR,
     "series-transformer": _SERIES_TRANSFORMER,
     "series-recurrent": _SERIES_RECURRENT,
+    "captioner": _CAPTIONER,
 }
 """Presets by architecture and size. `base` and `big` are the models of Vaswani et al. 2017, Table
 3, and never stop early. The other presets are for small data: vocabulary, warm-up and validation

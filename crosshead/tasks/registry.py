@@ -15,6 +15,7 @@ from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS, Sections
 from crosshead.system.files import StrPath
 from crosshead.tasks.base import Task
+from crosshead.tasks.captioning import CaptioningTask
 from crosshead.tasks.forecasting import ForecastingTask
 from crosshead.tasks.language import LanguageTask
 from crosshead.tasks.masked import MaskedTask
@@ -25,6 +26,7 @@ TASKS: dict[str, Task] = {
     "language": LanguageTask(),
     "masked": MaskedTask(),
     "forecasting": ForecastingTask(),
+    "captioning": CaptioningTask(),
 }
 """The tasks by the `task` of a model's configuration."""
 
