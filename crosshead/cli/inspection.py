@@ -20,7 +20,10 @@ from crosshead.cli.terminal import put
 def attention(
     bundle: BundleArgument,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="Sentence to translate, or text to read.")
+        str,
+        typer.Argument(
+            metavar="TEXT", help="Sentence to translate, text to read, or image file to describe."
+        ),
     ],
     out: Annotated[
         Path,

@@ -207,7 +207,8 @@ def read_caption_set(
         if place in numbers
     ]
     if not found:
-        why = "; ".join(left.lines()) or "the files have no lines"
+        lines = [line for line in left.lines() if NOT_DESCRIBED not in line]
+        why = "; ".join(lines) or "the files have no captions"
         raise DataError(
             f"{', '.join(captions)}: no caption has a readable image in {', '.join(images)}: {why}"
         )

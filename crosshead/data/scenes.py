@@ -1,8 +1,9 @@
 """Synthetic scenes: coloured shapes on a grid, captions that name them, and where each one is.
 
-The caption is a function of the scene. Two objects stand in one row or in one column of a grid of
-three by three cells. A third object stands in the column of the first, while the second stands in
-its row: "a red circle left of a small blue square and above a green cross".
+The caption is a function of the scene: "a red circle left of a small blue square and above a small
+green cross". Two or three objects stand in a grid of three by three cells. Large objects are named
+first, and objects of one size in reading order. The first object shares its row or its column with
+each of the others.
 
 Some combinations of colour and shape are never seen in training. The set `unseen` has one of them
 in every scene. So it tests whether a model names what it has never seen together.
@@ -49,14 +50,11 @@ CELLS = 3
 SETS = ("train", "valid", "test", "unseen")
 """The names of the sets."""
 
-OTHERS = 500
-"""The number of scenes of each set but the training set."""
-
 IMAGES = "images.zip"
 """The file of all images."""
 
 MOST_SCENES = 200_000
-"""The largest number of training scenes."""
+"""The largest number of scenes of a set."""
 
 _BACKGROUND, _NOISE = 236.0, 4.0
 _LARGE, _SMALL = 5 / 12, 3 / 12
@@ -116,7 +114,9 @@ def scenes(count: int, size: int, seed: int, *, unseen: bool = False) -> Iterato
         yield _scene(rng, size, unseen)
 
 
-def write_scenes(directory: Path, size: int = 36, seed: int = 1, train: int = 12_000) -> list[Path]:
+def write_scenes(
+    directory: Path, size: int = 36, seed: int = 1, train: int = 12_000, others: int = 500
+) -> list[Path]:
     """Write the sets of scenes: all images as `images.zip`, and a caption file for each set.
 
     A line of a caption file, such as `train.jsonl`, has the keys `image`, `caption` and `regions`,
@@ -126,22 +126,24 @@ def write_scenes(directory: Path, size: int = 36, seed: int = 1, train: int = 12
         directory: The folder of the files.
         size: Height and width of the images in pixels.
         seed: The random seed.
-        train: The number of training scenes. Each of the other sets has 500.
+        train: The number of training scenes.
+        others: The number of scenes of each other set.
 
     Returns:
         The files.
 
     Raises:
-        DataError: If the size or the number of scenes is out of range.
+        DataError: If the size or a number of scenes is out of range.
         UserError: If Pillow is missing, or a file cannot be written.
     """
-    if not 1 <= train <= MOST_SCENES:
-        raise DataError(f"{train:,} scenes: expected 1 to {MOST_SCENES:,} for training")
+    for count in (train, others):
+        if not 1 <= count <= MOST_SCENES:
+            raise DataError(f"{count:,} scenes: expected 1 to {MOST_SCENES:,} in a set")
     make_directory(directory)
     images, contents = io.BytesIO(), {}
     with zipfile.ZipFile(images, "w") as archive:
         for number, name in enumerate(SETS):
-            count = train if name == "train" else OTHERS
+            count = train if name == "train" else others
             drawn = scenes(count, size, seed * len(SETS) + number, unseen=name == "unseen")
             rows = []
             for index, scene in enumerate(drawn):
@@ -218,30 +220,30 @@ def _scene(rng: np.random.Generator, size: int, unseen: bool) -> Scene:
 
 
 def _things(rng: np.random.Generator, count: int, unseen: bool) -> list[Thing]:
-    """Return objects of different kinds: the first, one in its row, and one in its column.
+    """Return objects of different kinds, in the order of the caption.
 
-    Of two objects the one whose colour stands earlier in `COLOURS` comes first, so that the caption
-    is a function of the scene. Of three objects the first stands in the corner.
+    Large objects come first, and objects of one size in reading order. The first object shares its
+    row or its column with each of the others.
     """
     kinds = [(colour, shape) for colour in COLOURS for shape in SHAPES]
     seen = [kind for kind in kinds if kind not in UNSEEN]
     chosen = [seen[index] for index in rng.choice(len(seen), count, replace=False)]
     if unseen:
         chosen[int(rng.integers(count))] = UNSEEN[int(rng.integers(len(UNSEEN)))]
-    if count == 2:
-        chosen.sort(key=kinds.index)
-    row, column = (int(each) for each in rng.integers(CELLS, size=2))
-    other_row, other_column = (
-        (each + int(rng.integers(1, CELLS))) % CELLS for each in (row, column)
-    )
-    places = [(row, column), (row, other_column), (other_row, column)]
-    if count == 2 and rng.integers(2):
-        places[1] = places[2]
-    small = rng.integers(2, size=count).astype(bool).tolist()
-    return [
-        Thing(colour, shape, is_small, *place)
-        for (colour, shape), is_small, place in zip(chosen, small, places, strict=False)
-    ]
+    while True:
+        row, column = (int(each) for each in rng.integers(CELLS, size=2))
+        other_row, other_column = (
+            (each + int(rng.integers(1, CELLS))) % CELLS for each in (row, column)
+        )
+        beside, below = (row, other_column), (other_row, column)
+        others = [beside, below] if count == 3 else [beside if rng.integers(2) else below]
+        small = rng.integers(2, size=count).astype(bool).tolist()
+        ordered = sorted(zip(small, [(row, column), *others], strict=True))
+        if ordered[0][1] == (row, column):
+            return [
+                Thing(colour, shape, is_small, *place)
+                for (colour, shape), (is_small, place) in zip(chosen, ordered, strict=True)
+            ]
 
 
 def _relation(one: Thing, other: Thing) -> str:

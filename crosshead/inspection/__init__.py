@@ -5,12 +5,16 @@ from crosshead.inspection.attention_weights import AttentionWeights, attention_w
 from crosshead.inspection.drawing import draw_attention
 from crosshead.inspection.mask_drawing import draw_mask
 from crosshead.inspection.record import record_attention
+from crosshead.inspection.word_maps import draw_word_maps, grounding, word_maps
 
 __all__ = [
     "AttentionWeights",
     "attention_weights",
     "draw_attention",
     "draw_mask",
+    "draw_word_maps",
+    "grounding",
     "record_attention",
     "without_heads",
+    "word_maps",
 ]

@@ -42,7 +42,7 @@ class WordMaps:
     weights: Float[Tensor, "L H W R C"]
 
     def of(self, layer: int | None = None, head: int | None = None) -> Float[Tensor, "W R C"]:
-        """Return the weights of one head, or the mean over layers and heads.
+        """Return the weights "W R C" of one head, or the mean over layers and heads.
 
         Args:
             layer: The layer, counted from 1; None for the mean over all layers.
@@ -161,6 +161,9 @@ def grounding(
         images: The images, in the model's size.
         captions: A caption of each image.
         regions: The regions of the nouns of each caption, in pixels of the image.
+
+    Returns:
+        The measures of all layers and heads.
 
     Raises:
         DataError: If there is no noun, or the lists differ in length.

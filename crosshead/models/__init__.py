@@ -7,6 +7,7 @@ from crosshead.models.attention_kinds import (
     register_score,
 )
 from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel, TokenModelConfig
+from crosshead.models.captioner import Captioner, CaptionerConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
@@ -14,7 +15,7 @@ from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.linear_forecaster import LinearForecaster, LinearForecasterConfig
 from crosshead.models.patch_forecaster import PatchForecaster, PatchForecasterConfig
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
-from crosshead.models.registry import build_forecaster, build_model
+from crosshead.models.registry import build_forecaster, build_image_text_model, build_model
 from crosshead.models.series_decoders import (
     SeriesRecurrent,
     SeriesRecurrentConfig,
@@ -26,6 +27,8 @@ from crosshead.models.transformer_xl import TransformerXL, TransformerXLConfig
 
 __all__ = [
     "AttentionParts",
+    "Captioner",
+    "CaptionerConfig",
     "Convolutional",
     "ConvolutionalConfig",
     "EncoderConfig",
@@ -56,6 +59,7 @@ __all__ = [
     "TransformerXL",
     "TransformerXLConfig",
     "build_forecaster",
+    "build_image_text_model",
     "build_model",
     "register_positions",
     "register_score",

@@ -1,9 +1,19 @@
 """Pipelines: a bundle as a callable on raw input."""
 
 from crosshead.pipelines.base import Pipeline
+from crosshead.pipelines.captioner import ImageCaption, ImageCaptioner
 from crosshead.pipelines.forecaster import Forecast, SeriesForecaster
 from crosshead.pipelines.mask_filler import MaskFiller
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
 
-__all__ = ["Forecast", "MaskFiller", "Pipeline", "SeriesForecaster", "TextGenerator", "Translator"]
+__all__ = [
+    "Forecast",
+    "ImageCaption",
+    "ImageCaptioner",
+    "MaskFiller",
+    "Pipeline",
+    "SeriesForecaster",
+    "TextGenerator",
+    "Translator",
+]

@@ -16,7 +16,7 @@ from crosshead.data.batching import collate
 from crosshead.data.images import MOST_BYTES, as_floats, decode_image, encode_png
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
-from crosshead.errors import ConfigError, DataError
+from crosshead.errors import ConfigError, DamagedBundle, DataError
 from crosshead.models.base import AttentionKind, SequenceModel, decodable
 from crosshead.models.captioner import CaptionerConfig
 from crosshead.models.image_encoder import ImageShape
@@ -180,7 +180,7 @@ class ImageCaptioner(Pipeline):
         """
         size = self.bundle.config.image_size
         if isinstance(image, str | os.PathLike):
-            return decode_image(read_stored(Path(image), MOST_BYTES), size, str(image))
+            return decode_image(_contents(Path(image)), size, str(image))
         shape = getattr(image, "shape", None)
         if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape[2:] != (3,):
             raise DataError(
@@ -225,7 +225,8 @@ class ImageCaptioner(Pipeline):
             caption = self.search(pixels[None])[0][0].text
         [ids] = token_ids(bundle.target_tokenizer, [caption])
         batch = collate([((), ids)], [0], bundle.specials.start)
-        inputs = as_floats(pixels[None]).to(self.device), batch.target_input.to(self.device)
+        images = as_floats(np.stack([pixels]))  # a copy: decoded pixels are read-only
+        inputs = images.to(self.device), batch.target_input.to(self.device)
         patches = [f"{row + 1},{column + 1}" for row, column in np.ndindex(self.rows, self.rows)]
         if kind == "encoder":
             return AttentionInputs(inputs, patches, patches)
@@ -267,3 +268,11 @@ class ImageCaptioner(Pipeline):
         ids = [*found.tokens, EOS] if found.finished else found.tokens
         text = tokenizer.decode(found.tokens)
         return ImageCaption(text, found.log_prob, found.score, tokenizer.pieces(ids))
+
+
+def _contents(path: Path) -> bytes:
+    """Return the contents of an image file."""
+    try:
+        return read_stored(path, MOST_BYTES)
+    except DamagedBundle as error:
+        raise DataError(f"{path}: {error.found}; name an image file") from None

@@ -156,13 +156,13 @@ _SERIES_RECURRENT: dict[str, Sections] = {
 
 _CAPTIONER: dict[str, Sections] = {
     "tiny": {
-        "tokenizer": {"kind": "words"},
+        "tokenizer": {"kind": "words", "vocab_size": 8000},
         "model": {
-            "encoder_layers": 1, "decoder_layers": 2, "d_model": 64, "d_ff": 128, "heads": 4,
-            "dropout": 0.0,
+            "encoder_layers": 1, "decoder_layers": 3, "d_model": 64, "d_ff": 128, "heads": 4,
+            "dropout": 0.0, "norm": "pre", "patch_positions": "sinusoidal",
         },
         "train": {
-            "schedule": "cosine", "learning_rate": 0.003, "max_updates": 4000, "batch_tokens": 6144,
+            "schedule": "cosine", "learning_rate": 0.002, "max_updates": 4000, "batch_tokens": 3072,
             "label_smoothing": 0.0, "average": 0, "patience": 0,
         },
     },

@@ -13,7 +13,7 @@ class TrainConfig(Config):
     batch_tokens: int = Field(4096, ge=1, le=MOST)
     """The budget of a batch: sentences times the length of the longer side in tokens, padding
     included. For a series: the values that its windows read, windows times context times
-    columns."""
+    columns. For images: patches count as tokens of the source."""
 
     accumulate: int = Field(1, ge=1, le=100_000)
     """The number of parts that a batch is computed in, one after the other, to use less memory. The
@@ -106,7 +106,8 @@ class TrainConfig(Config):
     metric: str | None = None
     """The metric that chooses checkpoints. Translation has `bleu` (of greedy translations, the
     default) and `loss`; language models have `loss` (the default) and `bits_per_character`; masked
-    models have `loss`; forecasters have `loss` (the default) and `mae`, the mean absolute error."""
+    models have `loss`; forecasters have `loss` (the default) and `mae`, the mean absolute error;
+    captioners have `bleu` (the default), `exact` (exact match) and `loss`."""
 
     log_every: int = Field(100, ge=1, le=MOST)
     """The number of updates between lines of the log."""

@@ -245,7 +245,10 @@ def read_corpus(
     size = data.image_size if base is None else base.config.image_size
     train = read_caption_set(data.images, data.captions, size, check)
     assert isinstance(recipe.model, CaptionerConfig)
-    patches = ImageShape(int(train.pixels.shape[1])).patches(recipe.model.patch_size)
+    try:
+        patches = ImageShape(int(train.pixels.shape[1])).patches(recipe.model.patch_size)
+    except ValueError as error:
+        raise DataError(str(error)) from None
     if data.valid_captions:
         size = int(train.pixels.shape[1])
         valid = read_caption_set(data.images, data.valid_captions, size, check)

@@ -32,7 +32,7 @@ def test_every_model_has_the_smallest() -> None:
 def test_presets_are_whole_recipes_but_for_the_data(architecture: str, size: str) -> None:
     recipe = preset(architecture, size)
     assert recipe.model.architecture == architecture
-    metric = "bleu" if TASKS[architecture] == "translation" else "loss"
+    metric = "bleu" if TASKS[architecture] in ("translation", "captioning") else "loss"
     assert recipe.train.metric == metric
     assert hasattr(recipe, "decode") == (TASKS[architecture] != "forecasting")
     if hasattr(recipe, "decode"):

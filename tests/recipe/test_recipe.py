@@ -128,7 +128,11 @@ def test_a_key_outside_of_its_section_is_named_with_it() -> None:
 @pytest.mark.parametrize(("model", "preset"), EVERY)
 def test_every_preset_is_a_whole_run_once_there_is_data(model: str, preset: str) -> None:
     recipe = compose(preset, {"model": model})
-    data = {"translation": DATA, "forecasting": {"data": {"series": "series.csv"}}}
+    data = {
+        "translation": DATA,
+        "forecasting": {"data": {"series": "series.csv"}},
+        "captioning": {"data": {"images": "images", "captions": "captions.jsonl"}},
+    }
     recipe = compose(preset, {"model": model}, data.get(recipe.model.task, TEXT))
     assert recipe.model.architecture == model
     assert recipe.data.files()
