@@ -154,6 +154,62 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return float(BLEU().corpus_score(list(hypotheses), [list(references)]).score)
 
 
+def multi_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Return BLEU against several references each, with tokenisation 13a and no interval.
+
+    Args:
+        hypotheses: The texts.
+        references: The references of each text, at least one.
+    """
+    return float(BLEU().corpus_score(list(hypotheses), _streams(references)).score)
+
+
+def caption_scores(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    tokenize: str | None = None,
+) -> list[CorpusScore]:
+    """Score captions against one or more references each, and by exact match.
+
+    Args:
+        hypotheses: The captions.
+        references: The references of each caption, at least one.
+        metrics: Names from `METRICS`.
+        tokenize: The tokenisation of BLEU, as for `corpus_scores`.
+
+    Returns:
+        The scores, in the order of `metrics`, and then exact match: the percentage of captions that
+        equal one of their references.
+
+    Raises:
+        ConfigError: If a metric or the tokenisation is unknown.
+        DataError: If the sets are empty or differ in length.
+    """
+    _check_sizes({"captions": hypotheses}, references)
+    scores = []
+    for name in metrics:
+        metric = _metric(name, tokenize)
+        result = metric.corpus_score(list(hypotheses), _streams(references), n_bootstrap=RESAMPLES)
+        low, high = result._mean - result._ci, result._mean + result._ci
+        signature = str(metric.get_signature())
+        scores.append(CorpusScore(result.name, result.score, low, high, signature))
+    hits = [
+        (0.0, 1, int(text in wanted)) for text, wanted in zip(hypotheses, references, strict=True)
+    ]
+    signature = f"bs:{RESAMPLES}|seed:{SEED}|per:caption|version:crosshead-{__version__}"
+    return [*scores, _window_score("exact match, %", hits, _accuracy, signature)]
+
+
+def _streams(references: Sequence[Sequence[str]]) -> list[Any]:
+    """Return references as sacreBLEU takes them: the first of each text, the second, and so on."""
+    most = max(map(len, references))
+    return [
+        [each[number] if number < len(each) else None for each in references]
+        for number in range(most)
+    ]
+
+
 def compare(
     systems: dict[str, Sequence[str]],
     references: Sequence[str],
@@ -581,7 +637,7 @@ def _check_lists(given: dict[str, Any]) -> None:
             )
 
 
-def _check_sizes(systems: dict[str, Sequence[str]], references: Sequence[str]) -> None:
+def _check_sizes(systems: dict[str, Sequence[str]], references: Sequence[Any]) -> None:
     _check_lists({**systems, "references": references})
     if not references:
         raise DataError("no references: the test set is empty")

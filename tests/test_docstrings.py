@@ -375,5 +375,5 @@ def test_the_public_interface_is_found() -> None:
     names = {f"{each.path.removeprefix('crosshead/')} {each.name}" for each in public_interface()}
     assert {
         "attention/attend.py attend", "attention/masks.py Mask", "training/api.py train",
-        "system/progress.py Silent.say", "models/transformer.py Transformer.step",
+        "system/progress.py Silent.say", "models/transformer.py EncoderDecoder.step",
     } <= names  # fmt: skip

@@ -70,10 +70,14 @@ class TextBundle(Bundle):
         The end token ends a translation. In monolingual text it ends a line and begins the next
         one.
         """
-        forbidden = {PAD, BOS, UNK, *self.target_tokenizer.line_breaks}
         if self.config.model.vocabularies == 1:
-            return Specials(EOS, NOTHING, tuple(sorted(forbidden)))
-        return Specials(self.config.model.start_token, EOS, tuple(sorted(forbidden)))
+            return Specials(EOS, NOTHING, self.forbidden)
+        return Specials(self.config.model.start_token, EOS, self.forbidden)
+
+    @property
+    def forbidden(self) -> tuple[int, ...]:
+        """The target tokens that search never produces."""
+        return tuple(sorted({PAD, BOS, UNK, *self.target_tokenizer.line_breaks}))
 
     @classmethod
     def build(cls, config: BundleConfig) -> Model:

@@ -9,7 +9,7 @@ from crosshead.cli.terminal import put
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 data_app = typer.Typer(rich_markup_mode=None)
-app.add_typer(data_app, name="data", help="Download public data sets, or make the dates data set.")
+app.add_typer(data_app, name="data", help="Download public data sets, or make synthetic ones.")
 
 
 def _version(asked: bool) -> None:

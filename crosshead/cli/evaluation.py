@@ -9,17 +9,20 @@ from typing import Any
 from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest
+from crosshead.data.captions import NOT_DESCRIBED, read_caption_set
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
 from crosshead.evaluation import (
     METRICS,
     ComparedScore,
     CorpusScore,
     ForecastScore,
+    caption_scores,
     corpus_scores,
     forecast_scores,
     masked_scores,
     text_scores,
 )
+from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.pipelines.forecaster import SeriesForecaster
 from crosshead.pipelines.image_classifier import ImageClassifier
 from crosshead.pipelines.mask_filler import MaskFiller
@@ -88,7 +91,7 @@ def text_evaluation(
     joined = "".join(f"{line}\n" for line in lines)
     others = {
         Translator: "--source and --reference", SeriesForecaster: "--series",
-        ImageClassifier: "--images",
+        ImageClassifier: "--images", ImageCaptioner: "--images and --captions",
     }  # fmt: skip
     for kind, options in others.items():
         if isinstance(model, kind):
@@ -136,6 +139,46 @@ def series_evaluation(
         note(f"{series}: {line}")
     first = 0 if start is None else whole.row(start)
     return forecast_scores(forecaster, forecaster.windows(whole, first), original=original)
+
+
+def caption_evaluation(
+    bundle: Path,
+    images: Sequence[str],
+    captions: Sequence[str],
+    metrics: Sequence[str],
+    tokenize: str | None,
+    flags: Mapping[str, Any],
+    device: str,
+    threads: int | None,
+) -> list[CorpusScore]:
+    """Return the scores of a captioner on images with captions.
+
+    Args:
+        bundle: The bundle of the model.
+        images: Folders or zip archives.
+        captions: Files of captions.
+        metrics: The names of metrics.
+        tokenize: The tokenisation of BLEU, or None for sacreBLEU's.
+        flags: Settings of the search that override the bundle's.
+        device: The device to compute on.
+        threads: Number of threads, or None for PyTorch's choice.
+
+    Raises:
+        BundleError: If the model is no captioner.
+        DataError: If the images or the captions cannot be used.
+    """
+    captioner = load_as(ImageCaptioner, bundle, device, threads)
+    decode = search_settings(captioner.bundle.config.decode, False, flags, None)
+    found = read_caption_set(images, captions, captioner.bundle.config.image_size)
+    for line in found.left_out.lines():
+        if NOT_DESCRIBED not in line:
+            note(line)
+    with answering(len(found.names) if at_terminal() else None, "images") as advance:
+        best = captioner.search(
+            found.pixels, decode, progress=partial(advance, 0, len(found.names))
+        )
+    texts = [each[0].text for each in best]
+    return caption_scores(texts, found.references(), metrics, tokenize)
 
 
 def forecast_table(scores: Sequence[ForecastScore]) -> str:

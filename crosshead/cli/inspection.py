@@ -24,7 +24,8 @@ def attention(
         str,
         typer.Argument(
             metavar="TEXT",
-            help="Sentence to translate, text to read, or the file of an image to classify.",
+            help="Sentence to translate, text to read, or the file of an image to classify or "
+            "describe.",
         ),
     ],
     out: Annotated[

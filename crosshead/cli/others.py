@@ -83,14 +83,16 @@ def pack(
 
 @data_app.command("get", epilog="\b\nExample:\n  crosshead data get multi30k")
 def data_get(
-    name: Annotated[str, typer.Argument(help="Data set: multi30k, tinyshakespeare, ett or dates.")],
+    name: Annotated[
+        str, typer.Argument(help="Data set: multi30k, tinyshakespeare, ett, dates or scenes.")
+    ],
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Directory to write (default: data/NAME).")
     ] = None,
 ) -> None:
     """Download a data set and check its SHA-256.
 
-    The data set dates is made on this machine and needs no network.
+    The data sets dates and scenes are made on this machine and need no network.
     """
     from crosshead.data.download import download
 

@@ -20,6 +20,7 @@ from crosshead.errors import ConfigError, UserError
     "  crosshead train --text book.txt --out runs/book\n"
     "  crosshead train --series ETTh1.csv --target OT --horizon 96 --out runs/ett\n"
     "  crosshead train --images photos.zip --out runs/photos\n"
+    "  crosshead train --images photos --captions captions.jsonl --out runs/captions\n"
     "  crosshead train --pairs corpus.jsonl --fields en,de --preset small --out runs/en-de\n"
     "  crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30"
 )
@@ -106,9 +107,17 @@ def train(
         Files,
         typer.Option(
             metavar="PATH",
-            help="Folder with a folder of images for each class, or a zip of one, for a classifier "
-            "of images. Folders train, valid and test above the classes are splits. Repeat it for "
-            "more images.",
+            help="Folder or zip archive of images. Without --captions, the folder of an image is "
+            "its class, and folders train, valid and test above the classes are splits. Repeat it "
+            "for more images.",
+        ),
+    ] = None,
+    captions: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="File of captions of --images, for a captioner: JSON Lines with the keys image "
+            "and caption, or lines `image#n<TAB>caption`. Repeat it for more files.",
         ),
     ] = None,
     horizon: Annotated[
@@ -160,14 +169,23 @@ def train(
             "the training images of each class is held out.",
         ),
     ] = None,
+    valid_captions: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="Validation captions, in a format of --captions; their images are in --images. "
+            "Without them, some images are held out.",
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
             metavar="A",
             help="Architecture: transformer, recurrent or convolutional for pairs; language, "
             "transformer-xl or encoder for --text; patchtst, dlinear, series-transformer or "
-            "series-recurrent for --series; vit or convnet for --images (default: transformer, "
-            "language for --text, patchtst for --series, vit for --images).",
+            "series-recurrent for --series; vit or convnet for --images; captioner for --captions "
+            "(default: transformer, language for --text, patchtst for --series, vit for --images, "
+            "captioner for --captions).",
         ),
     ] = None,
     preset: Annotated[
@@ -297,6 +315,8 @@ def train(
             "inputs": inputs,
             "images": images,
             "valid_images": valid_images,
+            "captions": captions,
+            "valid_captions": valid_captions,
             "horizon": horizon,
             "context": context,
         },

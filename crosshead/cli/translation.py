@@ -164,7 +164,8 @@ def translate(
     "  crosshead evaluate runs/en-de --source test.en --reference test.de\n"
     "  crosshead evaluate runs/shakespeare --text test.txt --stride 64\n"
     "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01\n"
-    "  crosshead evaluate runs/photos --images photos.zip"
+    "  crosshead evaluate runs/photos --images photos.zip\n"
+    "  crosshead evaluate runs/scenes --images images.zip --captions test.jsonl"
 )
 def evaluate(
     bundle: BundleArgument,
@@ -189,11 +190,11 @@ def evaluate(
         typer.Option(metavar="F", help="File of a series to forecast and score, CSV or Parquet."),
     ] = None,
     images: Annotated[
-        Path | None,
+        list[str] | None,
         typer.Option(
             metavar="PATH",
-            help="Folder with a folder of images for each class, or a zip of one, to classify and "
-            "score. Of a set with splits, the folder test counts.",
+            help="Folder or zip archive of images. Without --captions, a classifier is scored: the "
+            "folder of an image is its class, and of a set with splits the folder test counts.",
         ),
     ] = None,
     start: Annotated[
@@ -202,6 +203,14 @@ def evaluate(
             metavar="TIME",
             help="Time of the first value of --series to score (default: the first after a "
             "context). Give a time after the training period.",
+        ),
+    ] = None,
+    captions: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="F",
+            help="File of captions of --images to compare with, for a captioner. Repeat it for "
+            "more files.",
         ),
     ] = None,
     original: Annotated[
@@ -258,6 +267,9 @@ def evaluate(
 
     Give --images for a classifier of images. The command prints the accuracy with its 95 % interval
     (Wilson 1927), and how often each class was taken for which.
+
+    Give --captions and --images for a captioner. The command writes a caption of each image, and
+    compares it with all its captions in the files: BLEU, chrF and exact match.
     """
     from crosshead.cli import classify, evaluation
     from crosshead.data.parallel.corpora import read_aligned
@@ -275,10 +287,27 @@ def evaluate(
     }
     of_text = {"--stride": stride, "--memory": memory}
     of_series = {"--start": start, "--original": original or None}
+    if captions is not None:
+        if images is None:
+            raise UserError("--captions and --images go together: give both, or leave out both")
+        elsewhere: dict[str, object] = {
+            "--text": text, "--source": source, "--reference": reference, "--series": series,
+            **of_series, **of_text,
+        }  # fmt: skip
+        _refuse(elsewhere, "is not for captions: leave it out, or leave out --captions")
+        names = evaluation.metric_names("bleu,chrf" if metrics is None else metrics, tokenize)
+        search = {"beam": beam, "length_penalty": length_penalty}
+        scored = evaluation.caption_evaluation(
+            bundle, images, captions, names, tokenize, search, device, threads
+        )
+        put(evaluation.scores_jsonl(scored) if jsonl else evaluation.scores_table(scored))
+        return
     if images is not None:
         others = {"--text": text, "--series": series, **of_text, **of_series, **of_translation}
         _refuse(others, "is for other data: leave it out, or leave out --images")
-        classes = classify.image_evaluation(bundle, images, device, threads)
+        if len(images) > 1:
+            raise UserError("--images: give one folder or archive of images with classes")
+        classes = classify.image_evaluation(bundle, Path(images[0]), device, threads)
         put(classify.confusions_jsonl(classes) if jsonl else classify.confusions_table(classes))
         return
     if series is not None:
@@ -297,7 +326,7 @@ def evaluate(
     if source is None or reference is None:
         raise UserError(
             "give --source and --reference, --text for a model of monolingual text, --series for a "
-            "forecaster, or --images for a classifier"
+            "forecaster, --images for a classifier, or --captions and --images for a captioner"
         )
     names = evaluation.metric_names(
         "bleu,chrf" if metrics is None else metrics, tokenize, ["perplexity"]

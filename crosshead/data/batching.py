@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from crosshead.data.parallel.examples import Example, Measured
@@ -41,9 +41,9 @@ Plan = list[np.ndarray]
 class Batch:
     """Padded tensors of several examples, for teacher forcing."""
 
-    inputs: tuple[Int[Tensor, "B _"], ...]
+    inputs: tuple[Shaped[Tensor, "B ..."], ...]
     """Inputs of the model. For pairs: source ids, EOS, padding; and the start token, target ids,
-    padding. For monolingual text: its ids alone."""
+    padding. For monolingual text: its ids alone. Images stand before them."""
 
     target_output: Int[Tensor, "B T"]
     """The token to predict at each position, and padding elsewhere. Targets of pairs end in EOS."""

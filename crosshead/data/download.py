@@ -6,6 +6,7 @@ from pathlib import Path
 
 from crosshead.config import nearest
 from crosshead.data.remote import RemoteFile, fetch
+from crosshead.data.scenes import write_scenes
 from crosshead.data.synthetic import date_files, date_pairs
 from crosshead.errors import DataError, why_unreadable
 from crosshead.system.files import atomic_write, make_directory
@@ -71,15 +72,16 @@ DATA_SETS: dict[str, list[RemoteFile]] = {
 }
 """All data sets by name."""
 
-DATES = "dates"
-"""The data set of English and German dates, which is generated and not downloaded."""
+DATES, SCENES = "dates", "scenes"
+"""The data sets that are generated and not downloaded: English and German dates, and images of
+coloured shapes with captions."""
 
 
 def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
     """Download a data set.
 
-    `dates` needs no network, because it is generated (`crosshead.data.synthetic`). Existing files
-    with the right checksum stay.
+    `dates` and `scenes` need no network, because they are generated (`crosshead.data.synthetic`,
+    `crosshead.data.scenes`). Existing files with the right checksum stay.
 
     Args:
         name: The name of the data set.
@@ -90,12 +92,19 @@ def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
         DataError: If the name is unknown, the source cannot be reached or sends something
             unexpected, or another file is in the way.
     """
-    if name not in (*DATA_SETS, DATES):
-        raise DataError(f"there is no data set {name!r}; {nearest(name, [*DATA_SETS, DATES])}")
+    known = [*DATA_SETS, DATES, SCENES]
+    if name not in known:
+        raise DataError(f"there is no data set {name!r}; {nearest(name, known)}")
     if directory.exists() and not directory.is_dir():
         raise DataError(f"{directory}: is a file; name a directory with --out")
     if name == DATES:
         _write_dates(directory, say)
+        return
+    if name == SCENES:
+        if directory.exists() and any(directory.iterdir()):
+            raise DataError(f"{directory}: is not empty; name a new directory with --out")
+        for path in write_scenes(directory):
+            say(f"{path}: generated")
         return
     for file in DATA_SETS[name]:
         place = directory / file.name

@@ -368,3 +368,18 @@ def _files_below(folder: Path) -> Iterator[str]:
             path = Path(place) / name
             if stat.S_ISREG(path.stat().st_mode):
                 yield path.relative_to(folder).as_posix()
+
+
+def encode_png(pixels: np.ndarray) -> bytes:
+    """Return pixels as the contents of a PNG file.
+
+    Args:
+        pixels: Pixels "H W C", `uint8`.
+
+    Raises:
+        UserError: If Pillow is not installed.
+    """
+    image_module, _ = _pillow()
+    found = io.BytesIO()
+    image_module.fromarray(pixels).save(found, "PNG")
+    return found.getvalue()

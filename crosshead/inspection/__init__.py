@@ -10,6 +10,7 @@ from crosshead.inspection.image_attention import (
 )
 from crosshead.inspection.mask_drawing import draw_mask
 from crosshead.inspection.record import record_attention
+from crosshead.inspection.word_maps import draw_word_maps, grounding, word_maps
 
 __all__ = [
     "AttentionWeights",
@@ -19,7 +20,10 @@ __all__ = [
     "draw_attention",
     "draw_image_attention",
     "draw_mask",
+    "draw_word_maps",
+    "grounding",
     "image_attention",
     "record_attention",
     "without_heads",
+    "word_maps",
 ]

@@ -42,7 +42,8 @@ def attention_weights(
 
     Args:
         pipeline: The pipeline that `crosshead.load` returns.
-        text: A line to translate, or a text. For a masked model it may contain `[MASK]`.
+        text: A line to translate, or a text. For a masked model it may contain `[MASK]`. For a
+            captioner it is the file of an image.
         target: The translation given to the decoder, by default the model's own.
         kind: "cross" (target to source), "encoder" or "decoder" (self-attention). By default
             cross-attention if the model has it, or else its only kind.

@@ -7,6 +7,7 @@ from crosshead.models.attention_kinds import (
     register_score,
 )
 from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel, TokenModelConfig
+from crosshead.models.captioner import Captioner, CaptionerConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
@@ -16,7 +17,12 @@ from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.linear_forecaster import LinearForecaster, LinearForecasterConfig
 from crosshead.models.patch_forecaster import PatchForecaster, PatchForecasterConfig
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
-from crosshead.models.registry import build_classifier, build_forecaster, build_model
+from crosshead.models.registry import (
+    build_classifier,
+    build_forecaster,
+    build_image_text_model,
+    build_model,
+)
 from crosshead.models.series_decoders import (
     SeriesRecurrent,
     SeriesRecurrentConfig,
@@ -34,6 +40,8 @@ from crosshead.models.vision_transformer import (
 
 __all__ = [
     "AttentionParts",
+    "Captioner",
+    "CaptionerConfig",
     "Classifier",
     "ClassifierConfig",
     "ConvNet",
@@ -72,6 +80,7 @@ __all__ = [
     "VisionTransformerConfig",
     "build_classifier",
     "build_forecaster",
+    "build_image_text_model",
     "build_model",
     "register_positions",
     "register_score",

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from pydantic import Field, ValidationError, field_validator, model_validator
 from torch import Tensor, nn
 
@@ -190,7 +190,7 @@ class TokenModel(Model):
             named: Further arguments of a model.
         """
 
-    def forward(self, *inputs: Int[Tensor, "B _"]) -> Float[Tensor, "B _ V"]:
+    def forward(self, *inputs: Shaped[Tensor, "B ..."]) -> Float[Tensor, "B _ V"]:
         """Return the logits of every position, "B T V".
 
         Args:

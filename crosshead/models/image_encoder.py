@@ -92,7 +92,8 @@ class PatchPositionTable(nn.Module):
             raise ValueError(
                 f"sinusoidal patch_positions need a d_model that is divisible by 4, found {d_model}"
             )
-        line = sinusoidal(rows, d_model // 2)
+        with torch.device("cpu"):  # also in a model that is built without memory
+            line = sinusoidal(rows, d_model // 2)
         row = line[:, None].expand(rows, rows, -1)
         table = torch.cat([row, row.transpose(0, 1)], dim=-1).flatten(0, 1)
         self.register_buffer("table", table, persistent=False)

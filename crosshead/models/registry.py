@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import PlainValidator, SerializeAsAny, ValidationInfo
 
 from crosshead.models.base import Model, ModelConfig, TokenModel, TokenModelConfig
+from crosshead.models.captioner import Captioner, CaptionerConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
@@ -42,6 +43,7 @@ CONFIGS: dict[str, type[ModelConfig]] = {
     "series-recurrent": SeriesRecurrentConfig,
     "vit": VisionTransformerConfig,
     "convnet": ConvNetConfig,
+    "captioner": CaptionerConfig,
 }
 """The configuration class of each `architecture`."""
 
@@ -58,6 +60,7 @@ MODELS: dict[str, type[Model]] = {
     "series-recurrent": SeriesRecurrent,
     "vit": VisionTransformer,
     "convnet": ConvNet,
+    "captioner": Captioner,
 }
 """The model class of each `architecture`."""
 
@@ -77,6 +80,29 @@ def build_model(
     """
     sizes = (source_vocabulary, target_vocabulary)[-config.vocabularies :]
     model = MODELS[config.architecture](config, *sizes)
+    assert isinstance(model, TokenModel)
+    return model
+
+
+def build_image_text_model(
+    config: TokenModelConfig, images: ImageShape, source_vocabulary: int, target_vocabulary: int
+) -> TokenModel:
+    """Build a freshly initialised model that reads images and predicts tokens, in training mode.
+
+    Args:
+        config: The configuration.
+        images: The sizes of the images.
+        source_vocabulary: The number of source tokens, unused by a captioner.
+        target_vocabulary: The number of target tokens.
+
+    Returns:
+        The model of the configured architecture.
+
+    Raises:
+        ValueError: If the patches do not cover the images.
+    """
+    sizes = (source_vocabulary, target_vocabulary)[-config.vocabularies :]
+    model = MODELS[config.architecture](config, images, *sizes)
     assert isinstance(model, TokenModel)
     return model
 

@@ -1,9 +1,10 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017): configuration and model."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,7 +15,10 @@ from crosshead.attention.attend import Attention
 from crosshead.attention.kv_cache import DecodingCache, NoCache
 from crosshead.attention.masks import padding_mask
 from crosshead.config import MOST_LAYERS
+from crosshead.layers.decoder import DecoderLayer
 from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and_target_weights
+from crosshead.layers.encoder import EncoderLayer
+from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.models.stack import (
@@ -88,7 +92,107 @@ class TransformerState:
         return TransformerState(memory, [cache.select(rows) for cache in self.caches])
 
 
-class Transformer(SequenceModel):
+class EncoderDecoder(SequenceModel):
+    """The base of models whose decoder of tokens attends to an encoded source of any kind.
+
+    Reference:
+        Vaswani et al. 2017, section 3.1, Figure 1.
+    """
+
+    config: StackConfig  # type: ignore[assignment]  # every configuration is also one of tokens
+    target_embeddings: Embeddings
+    decoder: LayerStack[DecoderLayer]
+    projection: nn.Linear
+
+    @abstractmethod
+    def encode(self, *source: Any) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B 1 1 S"] | None]:
+        """Encode a source.
+
+        Args:
+            source: The inputs of the model before the target.
+
+        Returns:
+            The memory, "B S D", and its padding mask, "B 1 1 S", or None without padding.
+        """
+
+    @abstractmethod
+    def encoder_layers(self) -> Sequence[EncoderLayer]:
+        """Return the layers of the encoder, the first one first."""
+
+    def features(self, *inputs: Tensor) -> Float[Tensor, "B T D"]:
+        """Return the decoder's last hidden states, one per target position (section 3.1).
+
+        `forward` projects them to logits. The fused loss starts from them instead.
+
+        Args:
+            inputs: The source, as for `encode`, and the token ids of the shifted target, "B T".
+
+        Returns:
+            Hidden states, "B T D".
+        """
+        *source, target = inputs
+        memory, memory_mask = self.encode(*source)
+        mask = causal_mask(self.config, target.shape[1], 0, target.device)
+        x = self.target_embeddings(target)
+        for layer in self.decoder.layers:
+            x = layer(x, NoCache(), layer.project_memory(memory), mask, memory_mask)
+        return self.decoder.norm(x)
+
+    def begin(self, *source: Any) -> TransformerState:
+        """Return the state before the first token, one row per source.
+
+        Args:
+            source: The source, as for `encode`.
+        """
+        memory, mask = self.encode(*source)
+        if mask is None:
+            mask = torch.ones(len(memory), 1, 1, memory.shape[1], dtype=torch.bool).to(
+                memory.device
+            )
+        window = cache_window(self.config)
+        caches = [DecodingCache(window) for _ in self.decoder.layers]
+        memories = [layer.project_memory(memory) for layer in self.decoder.layers]
+        return TransformerState(SentenceMemory(memories, mask), caches)
+
+    @torch.no_grad()
+    def step(
+        self, state: TransformerState, tokens: Int[Tensor, "N T"]
+    ) -> tuple[Float[Tensor, "N D"], TransformerState]:
+        """Feed each row its next tokens.
+
+        Args:
+            state: The state so far. It is extended in place, so do not use it again.
+            tokens: Token ids, "N T".
+
+        Returns:
+            The last hidden state of each row, "N D", and the new state. No gradient passes.
+        """
+        cache, new = state.caches[0], tokens.shape[1]
+        mask = causal_mask(self.config, new, cache.visible, tokens.device)
+        x = self.target_embeddings(tokens, start=cache.length)
+        stack = zip(self.decoder.layers, state.caches, state.memory.layers, strict=True)
+        for layer, cache, memory in stack:
+            x = layer(x, cache, memory, mask, state.memory.mask)
+        return self.decoder.norm(x)[:, -1], state
+
+    def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
+        """Return the attention modules of all three kinds, the first layer first."""
+        return {
+            "cross": [layer.cross_attention for layer in self.decoder.layers],
+            "encoder": [layer.attention for layer in self.encoder_layers()],
+            "decoder": [layer.self_attention for layer in self.decoder.layers],
+        }
+
+    def layers(self) -> Iterable[nn.Module]:
+        """Return the layers of both stacks."""
+        return (*self.encoder_layers(), *self.decoder.layers)
+
+    def called_alone(self) -> Iterable[nn.Module]:
+        """Return the projections of the memory, which run before the decoder's layers."""
+        return [layer.cross_attention.key_value for layer in self.decoder.layers]
+
+
+class Transformer(EncoderDecoder):
     """The Transformer of "Attention Is All You Need", an encoder-decoder.
 
     `forward` gives logits for training; `start` and `step` decode (`crosshead.decoding.protocol`).
@@ -147,68 +251,10 @@ class Transformer(SequenceModel):
             x = layer(x, seen)
         return self.encoder.norm(x), memory_mask
 
-    def features(
-        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B T D"]:
-        """Return the decoder's last hidden states, one per target position (section 3.1).
-
-        `forward` projects them to logits. The fused loss starts from them instead.
-
-        Args:
-            source: Token ids, "B S".
-            target: Token ids of the shifted target, "B T".
-
-        Returns:
-            Hidden states, "B T D".
-        """
-        memory, memory_mask = self.encode(source)
-        mask = causal_mask(self.config, target.shape[1], 0, target.device)
-        x = self.target_embeddings(target)
-        for layer in self.decoder.layers:
-            x = layer(x, NoCache(), layer.project_memory(memory), mask, memory_mask)
-        return self.decoder.norm(x)
+    def encoder_layers(self) -> Sequence[EncoderLayer]:
+        """Return the layers of the encoder, the first one first."""
+        return list(self.encoder.layers)
 
     def start(self, source: Int[Tensor, "B S"]) -> TransformerState:
         """Return the state before the first token, one row per sentence."""
-        memory, mask = self.encode(source)
-        window = cache_window(self.config)
-        caches = [DecodingCache(window) for _ in range(self.config.decoder_layers)]
-        memories = [layer.project_memory(memory) for layer in self.decoder.layers]
-        return TransformerState(SentenceMemory(memories, mask), caches)
-
-    @torch.no_grad()
-    def step(
-        self, state: TransformerState, tokens: Int[Tensor, "N T"]
-    ) -> tuple[Float[Tensor, "N D"], TransformerState]:
-        """Feed each row its next tokens.
-
-        Args:
-            state: The state so far. It is extended in place, so do not use it again.
-            tokens: Token ids, "N T".
-
-        Returns:
-            The last hidden state of each row, "N D", and the new state. No gradient passes.
-        """
-        cache, new = state.caches[0], tokens.shape[1]
-        mask = causal_mask(self.config, new, cache.visible, tokens.device)
-        x = self.target_embeddings(tokens, start=cache.length)
-        stack = zip(self.decoder.layers, state.caches, state.memory.layers, strict=True)
-        for layer, cache, memory in stack:
-            x = layer(x, cache, memory, mask, state.memory.mask)
-        return self.decoder.norm(x)[:, -1], state
-
-    def attentions(self) -> Mapping[AttentionKind, Sequence[Attention]]:
-        """Return the attention modules of all three kinds, the first layer first."""
-        return {
-            "cross": [layer.cross_attention for layer in self.decoder.layers],
-            "encoder": [layer.attention for layer in self.encoder.layers],
-            "decoder": [layer.self_attention for layer in self.decoder.layers],
-        }
-
-    def layers(self) -> Iterable[nn.Module]:
-        """Return the layers of both stacks."""
-        return (*self.encoder.layers, *self.decoder.layers)
-
-    def called_alone(self) -> Iterable[nn.Module]:
-        """Return the projections of the memory, which run before the decoder's layers."""
-        return [layer.cross_attention.key_value for layer in self.decoder.layers]
+        return self.begin(source)

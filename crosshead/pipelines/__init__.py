@@ -1,6 +1,7 @@
 """Pipelines: a bundle as a callable on raw input."""
 
 from crosshead.pipelines.base import Pipeline
+from crosshead.pipelines.captioner import ImageCaption, ImageCaptioner
 from crosshead.pipelines.forecaster import Forecast, SeriesForecaster
 from crosshead.pipelines.image_classifier import ImageClassifier
 from crosshead.pipelines.mask_filler import MaskFiller
@@ -9,6 +10,8 @@ from crosshead.pipelines.translator import Translator
 
 __all__ = [
     "Forecast",
+    "ImageCaption",
+    "ImageCaptioner",
     "ImageClassifier",
     "MaskFiller",
     "Pipeline",

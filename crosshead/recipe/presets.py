@@ -198,6 +198,20 @@ _CONVNET: dict[str, Sections] = {
     },
 }
 
+_CAPTIONER: dict[str, Sections] = {
+    "tiny": {
+        "tokenizer": {"kind": "words", "vocab_size": 8000},
+        "model": {
+            "encoder_layers": 1, "decoder_layers": 3, "d_model": 64, "d_ff": 128, "heads": 4,
+            "dropout": 0.0, "norm": "pre", "patch_positions": "sinusoidal",
+        },
+        "train": {
+            "schedule": "cosine", "learning_rate": 0.002, "max_updates": 4000, "batch_tokens": 3072,
+            "label_smoothing": 0.0, "average": 0, "patience": 0,
+        },
+    },
+}  # fmt: skip
+
 PRESETS: dict[str, dict[str, Sections]] = {
     "transformer": _TRANSFORMER,
     "recurrent": _RECURRENT,
@@ -211,6 +225,7 @@ PRESETS: dict[str, dict[str, Sections]] = {
     "series-recurrent": _SERIES_RECURRENT,
     "vit": _VIT,
     "convnet": _CONVNET,
+    "captioner": _CAPTIONER,
 }
 """Presets by architecture and size. `base` and `big` are the models of Vaswani et al. 2017, Table
 3, and never stop early. The other presets are for small data: vocabulary, warm-up and validation

@@ -1,4 +1,4 @@
-"""Recipes of tasks on text, with a tokenizer and a search."""
+"""Recipes of tasks whose models predict tokens, with a tokenizer and a search."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -12,17 +12,15 @@ from crosshead.models.registry import AnyTokenConfig
 from crosshead.recipe.recipe import Recipe
 
 
-class TextRecipe(Recipe):
-    """The settings of a run on text."""
+class TokenRecipe(Recipe):
+    """The settings of a run whose model predicts tokens."""
 
-    data: SerializeAsAny[DataConfig]
     model: AnyTokenConfig
     tokenizer: TokenizerConfig
     decode: DecodeConfig
 
     changeable: ClassVar[Mapping[str, frozenset[str]]] = {
         **Recipe.changeable,
-        "data": frozenset({"source_language", "target_language"}),
         "decode": frozenset(DecodeConfig.model_fields),
     }
     left_open: ClassVar[Mapping[str, Mapping[str, object]]] = {
@@ -31,3 +29,14 @@ class TextRecipe(Recipe):
     }
     of_training: ClassVar[frozenset[str]] = Recipe.of_training | {"sampling"}
     fixed_by_bundle: ClassVar[tuple[str, ...]] = ("tokenizer", "model")
+
+
+class TextRecipe(TokenRecipe):
+    """The settings of a run on text."""
+
+    data: SerializeAsAny[DataConfig]
+
+    changeable: ClassVar[Mapping[str, frozenset[str]]] = {
+        **TokenRecipe.changeable,
+        "data": frozenset({"source_language", "target_language"}),
+    }

@@ -295,8 +295,8 @@ class ClassificationTask(Task):
     counter: ClassVar[str] = "images"
 
     def recognizes(self, data: Mapping[str, Any]) -> bool:
-        """Return whether `[data]` names images."""
-        return bool(data.get("images"))
+        """Return whether `[data]` names images without captions."""
+        return bool(data.get("images")) and not data.get("captions")
 
     def read(
         self,

@@ -16,6 +16,7 @@ from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS, Sections
 from crosshead.system.files import StrPath
 from crosshead.tasks.base import Task
+from crosshead.tasks.captioning import CaptioningTask
 from crosshead.tasks.classification import ClassificationTask
 from crosshead.tasks.forecasting import ForecastingTask
 from crosshead.tasks.language import LanguageTask
@@ -28,6 +29,7 @@ TASKS: dict[str, Task] = {
     "masked": MaskedTask(),
     "forecasting": ForecastingTask(),
     "classification": ClassificationTask(),
+    "captioning": CaptioningTask(),
 }
 """The tasks by the `task` of a model's configuration."""
 

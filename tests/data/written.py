@@ -1,13 +1,16 @@
 """What the tests of corpora share: files written, configurations of them, refusals."""
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from crosshead.config import validate
+from crosshead.data.images import encode_png
 from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.scenes import Scene, scenes
 from crosshead.data.series.reading import Series, read_series
 from crosshead.data.series.steps import Step
 from crosshead.errors import UserError
@@ -48,6 +51,20 @@ def hours(values: list[object], skip: tuple[int, ...] = ()) -> str:
 def read(path: Path, text: str, *target: str) -> Series:
     """The series of a text, by way of a file in the folder `path`."""
     return read_series([str(write(path / "s.csv", text))], target)
+
+
+def write_captions(folder: Path, images: int, size: int = 24, each: int = 1) -> list[Scene]:
+    """Write scenes as `images/NNN.png` and `captions.jsonl`; an image may have several captions."""
+    found = list(scenes(images, size, seed=1))
+    (folder / "images").mkdir(exist_ok=True)
+    rows = []
+    for number, scene in enumerate(found):
+        name = f"{number:03d}.png"
+        (folder / "images" / name).write_bytes(encode_png(scene.pixels))
+        texts = [scene.caption, f"here is {scene.caption}"][:each]
+        rows += [json.dumps({"image": name, "caption": text}) for text in texts]
+    write(folder / "captions.jsonl", "\n".join(rows) + "\n")
+    return found
 
 
 def refusal(*read: object) -> str:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from crosshead.models.base import Model, ModelConfig, SequenceModel, decodable
+from crosshead.models.image_encoder import ImageStackConfig
 from crosshead.models.registry import CONFIGS, MODELS, build_model
 
 SMALL = {"d_model": 16}
@@ -17,7 +18,12 @@ def small(config: type[ModelConfig]) -> ModelConfig:
     return config.model_validate(SMALL | {k: v for k, v in STACKED.items() if k in known})
 
 
-OF_TOKENS = [config for config in CONFIGS.values() if config.vocabularies]
+OF_TOKENS = [
+    config
+    for config in CONFIGS.values()
+    if config.vocabularies and not issubclass(config, ImageStackConfig)
+]
+"""The models of text; `test_captioner.py` tests those that read images."""
 
 
 @pytest.mark.parametrize("config", OF_TOKENS, ids=lambda config: config.__name__)

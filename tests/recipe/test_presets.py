@@ -32,7 +32,7 @@ def test_every_model_has_the_smallest() -> None:
 def test_presets_are_whole_recipes_but_for_the_data(architecture: str, size: str) -> None:
     recipe = preset(architecture, size)
     assert recipe.model.architecture == architecture
-    chosen = {"translation": "bleu", "classification": "accuracy"}
+    chosen = {"translation": "bleu", "captioning": "bleu", "classification": "accuracy"}
     assert recipe.train.metric == chosen.get(TASKS[architecture], "loss")
     assert hasattr(recipe, "decode") == (
         TASKS[architecture] not in ("forecasting", "classification")

@@ -132,6 +132,7 @@ def test_every_preset_is_a_whole_run_once_there_is_data(model: str, preset: str)
         "translation": DATA,
         "forecasting": {"data": {"series": "series.csv"}},
         "classification": IMAGES,
+        "captioning": {"data": {"images": "images", "captions": "captions.jsonl"}},
     }
     recipe = compose(preset, {"model": model}, data.get(recipe.model.task, TEXT))
     assert recipe.model.architecture == model

@@ -9,6 +9,7 @@ from crosshead.models.base import SequenceModel
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS
+from crosshead.tasks.captioning import CaptionCorpus
 from crosshead.tasks.classification import ImageCorpus
 from crosshead.tasks.parallel_corpus import ParallelCorpus
 from crosshead.tasks.recipes import compose
@@ -16,7 +17,7 @@ from crosshead.tasks.registry import TASKS, register_architecture
 from crosshead.tasks.series_corpus import SeriesCorpus
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
 from tests.data.drawn_images import write_images
-from tests.data.written import write_series
+from tests.data.written import write_captions, write_series
 from tests.tasks.reading import read_corpus
 
 KINDS = {
@@ -25,6 +26,7 @@ KINDS = {
     "masked": MaskedCorpus,
     "forecasting": SeriesCorpus,
     "classification": ImageCorpus,
+    "captioning": CaptionCorpus,
 }
 
 
@@ -50,6 +52,7 @@ def test_data_are_read_as_the_task_of_the_model_says(
         Path(name).write_text("".join(f"{name} {number}\n" for number in range(200)))
     pairs = {"source": ["a"], "target": ["b"], "valid_source": ["a"], "valid_target": ["b"]}
     write_series(Path("series.csv"))
+    write_captions(Path(), 4)
     task = config.task  # type: ignore[attr-defined]
     architecture = config.model_fields["architecture"].default  # type: ignore[attr-defined]
     recipe = compose(
@@ -58,6 +61,7 @@ def test_data_are_read_as_the_task_of_the_model_says(
                 "translation": pairs,
                 "forecasting": {"series": ["series.csv"], "context": 24, "horizon": 3},
                 "classification": {"images": [str(write_images(tmp_path / "set"))]},
+                "captioning": {"images": ["images"], "captions": ["captions.jsonl"]},
             }.get(task, {"text": ["a"]}),
             "model": architecture,
             "tokenizer": {}

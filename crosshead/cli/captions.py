@@ -1,0 +1,107 @@
+"""The verb `caption`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crosshead.cli.app import app
+from crosshead.cli.options import (
+    BeamOption,
+    BundleArgument,
+    DeviceOption,
+    JsonlOption,
+    PenaltyOption,
+    ThreadsOption,
+)
+from crosshead.cli.terminal import json_line, note, open_output
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  crosshead caption runs/scenes image.png\n"
+    "  crosshead caption runs/scenes photos/*.jpg --jsonl --output captions.jsonl\n"
+    "  crosshead caption runs/scenes a.png b.png --plot sheet.png --layer 2 --head 1"
+)
+def caption(
+    bundle: BundleArgument,
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGE", help="Image files to describe.")],
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="F", help="File to write (default: standard output)."),
+    ] = None,
+    jsonl: JsonlOption = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PICTURE",
+            help="Draw each image with one map of the cross-attention per word into this .png, "
+            ".svg or .pdf.",
+        ),
+    ] = None,
+    layer: Annotated[
+        int | None,
+        typer.Option(
+            metavar="L",
+            help="Layer of --plot, counted from 1 (default: the mean over all layers).",
+        ),
+    ] = None,
+    head: Annotated[
+        int | None,
+        typer.Option(
+            metavar="H", help="Head of --plot, counted from 1 (default: the mean over all heads)."
+        ),
+    ] = None,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Write a caption of each image.
+
+    The command prints one line per image, in order. With --jsonl a line also has the image and the
+    score. An image that cannot be read is named on standard error, has no line, and makes the exit
+    code 2 at the end.
+    """
+    from crosshead.cli.answers import search_settings
+    from crosshead.errors import DataError, UserError
+    from crosshead.inspection.drawing import check_picture
+    from crosshead.inspection.word_maps import draw_word_maps, word_maps
+    from crosshead.pipelines.captioner import ImageCaptioner
+    from crosshead.tasks.loading import load_as
+
+    if plot is not None:
+        check_picture(plot)
+    elif layer is not None or head is not None:
+        raise UserError(
+            "--layer and --head choose what --plot draws; give --plot, or leave them out"
+        )
+    captioner = load_as(ImageCaptioner, bundle, device, threads)
+    flags = {"beam": beam, "length_penalty": length_penalty}
+    decode = search_settings(captioner.bundle.config.decode, False, flags, None)
+    read, broken = [], 0
+    for image in images:
+        try:
+            read.append((image, captioner.pixels(image)))
+        except UserError as error:
+            note(f"error: {error}")
+            broken += 1
+    found = captioner.caption([pixels for _, pixels in read], decode=decode)
+    lines = [
+        json_line({"image": str(image), "caption": best.text, "score": round(best.score, 4)})
+        if jsonl
+        else f"{best.text}\n"
+        for (image, _), [best] in zip(read, found, strict=True)
+    ]
+    if plot is not None and read:
+        maps = [
+            word_maps(captioner, pixels, best.text)
+            for (_, pixels), [best] in zip(read, found, strict=True)
+            if best.text.split()
+        ]
+        draw_word_maps(maps, layer=layer, head=head, path=plot)
+    if lines:
+        with open_output(output) as write:
+            write("".join(lines).encode())
+    if broken:
+        raise DataError(f"{broken:,} of {len(images):,} images could not be read")

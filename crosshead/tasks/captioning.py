@@ -1,0 +1,387 @@
+"""Captioning: models that describe images in words."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import SerializeAsAny, ValidationInfo, model_validator
+from torch import Tensor
+
+from crosshead.bundle.base import Bundle
+from crosshead.bundle.card import CardFile
+from crosshead.bundle.config import BundleScore
+from crosshead.bundle.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
+from crosshead.config import called
+from crosshead.data.batching import plan_in_order
+from crosshead.data.captions import (
+    NOT_DESCRIBED,
+    CaptionData,
+    CaptionSet,
+    ImageRows,
+    hold_out,
+    read_caption_set,
+    shown_counts,
+)
+from crosshead.data.text.learning import learn_tokenizer
+from crosshead.data.text.tokenizers import MOST_PIECES, load_tokenizer, token_ids
+from crosshead.decoding.search import DecodeConfig, search_name
+from crosshead.errors import DataError
+from crosshead.evaluation import caption_scores, multi_bleu
+from crosshead.models.base import Model
+from crosshead.models.captioner import CaptionerConfig
+from crosshead.models.image_encoder import ImageShape
+from crosshead.models.registry import build_image_text_model
+from crosshead.pipelines.base import Pipeline
+from crosshead.pipelines.captioner import ImageCaptioner
+from crosshead.recipe.presets import Sections
+from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.text_recipe import TokenRecipe
+from crosshead.system.lines import file_sha256, iter_lines
+from crosshead.system.progress import counted
+from crosshead.tasks.base import Say
+from crosshead.tasks.corpus import Stopped
+from crosshead.tasks.token_corpus import TokenCorpus
+from crosshead.tasks.token_task import TokenTask
+from crosshead.tasks.usability import Findings, translation_faults, translation_samples
+from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
+
+BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy")
+EXACT = Metric("exact", "exact match, %", higher_is_better=True, search="greedy")
+
+_EXAMPLE_SIZE = 64
+"""The size of the images of the models in the table of presets."""
+
+
+class CaptioningRecipe(TokenRecipe):
+    """A run on images with captions."""
+
+    data: SerializeAsAny[CaptionData]
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        assert isinstance(self.model, CaptionerConfig)
+        if self.data.image_size is not None:
+            ImageShape(self.data.image_size).patches(self.model.patch_size)
+        most = self.model.most_positions
+        if most is not None and self.data.max_length + 1 > most:
+            raise ValueError(
+                f"{called('data.max_length', info)} {self.data.max_length} (and the end token) is "
+                f"more than the {most} learned positions of model.max_length; lower the first or "
+                "raise the second"
+            )
+        if not self.tokenizer.joint:
+            raise ValueError("captions have one side: set tokenizer.joint = true")
+        if self.tokenizer.sampling:
+            raise ValueError("tokenizer.sampling is for translation; leave it out")
+        return self
+
+
+@dataclass(frozen=True)
+class CaptionCorpus(TokenCorpus):
+    """Images and tokenized captions."""
+
+    train: CaptionSet
+    valid: CaptionSet
+    train_rows: ImageRows
+    valid_rows: ImageRows
+    rows: Sequence[int]
+    """The place in `train.captions` of each training row."""
+    held_out: bool
+    """True if the validation images were held out of the training images."""
+
+    kind: ClassVar[type[Bundle]] = ImageTextBundle
+    unit, unit_name = "caption", "captions"
+
+    @property
+    def size(self) -> int:
+        """The number of training captions."""
+        return len(self.train_rows.images)
+
+    @property
+    def longest_input(self) -> int:
+        """The number of patches of an image."""
+        return self.train_rows.patches
+
+    @property
+    def image_size(self) -> int:
+        """Height and width of the images in pixels."""
+        return int(self.train.pixels.shape[1])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The patches and the tokens of all captions."""
+        return self.train_rows.lengths
+
+    def epochs(self, recipe: Recipe) -> Callable[[int], ImageRows]:
+        """Return a function that gives all captions for every epoch."""
+        return lambda epoch: self.train_rows
+
+    def sha256(self) -> str:
+        """Return the checksum of all images and captions."""
+        found = hashlib.sha256()
+        for rows in (self.train_rows, self.valid_rows):
+            found.update(np.ascontiguousarray(rows.pixels).tobytes())
+            found.update(
+                json.dumps([list(rows.images), [ids for _, ids in rows.examples]]).encode()
+            )
+        return found.hexdigest()
+
+    def origin(self, row: int) -> str:
+        """Return the file and the line of a caption."""
+        caption = self.train.captions[self.rows[row]]
+        return f"{caption.file}:{caption.line}"
+
+    def opening(self, data: CaptionData) -> list[str]:
+        """Return the numbers of images and captions, and what was left out."""
+        size = self.image_size
+        first = (
+            f"{shown_counts(self.train)} to train on, {size} x {size} pixels in "
+            f"{self.longest_input} patches; validation: {self.validation(data)}"
+        )
+        lines = self.train.left_out.lines()
+        if not self.held_out:  # images of one part have no caption in the files of the other
+            lines = [
+                line for line in [*lines, *self.valid.left_out.lines()] if NOT_DESCRIBED not in line
+            ]
+        longer = len(self.train.captions) - self.size
+        if longer:
+            lines.append(
+                f"left out: {counted(longer, 'caption')} of more than data.max_length "
+                f"{data.max_length} tokens"
+            )
+        return [first, *lines]
+
+    def validation(self, data: CaptionData) -> str:
+        """Return a clause about the validation set."""
+        found = shown_counts(self.valid)
+        if self.held_out:
+            return f"{found} held out"
+        return f"{found} of {', '.join(data.valid_captions)}"
+
+    def left_out(self) -> dict[str, int]:
+        """Return the number of captions and images left out of training, by reason."""
+        counts = self.train.left_out.counts()
+        if not self.held_out:
+            counts.pop(NOT_DESCRIBED, None)
+        longer = len(self.train.captions) - self.size
+        return {**counts, **({"too long": longer} if longer else {})}
+
+    def records(self, epoch: ImageRows, rows: Sequence[int]) -> tuple[str, str]:
+        """Return captions as JSON Lines, and the options to train on them."""
+        found = [self.train.captions[self.rows[row]] for row in rows]
+        lines = [
+            json.dumps({"image": self.train.names[each.image], "caption": each.text})
+            for each in found
+        ]
+        return "\n".join(lines) + "\n", "--captions, with the same --images"
+
+    def bundle_config(self, recipe: CaptioningRecipe, longest_input: int) -> ImageTextBundleConfig:  # type: ignore[override]
+        """Return the tokenizer, the size of the images and the search."""
+        size = self.target_tokenizer.vocab_size
+        return ImageTextBundleConfig(
+            task=recipe.model.task,
+            model=recipe.model,
+            joint_tokenizer=True,
+            source_vocabulary=size,
+            target_vocabulary=size,
+            longest_source=longest_input,
+            longest_target=int(self.train_rows.lengths[:, 1].max()),
+            image_size=self.image_size,
+            decode=recipe.decode,
+        )
+
+    def bundle(self, config: Any, model: Any) -> ImageTextBundle:
+        """Return the bundle of a model, with the tokenizer."""
+        return ImageTextBundle(config, model, self.source_tokenizer, self.target_tokenizer)
+
+    def completed(self, recipe: CaptioningRecipe) -> CaptioningRecipe:  # type: ignore[override]
+        """Return the recipe with the chosen vocabulary size and image size."""
+        data = recipe.data.model_copy(update={"image_size": self.image_size})
+        return recipe.model_copy(update={"tokenizer": self.tokenizer, "data": data})
+
+
+def read_corpus(
+    recipe: CaptioningRecipe,
+    base: ImageTextBundle | None,
+    resumed: Path | None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> CaptionCorpus:
+    """Read the captions of a recipe, decode their images, and learn the tokenizer.
+
+    Args:
+        recipe: The settings of the run.
+        base: The bundle that training starts from, whose tokenizer and image size are kept.
+        resumed: The run directory that is resumed, whose tokenizer is kept.
+        should_stop: Returns whether the run should stop.
+
+    Returns:
+        The training and validation data.
+
+    Raises:
+        Stopped: Soon after `should_stop` returns true.
+        DataError: If the images or the captions cannot be used.
+    """
+
+    def check() -> None:
+        if should_stop():
+            raise Stopped
+
+    data = recipe.data
+    if not data.images or not data.captions:
+        raise DataError(
+            "no training data: give a folder of images (--images) and a file of captions "
+            "(--captions)"
+        )
+    if base is not None and data.image_size not in (None, base.config.image_size):
+        raise DataError(
+            f"data.image_size is {data.image_size}, and the bundle has {base.config.image_size}; "
+            "fine-tuning keeps it: leave it out"
+        )
+    size = data.image_size if base is None else base.config.image_size
+    train = read_caption_set(data.images, data.captions, size, check)
+    assert isinstance(recipe.model, CaptionerConfig)
+    try:
+        patches = ImageShape(int(train.pixels.shape[1])).patches(recipe.model.patch_size)
+    except ValueError as error:
+        raise DataError(str(error)) from None
+    if data.valid_captions:
+        size = int(train.pixels.shape[1])
+        valid = read_caption_set(data.images, data.valid_captions, size, check)
+    else:
+        train, valid = hold_out(train, data.valid_size, recipe.train.seed)
+    config = recipe.tokenizer
+    if resumed is not None:
+        tokenizer = load_tokenizer(resumed, "tokenizer")
+    elif base is not None:
+        tokenizer = base.target_tokenizer
+    else:
+        config, tokenizer = learn_tokenizer(config, train.texts)
+    ids = token_ids(tokenizer, train.texts)
+    rows = [row for row, each in enumerate(ids) if len(each) <= data.max_length]
+    if not rows:
+        raise DataError(
+            f"{data.captions[0]}: every caption has more than data.max_length {data.max_length} "
+            "tokens; raise it"
+        )
+
+    def image_rows(of: CaptionSet, chosen: Sequence[int], ids: Sequence[list[int]]) -> ImageRows:
+        images = [of.captions[row].image for row in chosen]
+        examples = [((), ids[row]) for row in chosen]
+        return ImageRows(of.pixels, images, examples, patches, start=recipe.model.start_token)
+
+    return CaptionCorpus(
+        _card_files(data, train),
+        config,
+        tokenizer,
+        tokenizer,
+        train,
+        valid,
+        image_rows(train, rows, ids),
+        image_rows(valid, range(len(valid.captions)), token_ids(tokenizer, valid.texts)),
+        rows,
+        held_out=not data.valid_captions,
+    )
+
+
+def _card_files(data: CaptionData, train: CaptionSet) -> list[CardFile]:
+    """Return the caption files, for the model card."""
+    return [
+        CardFile(name, sum(1 for _ in iter_lines(Path(name))), file_sha256(Path(name)))
+        for name in data.captions
+    ]
+
+
+class CaptioningValidator(Validator[CaptioningRecipe, CaptionCorpus, ImageTextBundle]):
+    """Validates by the loss of the references, and by BLEU and exact match of greedy captions."""
+
+    def search_description(self) -> str:
+        """Return a short description of the search for captions."""
+        return search_name(self.recipe.decode)
+
+    def validate(self, weights: dict[str, Tensor]) -> Validation:
+        """Return the loss of the references, and BLEU and exact match of greedy captions."""
+        self.bundle_of(weights)
+        rows = self.corpus.valid_rows
+        lengths = rows.lengths
+        most = max(self.recipe.train.batch_tokens, int(lengths.max()))
+        plan = plan_in_order(lengths, most)
+        means = self.means(rows.collate(each.tolist()) for each in plan)
+        found, references = self._captions(DecodeConfig(beam=1)), self.corpus.valid.references()
+        exact = sum(text in wanted for text, wanted in zip(found, references, strict=True))
+        scores = {"bleu": multi_bleu(found, references), "exact": 100 * exact / len(found)}
+        return Validation({**means, **scores})
+
+    def findings(self, weights: dict[str, Tensor]) -> Findings:
+        """Return the scores on the validation set by the search of the recipe, and samples."""
+        self.bundle_of(weights)
+        valid = self.corpus.valid
+        found, references = self._captions(self.recipe.decode), valid.references()
+        scores = caption_scores(found, references)
+        firsts = [each[0] for each in references]
+        faults = translation_faults(scores[0].value, valid.names, found, firsts)
+        return Findings(
+            [BundleScore.of(score, "validation") for score in scores],
+            faults,
+            ("image", "output", "reference"),
+            translation_samples(valid.names, found, firsts),
+            scores_enough=not faults,
+        )
+
+    @property
+    def validations_to_score(self) -> float:
+        """The estimated duration of the end of the run, in validations."""
+        return float(self.recipe.decode.beam)
+
+    def _captions(self, decode: DecodeConfig) -> list[str]:
+        found = ImageCaptioner(self.bundle).search(
+            self.corpus.valid.pixels, decode, progress=lambda share: self.stop_if_asked()
+        )
+        return [best[0].text for best in found]
+
+
+class CaptioningTask(TokenTask):
+    """Captioning of images."""
+
+    name: ClassVar[str] = "captioning"
+    recipe: ClassVar[type[Recipe]] = CaptioningRecipe
+    bundle: ClassVar[type[Bundle]] = ImageTextBundle
+    pipeline: ClassVar[type[Pipeline]] = ImageCaptioner
+    validator: ClassVar[type[Validator[Any, Any, Any]]] = CaptioningValidator
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, BLEU, EXACT)
+    chooses: ClassVar[str] = "bleu"
+    architecture: ClassVar[str] = "captioner"
+    check_data: ClassVar[str] = "check that each caption describes its image"
+    validation_bound: ClassVar[str] = "decode.batch_tokens"
+
+    def recognizes(self, data: Mapping[str, Any]) -> bool:
+        """Return whether `[data]` names captions."""
+        return bool(data.get("captions"))
+
+    def read(
+        self,
+        recipe: CaptioningRecipe,
+        base: Bundle | None,
+        resumed: Path | None,
+        say: Say = lambda line: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> CaptionCorpus:
+        """Read images and captions: see `read_corpus`."""
+        assert base is None or isinstance(base, ImageTextBundle)
+        return read_corpus(recipe, base, resumed, should_stop)
+
+    def example(self, model: Any, preset: Sections) -> tuple[str, Callable[[], Model]]:
+        """Return the model of a preset with its vocabulary, or with the largest one."""
+        stated = preset.get("tokenizer", {}).get("vocab_size")
+        size = stated or MOST_PIECES
+        build = partial(build_image_text_model, model, ImageShape(_EXAMPLE_SIZE), size, size)
+        return f"{'' if stated else 'to '}{size:,}", build
+
+    def sections(self, bundle: Bundle) -> dict[str, dict[str, Any]]:
+        """Return the model, the tokenizer and the image size of a bundle."""
+        assert isinstance(bundle, ImageTextBundle)
+        return {**super().sections(bundle), "data": {"image_size": bundle.config.image_size}}

@@ -1,0 +1,86 @@
+"""The verbs on images with captions: train, caption, evaluate, attention."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from crosshead.cli import run
+from tests.cli.tools import BUNDLE, Refused, output_of
+from tests.data.written import write_captions
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with scenes, and a captioner that has hardly learned anything."""
+    folder = tmp_path_factory.mktemp("captions")
+    write_captions(folder, 12, each=2)
+    settings = ["--max-updates", "3", "--threads", "1", "--set", "patch_size=8"]
+    settings += ["--set", "d_model=16", "--set", "d_ff=16", "--set", "decode.beam=2"]
+    data = ["--images", str(folder / "images"), "--captions", str(folder / "captions.jsonl")]
+    assert run(["train", *data, "--out", str(folder / "run"), *settings]) == 0
+    return folder
+
+
+def test_each_image_has_a_line(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    images = [folder / "images" / f"{number:03d}.png" for number in range(3)]
+    lines = output_of(["caption", folder / "run", *images], capfd).splitlines()
+    assert len(lines) == 3
+    typed = ["caption", folder / "run", *images, "--jsonl", "--beam", 1]
+    rows = [json.loads(line) for line in output_of(typed, capfd).splitlines()]
+    assert [row["image"] for row in rows] == list(map(str, images))
+    assert rows[0].keys() == {"image", "caption", "score"}
+    file = tmp_path / "captions.txt"
+    assert output_of(["caption", folder / "run", *images, "--output", file], capfd) == ""
+    assert file.read_text().splitlines() == lines
+
+
+def test_a_sheet_of_maps_is_drawn(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    image, sheet = folder / "images" / "000.png", tmp_path / "sheet.png"
+    text = output_of(["caption", folder / "run", image, "--plot", sheet], capfd)
+    assert sheet.exists() == bool(text.strip())
+    heads = tmp_path / "heads.png"
+    typed = ["attention", folder / "run", image, "--target", "a red circle", "--out", heads]
+    typed += ["--layer", 1, "--head", 1]
+    assert "cross-attention" in output_of(typed, capfd)
+    assert heads.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_broken_image_is_named_and_the_others_have_captions(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole, broken = folder / "images" / "000.png", tmp_path / "broken.png"
+    broken.write_bytes(whole.read_bytes()[:60])
+    code = run(["caption", str(folder / "run"), str(broken), str(whole)])
+    said = capfd.readouterr()
+    assert code == 2 and said.out.count("\n") == 1
+    first, last = said.err.splitlines()
+    assert "broken.png: not a whole image" in first and "1 of 2 images could not be read" in last
+
+
+def test_captions_are_scored_against_all_references(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = ["--images", folder / "images", "--captions", folder / "captions.jsonl"]
+    text = output_of(["evaluate", folder / "run", *data], capfd)
+    assert [line.split()[0] for line in text.splitlines()] == ["metric", "BLEU", "chrF2", "exact"]
+    assert "nrefs:2" in text
+    lines = output_of(["evaluate", folder / "run", *data, "--jsonl", "--metrics", "ter"], capfd)
+    rows = [json.loads(line) for line in lines.splitlines()]
+    assert [row["metric"] for row in rows] == ["TER", "exact match, %"]
+
+
+def test_mistakes_are_refused_in_one_line(folder: Path, refused: Refused) -> None:
+    model, image = folder / "run", folder / "images" / "000.png"
+    data = ["--images", folder / "images", "--captions", folder / "captions.jsonl"]
+    assert "writes captions of images" in refused("translate", model, image)
+    assert "see `crosshead translate`" in refused("caption", BUNDLE, image)
+    assert "go together" in refused("evaluate", model, *data[:2])
+    assert "--text is not for captions" in refused("evaluate", model, *data, "--text", image)
+    assert "give --captions and --images" in refused("evaluate", model, "--text", data[3])
+    assert "give --plot" in refused("caption", model, image, "--layer", 1)
+    assert "to end in .png" in refused("caption", model, image, "--plot", "sheet.gif")
