@@ -99,7 +99,10 @@ def caption(
             for (_, pixels), [best] in zip(read, found, strict=True)
             if best.text.split()
         ]
-        draw_word_maps(maps, layer=layer, head=head, path=plot)
+        if maps:
+            draw_word_maps(maps, layer=layer, head=head, path=plot)
+        else:
+            note(f"{plot}: not drawn, because the captions have no words")
     if lines:
         with open_output(output) as write:
             write("".join(lines).encode())
