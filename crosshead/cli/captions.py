@@ -65,8 +65,8 @@ def caption(
     """
     from crosshead.cli.answers import search_settings
     from crosshead.errors import DataError, UserError
+    from crosshead.inspection.caption_maps import draw_word_maps, word_maps
     from crosshead.inspection.drawing import check_picture
-    from crosshead.inspection.word_maps import draw_word_maps, word_maps
     from crosshead.pipelines.captioner import ImageCaptioner
     from crosshead.tasks.loading import load_as
 
@@ -99,7 +99,10 @@ def caption(
             for (_, pixels), [best] in zip(read, found, strict=True)
             if best.text.split()
         ]
-        draw_word_maps(maps, layer=layer, head=head, path=plot)
+        if maps:
+            draw_word_maps(maps, layer=layer, head=head, path=plot)
+        else:
+            note(f"{plot}: not drawn, because the captions have no words")
     if lines:
         with open_output(output) as write:
             write("".join(lines).encode())

@@ -2,6 +2,7 @@
 
 from crosshead.inspection.ablation import without_heads
 from crosshead.inspection.attention_weights import AttentionWeights, attention_weights
+from crosshead.inspection.caption_maps import draw_word_maps, grounding, word_maps
 from crosshead.inspection.drawing import draw_attention, draw_image_attention
 from crosshead.inspection.image_attention import (
     ImageAttention,
@@ -10,7 +11,6 @@ from crosshead.inspection.image_attention import (
 )
 from crosshead.inspection.mask_drawing import draw_mask
 from crosshead.inspection.record import record_attention
-from crosshead.inspection.word_maps import draw_word_maps, grounding, word_maps
 
 __all__ = [
     "AttentionWeights",

@@ -194,7 +194,7 @@ class TokenModel(Model):
         """Return the logits of every position, "B T V".
 
         Args:
-            inputs: As for `features`.
+            inputs: As for `features`, each "B ...".
         """
         return self.projection(self.features(*inputs))
 

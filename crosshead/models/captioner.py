@@ -14,7 +14,7 @@ from crosshead.layers.encoder import EncoderLayer
 from crosshead.models.base import TokenModelConfig
 from crosshead.models.image_encoder import ImageEncoder, ImageShape, ImageStackConfig
 from crosshead.models.stack import added_positions, decoder_stack
-from crosshead.models.transformer import EncoderDecoder, TransformerState
+from crosshead.models.transformer import EncoderDecoder
 
 
 class CaptionerConfig(ImageStackConfig, TokenModelConfig):
@@ -85,7 +85,3 @@ class Captioner(EncoderDecoder):
     def encoder_layers(self) -> Sequence[EncoderLayer]:
         """Return the layers of the encoder of patches, the first one first."""
         return list(self.encoder.stack.layers)
-
-    def start(self, images: Float[Tensor, "B C H W"]) -> TransformerState:
-        """Return the state before the first token, one row per image."""
-        return self.begin(images)

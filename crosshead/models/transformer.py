@@ -138,13 +138,13 @@ class EncoderDecoder(SequenceModel):
             x = layer(x, NoCache(), layer.project_memory(memory), mask, memory_mask)
         return self.decoder.norm(x)
 
-    def begin(self, *source: Any) -> TransformerState:
+    def start(self, source: Any) -> TransformerState:
         """Return the state before the first token, one row per source.
 
         Args:
             source: The source, as for `encode`.
         """
-        memory, mask = self.encode(*source)
+        memory, mask = self.encode(source)
         if mask is None:
             mask = torch.ones(len(memory), 1, 1, memory.shape[1], dtype=torch.bool).to(
                 memory.device
@@ -254,7 +254,3 @@ class Transformer(EncoderDecoder):
     def encoder_layers(self) -> Sequence[EncoderLayer]:
         """Return the layers of the encoder, the first one first."""
         return list(self.encoder.layers)
-
-    def start(self, source: Int[Tensor, "B S"]) -> TransformerState:
-        """Return the state before the first token, one row per sentence."""
-        return self.begin(source)

@@ -42,6 +42,8 @@ class Task(ABC):
     """The metric that chooses checkpoints by default."""
     architecture: ClassVar[str]
     """The default architecture."""
+    batch_units: ClassVar[str] = "tokens"
+    """The noun for what `train.batch_tokens` counts."""
     units: ClassVar[str] = "tokens"
     """The noun for the predictions that the loss counts."""
     counter: ClassVar[str] = "target_tokens"

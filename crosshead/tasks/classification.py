@@ -292,6 +292,7 @@ class ClassificationTask(Task):
     chooses: ClassVar[str] = "accuracy"
     architecture: ClassVar[str] = "vit"
     units: ClassVar[str] = "images"
+    batch_units: ClassVar[str] = "patches"
     counter: ClassVar[str] = "images"
 
     def recognizes(self, data: Mapping[str, Any]) -> bool:

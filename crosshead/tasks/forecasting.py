@@ -125,6 +125,7 @@ class ForecastingTask(Task):
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, MAE)
     architecture: ClassVar[str] = "patchtst"
     units: ClassVar[str] = "values"
+    batch_units: ClassVar[str] = "values"
     counter: ClassVar[str] = "values"
 
     def recognizes(self, data: Mapping[str, Any]) -> bool:

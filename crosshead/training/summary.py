@@ -26,7 +26,7 @@ def opening_lines(setup: Setup) -> list[str]:
         first,
         f"{recipe.model.architecture}, {setup.optimizer.size() / 1e6:.2f} M parameters, "
         + (f"{corpus.facts()}, " if corpus.facts() else "")
-        + f"batches of {train.batch_tokens:,} {setup.task.units}, warm-up of "
+        + f"batches of {train.batch_tokens:,} {setup.task.batch_units}, warm-up of "
         f"{counted(train.warmup or 0, 'update')}, validation every "
         f"{counted(train.valid_every, 'update')}",
         f"on {machine.name}, "

@@ -79,8 +79,9 @@ def test_mistakes_are_refused_in_one_line(folder: Path, refused: Refused) -> Non
     data = ["--images", folder / "images", "--captions", folder / "captions.jsonl"]
     assert "writes captions of images" in refused("translate", model, image)
     assert "see `crosshead translate`" in refused("caption", BUNDLE, image)
-    assert "go together" in refused("evaluate", model, *data[:2])
+    assert "go together" in refused("evaluate", model, *data[2:])
+    assert "writes captions of images" in refused("evaluate", model, *data[:2])
     assert "--text is not for captions" in refused("evaluate", model, *data, "--text", image)
-    assert "give --captions and --images" in refused("evaluate", model, "--text", data[3])
+    assert "give --images and --captions" in refused("evaluate", model, "--text", data[3])
     assert "give --plot" in refused("caption", model, image, "--layer", 1)
     assert "to end in .png" in refused("caption", model, image, "--plot", "sheet.gif")

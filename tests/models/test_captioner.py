@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosshead.bundle.weights import build_without_memory, fill
+from crosshead.bundle.weights import assign_weights, build_without_memory
 from crosshead.decoding.search import DecodeConfig, Specials, greedy_search, search
 from crosshead.models.captioner import Captioner, CaptionerConfig
 from crosshead.models.image_encoder import ImageShape
@@ -91,7 +91,7 @@ def test_it_names_its_attention_and_its_layers() -> None:
 def test_a_model_without_memory_is_filled_whole(positions: str) -> None:
     model = captioner(patch_positions=positions)
     empty = build_without_memory(lambda: Captioner(model.config, ImageShape(8), VOCABULARY))
-    fill(empty, dict(model.named_parameters()))
+    assign_weights(empty, dict(model.named_parameters()))
     target = torch.tensor([[BOS, 4]])
     torch.testing.assert_close(empty.double()(images(1), target), model(images(1), target))
 

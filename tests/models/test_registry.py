@@ -15,7 +15,7 @@ def test_every_configuration_names_a_model_and_every_model_is_named() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_configuration_is_that_of_the_architecture_it_names(name: str) -> None:
-    width = {} if name == "dlinear" else {"d_model": 16}
+    width = {} if name == "dlinear" else {"d_model": 32}
     found = ADAPTER.validate_python({"architecture": name, **width})
     assert type(found) is NAMES[name] and found.d_model == width.get("d_model", 512)
     assert ADAPTER.validate_json(found.model_dump_json()) == found

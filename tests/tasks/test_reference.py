@@ -76,7 +76,8 @@ def test_the_values_of_presets_are_those_of_recipes(architecture: str, preset: s
         users = {architecture, CONFIGS[architecture].task}
         if users & set(key.users) and key.name not in ("architecture", "metric", *fixed):
             shown = {preset: key.default}
-            for line in explain_key(key, every=True).replace(",\n    ", ", ").splitlines():
+            text = re.sub(r"(: \w+|,)\n    ", r"\1 ", explain_key(key, every=True))
+            for line in text.splitlines():
                 head, _, values = line.strip().partition(": ")
                 if architecture in head.removeprefix("presets of ").split(", "):
                     shown = dict(each.split(" ", 1) for each in values.split(", "))

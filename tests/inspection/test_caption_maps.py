@@ -10,7 +10,7 @@ from crosshead.data.images import encode_png
 from crosshead.data.scenes import Region
 from crosshead.errors import ConfigError, DataError
 from crosshead.inspection.attention_weights import attention_weights
-from crosshead.inspection.word_maps import (
+from crosshead.inspection.caption_maps import (
     Grounding,
     WordMaps,
     draw_word_maps,
@@ -63,7 +63,7 @@ def test_weight_inside_a_region_by_hand(monkeypatch: pytest.MonkeyPatch) -> None
     weights[0, 0, 1, 0, 0], weights[0, 0, 1, 2, 2] = 0.25, 0.75
     weights[0, 1, 1, 0, :2] = 0.5
     maps = WordMaps(pixels(), ["red", "circle"], weights)
-    monkeypatch.setattr("crosshead.inspection.word_maps.word_maps", lambda *arguments: maps)
+    monkeypatch.setattr("crosshead.inspection.caption_maps.word_maps", lambda *arguments: maps)
     found = grounding(captioner(), [pixels()], ["red circle"], [[Region(1, (1, 2, 8, 4))]])
     assert found.inside.tolist() == [[0.25, 1.0]] and found.peaks.tolist() == [[0.0, 1.0]]
     assert found.chance == pytest.approx(2 / 9) and found.nouns == 1
