@@ -472,6 +472,9 @@ def classification_scores(
         split: The name of the images, for the signature.
         check: Called before each batch.
 
+    Returns:
+        The accuracy, and the numbers of images by class and prediction.
+
     Raises:
         DataError: If there are no images.
     """

@@ -142,6 +142,9 @@ def read_image_sets(
         say: A callback that gets messages about the progress.
         check: A callback that is called several times a second. An exception from it ends the call.
 
+    Returns:
+        The decoded images by split.
+
     Raises:
         DataError: If there are no images or only one class, an image is in no class, a split has a
             class that the training images do not have, or all images of a split are broken.

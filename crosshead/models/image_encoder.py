@@ -167,7 +167,7 @@ def for_convolutions(images: Float[Tensor, "B C H W"], dtype: torch.dtype) -> Te
     In this order convolutions on CPUs take about half the time.
 
     Args:
-        images: The images.
+        images: The images, "B C H W".
         dtype: The type of the weights.
     """
     return images.to(dtype, memory_format=torch.channels_last)
@@ -183,6 +183,9 @@ def patch_stem(config: ImageStackConfig, channels: int) -> nn.Module:
     Args:
         config: The settings of the patches.
         channels: Number of colours, C.
+
+    Returns:
+        The layers.
 
     Reference:
         Dosovitskiy et al. 2021, Eq. 1; Hassani et al. 2021, "Escaping the Big Data Paradigm with

@@ -174,6 +174,9 @@ def read_corpus(
         say: A callback that gets messages.
         should_stop: Returns whether the run should stop.
 
+    Returns:
+        The images by split.
+
     Raises:
         DataError: If the images cannot be used.
         Stopped: Soon after `should_stop` returns true.
