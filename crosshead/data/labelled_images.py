@@ -143,7 +143,7 @@ def read_image_sets(
         check: A callback that is called several times a second. An exception from it ends the call.
 
     Returns:
-        The images by split, with their classes.
+        The decoded images by split.
 
     Raises:
         DataError: If there are no images or only one class, an image is in no class, a split has a

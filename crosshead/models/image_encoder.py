@@ -186,7 +186,7 @@ def patch_stem(config: ImageStackConfig, channels: int) -> nn.Module:
         channels: Number of colours, C.
 
     Returns:
-        One strided convolution, or the convolutions of the stem.
+        The layers.
 
     Reference:
         Dosovitskiy et al. 2021, Eq. 1; Hassani et al. 2021, "Escaping the Big Data Paradigm with

@@ -175,7 +175,7 @@ def read_corpus(
         should_stop: Returns whether the run should stop.
 
     Returns:
-        The training, validation and test images.
+        The images by split.
 
     Raises:
         DataError: If the images cannot be used.
