@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from crosshead.errors import DamagedBundle
+from crosshead.errors import ConfigError, DamagedBundle
 from crosshead.models.base import Model
 from crosshead.system.stored import LARGEST_HEADER
 
@@ -80,6 +80,27 @@ def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
         name: parameter.detach().to("cpu", torch.float32).contiguous()
         for name, parameter in model.named_parameters()
     }
+
+
+def check_storable(model: torch.nn.Module, name: str) -> None:
+    """Check that a bundle can hold a model: that its state is parameters alone.
+
+    Args:
+        model: The model.
+        name: The name of its architecture, for the message.
+
+    Raises:
+        ConfigError: If the model has a persistent buffer. Bundles, checkpoints, averages and
+            replicas of a model hold parameters only.
+    """
+    parameters = {each for each, _ in model.named_parameters(remove_duplicate=False)}
+    others = [each for each in model.state_dict() if each not in parameters]
+    if others:
+        raise ConfigError(
+            f"architecture {name!r}: {others[0]} is a buffer, which bundles do not store; make it "
+            "a parameter or register it with persistent=False, and use group norm or layer norm in "
+            "place of batch norm"
+        )
 
 
 def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: Path | str) -> None:

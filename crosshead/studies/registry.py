@@ -10,6 +10,7 @@ from crosshead.studies.effort import FULL, QUICK, Effort, effort_within
 from crosshead.studies.extrapolation import EXTRAPOLATION
 from crosshead.studies.feedforward import FEEDFORWARD
 from crosshead.studies.gradients import GRADIENTS
+from crosshead.studies.grounding import GROUNDING
 from crosshead.studies.headcost import HEADCOST
 from crosshead.studies.heads import HEADS
 from crosshead.studies.linear import LINEAR
@@ -29,7 +30,7 @@ STUDIES: dict[str, Study] = {
     for study in (
         BOTTLENECK, SCALING, SETS, SINUSOIDS, EXTRAPOLATION, MASKS, FEEDFORWARD, GRADIENTS,
         PARALLELISM, STABILITY, HEADS, HEADCOST, TABLE1, LONG, LINEAR,
-        PATCHES,
+        PATCHES, GROUNDING,
     )
 }  # fmt: skip
 """In the order in which they are run and listed."""

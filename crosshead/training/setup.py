@@ -10,7 +10,7 @@ import torch
 
 from crosshead.bundle.places import CHECKPOINTS
 from crosshead.bundle.unfinished import BEST
-from crosshead.bundle.weights import check_weights, weights_of
+from crosshead.bundle.weights import check_storable, check_weights, weights_of
 from crosshead.caller import option, setting
 from crosshead.errors import BundleError, DataError, UserError
 from crosshead.models.base import Model
@@ -223,6 +223,7 @@ def _set_up(recipe: Recipe, machine: Machine, corpus: Corpus, context: Context) 
     torch.manual_seed(train.seed)
     config = corpus.bundle_config(recipe, corpus.longest_input)
     model = corpus.kind.build(config).to(machine.device, machine.dtype)
+    check_storable(model, recipe.model.architecture)
     measurement = Measurement(task, model, corpus.epochs(recipe)(0), train)
     memory = measured_memory(measurement, corpus, machine, world, free)
     if train.recompute:

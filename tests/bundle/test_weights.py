@@ -7,8 +7,14 @@ import pytest
 import safetensors.torch
 import torch
 
-from crosshead.bundle.weights import TensorFile, serialized, tensor_specs, tensors_sha256
-from crosshead.errors import DamagedBundle
+from crosshead.bundle.weights import (
+    TensorFile,
+    check_storable,
+    serialized,
+    tensor_specs,
+    tensors_sha256,
+)
+from crosshead.errors import ConfigError, DamagedBundle
 
 
 def opened(data: bytes) -> TensorFile:
@@ -87,3 +93,14 @@ def test_what_is_serialized_is_read_by_others_and_always_the_same() -> None:
     file = opened(data)
     assert file.metadata == dict([said])
     assert_same(file.read()[0], tensors)
+
+
+def test_a_model_whose_state_is_more_than_parameters_is_refused() -> None:
+    """Batch norm keeps running means in buffers, which no bundle stores."""
+    tied = torch.nn.Linear(3, 3)
+    plain = torch.nn.Sequential(tied, tied, torch.nn.GroupNorm(1, 3))
+    plain.register_buffer("table", torch.zeros(2), persistent=False)
+    check_storable(plain, "mine")
+    plain.append(torch.nn.BatchNorm1d(3))
+    with pytest.raises(ConfigError, match=r"architecture 'mine': 3\.running_mean is a buffer"):
+        check_storable(plain, "mine")
