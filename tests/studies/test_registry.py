@@ -19,6 +19,7 @@ RESTS_ON_SIZE = {
     "long",
     "linear",
     "patches",
+    "grounding",
 }
 """Studies all of whose quantities rest on training, or on layers that are not small."""
 
