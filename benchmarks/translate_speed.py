@@ -41,7 +41,7 @@ from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import UserError
 from crosshead.evaluation import bleu
-from crosshead.pipelines.batched_search import search_all
+from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.pipelines.translator import Translator
 from crosshead.tasks.registry import load_bundle
 from crosshead.vocabulary import EOS, PAD
@@ -243,7 +243,9 @@ def _crosshead(bundle: Bundle, settings: Settings) -> Translate:
     decode = _decode_config(settings)
 
     def translate(sources: Ids) -> Ids:
-        found = search_all(model, [row[:-1] for row in sources], bundle.specials, decode)
+        found = search_all(
+            model, TokenInputs([row[:-1] for row in sources]), bundle.specials, decode
+        )
         return [[*best.tokens, EOS] if best.finished else best.tokens for [best] in found]
 
     return translate

@@ -29,7 +29,13 @@ def classify(
     ],
     top: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Number of classes to print for each image."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=10**6,
+            show_default=False,
+            help="Number of classes to print for each image (default: 5).",
+        ),
     ] = 5,
     jsonl: JsonlOption = False,
     device: DeviceOption = "auto",

@@ -83,7 +83,9 @@ class ImageFolder:
                 found = sorted(_files_below(path))
             else:
                 if not path.is_file():
-                    raise DataError(f"{path}: not found; give a folder of images or a zip of one")
+                    raise DataError(
+                        f"{path}: no such file or folder; give a folder of images or a zip of one"
+                    )
                 self._archive = zipfile.ZipFile(path)
                 found = sorted(
                     info.filename

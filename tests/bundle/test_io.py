@@ -374,8 +374,11 @@ from crosshead.bundle.weights import build_without_memory
 from crosshead.models.convolutional import ConvolutionalConfig
 from functools import partial
 from crosshead.models.forecaster import ForecasterConfig, ForecasterShape
-from crosshead.models.image_encoder import ImageShape, ImageStackConfig
-from crosshead.models.registry import CONFIGS, build_forecaster, build_image_text_model, build_model
+from crosshead.models.captioner import CaptionerConfig
+from crosshead.models.image_encoder import ImageShape
+from crosshead.models.registry import CONFIGS, build_classifier, build_forecaster
+from crosshead.models.registry import build_image_text_model, build_model
+from crosshead.models.vision_transformer import ClassifierConfig
 from crosshead.models.language import LanguageConfig
 from crosshead.models.recurrent import RecurrentConfig
 variants = [LanguageConfig(positions=p) for p in ("learned", "shaw", "t5", "alibi", "none")]
@@ -387,8 +390,10 @@ for config in (*plain, *variants, ConvolutionalConfig()):
     build = partial(build_model, config, 10**6, 10**6)
     if isinstance(config, ForecasterConfig):
         build = partial(build_forecaster, config, ForecasterShape(336, 10**6, 7, 4))
-    if isinstance(config, ImageStackConfig):
+    if isinstance(config, CaptionerConfig):
         build = partial(build_image_text_model, config, ImageShape(64), 10**6, 10**6)
+    if isinstance(config, ClassifierConfig):
+        build = partial(build_classifier, config, ImageShape(64), 10**6)
     model = build_without_memory(build)
     assert all(each.is_meta for each in model.parameters()), config
     assert ("torch._dynamo" in sys.modules) <= (type(config) is ConvolutionalConfig), config

@@ -113,7 +113,7 @@ def test_what_is_no_folder_of_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"PK no archive")
     with pytest.raises(DataError, match="neither a folder nor a whole zip"):
         ImageFolder(tmp_path / "a.zip")
-    with pytest.raises(DataError, match="missing: not found; give a folder"):
+    with pytest.raises(DataError, match="missing: no such file or folder; give a folder"):
         ImageFolder(tmp_path / "missing")
 
 

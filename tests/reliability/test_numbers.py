@@ -14,7 +14,7 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.cli.app import app
-from crosshead.recipe.recipe import Recipe
+from crosshead.recipe.text_recipe import TextRecipe
 from tests.reliability.tools import BUNDLE, SEED, counts, train_flags, write_corpus
 
 EXTREMES = [
@@ -39,7 +39,7 @@ def numeric(annotation: Any) -> bool:
 
 def keys() -> Iterator[str]:
     """Every key of a recipe that takes numbers, but for those of models."""
-    for section, whole in Recipe.model_fields.items():
+    for section, whole in TextRecipe.model_fields.items():
         if section != "model":
             assert whole.annotation
             for key, field in whole.annotation.model_fields.items():
@@ -127,6 +127,8 @@ def test_flags(
         "generate": ["generate", tmp_path / "language"],
         "fill": ["fill", tmp_path / "encoder", "one [MASK]"],
         "study": ["study", "list"],
+        "classify": ["classify", BUNDLE, tmp_path / "in"],
+        "caption": ["caption", BUNDLE, tmp_path / "in"],
         "forecast": ["forecast", BUNDLE, "--series", tmp_path / "in"],
         "attention": ["attention", BUNDLE, "one two", "--out", tmp_path / "a.png"],
     }

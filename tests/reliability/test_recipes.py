@@ -152,6 +152,7 @@ def presets() -> dict[tuple[type[ModelConfig], str], Tables]:
         "masked": {"text": "absent/en"},
         "forecasting": {"series": "absent/en"},
         "classification": {"images": "absent/en"},
+        "captioning": {"images": "absent/en", "captions": "absent/de"},
     }
     return {
         (model, name): compose(

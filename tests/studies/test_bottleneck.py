@@ -8,7 +8,7 @@ import pytest
 
 from crosshead import __version__
 from crosshead.models.recurrent import RecurrentConfig
-from crosshead.studies import bottleneck, captions, sources
+from crosshead.studies import bottleneck, sources
 from crosshead.studies.bottleneck import (
     ADDED,
     ATTENDED,
@@ -126,7 +126,7 @@ def test_a_result_names_the_files_that_its_runs_are_kept_in(
         jobs.update(given)
         yield from ((name, corpus.test()[1]) for name in given)
 
-    monkeypatch.setattr(captions, "side_by_side", untrained)
+    monkeypatch.setattr(bottleneck, "side_by_side", untrained)
     *_, kept = on_captions(corpus, [1, 2], lambda line: None)
     trains = {corpus.finished(recipe) for _, recipe in (job.args for job in jobs.values())}
     assert set(kept) == trains and len(kept) == 10

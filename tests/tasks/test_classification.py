@@ -148,7 +148,7 @@ def test_a_run_goes_on_without_broken_images(capfd: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--images", "no"], "no: not found; give a folder of images or a zip of one"),
+        (["--images", "no"], "no: no such file or folder; give a folder of images or a zip of one"),
         (["--images", "notes.zip"], "neither a folder nor a whole zip archive"),
         (["--images", "set/train/low"], "lies in no folder of a class"),
         (["--model", "vit"], "give a folder of images, or a zip of one (--images)"),
