@@ -72,7 +72,7 @@ class Caption(NamedTuple):
 
 
 @dataclass
-class LeftOut:
+class LeftOutCaptions:
     """What a caption set leaves out, by reason; the names of some of them."""
 
     reasons: dict[str, list[str]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class CaptionSet:
     """The name of each image, in its folder."""
     captions: list[Caption]
     """All captions, in the order of the files."""
-    left_out: LeftOut
+    left_out: LeftOutCaptions
 
     @property
     def texts(self) -> list[str]:
@@ -185,7 +185,7 @@ def read_caption_set(
     """
     folders = [ImageFolder(Path(name)) for name in images]
     places = _places(folders)
-    left, rows = LeftOut(), []
+    left, rows = LeftOutCaptions(), []
     for file in captions:
         for line, name, text in read_captions(Path(file)):
             place = places.get(name) or places.get(PurePosixPath(name).name)
@@ -238,7 +238,7 @@ def hold_out(found: CaptionSet, count: int, seed: int) -> tuple[CaptionSet, Capt
 
 
 @dataclass(frozen=True)
-class ImageRows:
+class CaptionRows:
     """An epoch of rows with an image: captions, or pairs of texts that describe the image."""
 
     pixels: np.ndarray
@@ -327,7 +327,7 @@ def _decoded(
     folders: Sequence[ImageFolder],
     wanted: Sequence[_Place],
     size: int | None,
-    left: LeftOut,
+    left: LeftOutCaptions,
     check: Callable[[], None],
 ) -> tuple[np.ndarray, list[_Place]]:
     """Return the pixels of images and the places of those that are whole, decoded in threads."""

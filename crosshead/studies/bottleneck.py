@@ -12,7 +12,7 @@ from crosshead.evaluation import bleu
 from crosshead.models.base import decodable
 from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.studies import captions, equal
-from crosshead.studies.captions import MEANINGFUL, CaptionCorpus
+from crosshead.studies.captions import MEANINGFUL, TranslationText
 from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.equal import BAHDANAU, CONVOLUTIONAL, LUONG, PLAIN, TRANSFORMER
 from crosshead.studies.fitting import drawn_from, train
@@ -176,7 +176,7 @@ def spelling(run: WordRun, folder: Path) -> dict[str, list[float]]:
 
 
 def on_captions(
-    corpus: CaptionCorpus, seeds: Sequence[int], say: Say
+    corpus: TranslationText, seeds: Sequence[int], say: Say
 ) -> tuple[Scores, dict[str, int], list[Path]]:
     """Train every model from each seed; return scores, numbers of weights, and stored files."""
     compared = equal.shapes(captions.transformer(quick=corpus.quick), corpus.vocabulary)

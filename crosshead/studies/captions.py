@@ -53,7 +53,7 @@ so it is rare."""
 
 
 @dataclass(frozen=True)
-class CaptionCorpus:
+class TranslationText:
     """Text to train on, validate and test, and the settings of training on it."""
 
     title: str
@@ -115,7 +115,7 @@ def multi30k_text(say: Say) -> Path | None:
     return None
 
 
-def multi30k(effort: Effort, say: Say) -> CaptionCorpus | None:
+def multi30k(effort: Effort, say: Say) -> TranslationText | None:
     """Return the captions, with the minutes of training that the effort sets; None if missing.
 
     Runs of other minutes are stored apart.
@@ -132,15 +132,15 @@ def multi30k(effort: Effort, say: Say) -> CaptionCorpus | None:
     title = f"captions, {minutes:g} minutes of training"
     folder = runs.RUNS / ("multi30k" if effort.full else f"multi30k-{minutes:g}-minutes")
     budget, tokenizer = {"max_minutes": minutes}, {"vocab_size": VOCAB_SIZE}
-    return CaptionCorpus(title, text, folder, False, VOCAB_SIZE, tokenizer, budget)
+    return TranslationText(title, text, folder, False, VOCAB_SIZE, tokenizer, budget)
 
 
-def for_effort(effort: Effort, folder: Path, seed: int, say: Say) -> CaptionCorpus | None:
+def for_effort(effort: Effort, folder: Path, seed: int, say: Say) -> TranslationText | None:
     """Return the captions, or for the quick form sentences written into `folder`."""
     return made_up(folder, seed) if effort.quick else multi30k(effort, say)
 
 
-def made_up(directory: Path, seed: int) -> CaptionCorpus:
+def made_up(directory: Path, seed: int) -> TranslationText:
     """Write a few short sentences of `lexicon` as files, for two updates: to try the code."""
     generator = torch.Generator().manual_seed(seed)
     make_directory(directory)
@@ -150,7 +150,7 @@ def made_up(directory: Path, seed: int) -> CaptionCorpus:
             (directory / f"{part}.{end}").write_text(as_text(side))
     budget = {"max_updates": 2, "warmup": 1, "batch_tokens": 512}
     title, folder = "sentences made up, two updates", directory / "runs"
-    return CaptionCorpus(title, directory, folder, True, VOCABULARY, {"kind": "words"}, budget)
+    return TranslationText(title, directory, folder, True, VOCABULARY, {"kind": "words"}, budget)
 
 
 def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
@@ -162,7 +162,7 @@ def transformer(heads: int = 4, *, quick: bool = False) -> TransformerConfig:
     return equal.transformer(width, 2 * width, heads, layers, dropout=0.1)
 
 
-def trained(corpus: CaptionCorpus, recipe: Recipe) -> Translator:
+def trained(corpus: TranslationText, recipe: Recipe) -> Translator:
     """Return the model of a run; train it, or continue an interrupted run, if necessary.
 
     Raises:
@@ -181,7 +181,7 @@ def greedily(translator: Translator, source: list[str]) -> list[str]:
     return [best.text for [best] in found]
 
 
-def outputs(corpus: CaptionCorpus, recipe: Recipe) -> list[str]:
+def outputs(corpus: TranslationText, recipe: Recipe) -> list[str]:
     """Return the run's translations of the test set, which are kept in its directory."""
     kept = corpus.place(recipe) / TRANSLATIONS
     translator = trained(corpus, recipe)

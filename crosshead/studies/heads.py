@@ -13,7 +13,7 @@ from crosshead.inspection import without_heads
 from crosshead.models.base import AttentionKind, Model
 from crosshead.recipe.recipe import Recipe
 from crosshead.studies import captions
-from crosshead.studies.captions import CaptionCorpus
+from crosshead.studies.captions import TranslationText
 from crosshead.studies.effort import Effort, Times, seeds_of
 from crosshead.studies.formats import joined
 from crosshead.studies.runs import side_by_side
@@ -115,7 +115,7 @@ def in_standard_errors(first: Sequence[float], second: Sequence[float]) -> float
 
 
 def scores(
-    corpus: CaptionCorpus, recipes: Mapping[tuple[int, int], Recipe], say: Say
+    corpus: TranslationText, recipes: Mapping[tuple[int, int], Recipe], say: Say
 ) -> dict[int, list[float]]:
     """Return BLEU on the test set by the number of heads, for each seed."""
     jobs = {run: partial(captions.outputs, corpus, recipe) for run, recipe in recipes.items()}
@@ -129,7 +129,9 @@ def scores(
     return found
 
 
-def pruned(corpus: CaptionCorpus, recipe: Recipe, say: Say) -> tuple[float, dict[str, list[float]]]:
+def pruned(
+    corpus: TranslationText, recipe: Recipe, say: Say
+) -> tuple[float, dict[str, list[float]]]:
     """Return BLEU of a whole model, and without each head of each attention, by module."""
     whole = bleu(captions.outputs(corpus, recipe), corpus.test()[1])
     modules = attentions(captions.trained(corpus, recipe).model)
@@ -145,7 +147,7 @@ def pruned(corpus: CaptionCorpus, recipe: Recipe, say: Say) -> tuple[float, dict
 
 
 def without_each(
-    corpus: CaptionCorpus, recipe: Recipe, of: AttentionKind, layer: int
+    corpus: TranslationText, recipe: Recipe, of: AttentionKind, layer: int
 ) -> list[float]:
     """Return BLEU without each of the heads of a layer; the first layer is 1."""
     translator = captions.trained(corpus, recipe)

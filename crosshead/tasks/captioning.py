@@ -21,8 +21,8 @@ from crosshead.data.batching import plan_in_order
 from crosshead.data.captions import (
     NOT_DESCRIBED,
     CaptionData,
+    CaptionRows,
     CaptionSet,
-    ImageRows,
     hold_out,
     read_caption_set,
     shown_counts,
@@ -87,8 +87,8 @@ class CaptionCorpus(TokenCorpus):
 
     train: CaptionSet
     valid: CaptionSet
-    train_rows: ImageRows
-    valid_rows: ImageRows
+    train_rows: CaptionRows
+    valid_rows: CaptionRows
     rows: Sequence[int]
     """The place in `train.captions` of each training row."""
     held_out: bool
@@ -117,7 +117,7 @@ class CaptionCorpus(TokenCorpus):
         """The patches and the tokens of all captions."""
         return self.train_rows.lengths
 
-    def epochs(self, recipe: Recipe) -> Callable[[int], ImageRows]:
+    def epochs(self, recipe: Recipe) -> Callable[[int], CaptionRows]:
         """Return a function that gives all captions for every epoch."""
         return lambda epoch: self.train_rows
 
@@ -171,7 +171,7 @@ class CaptionCorpus(TokenCorpus):
         longer = len(self.train.captions) - self.size
         return {**counts, **({"too long": longer} if longer else {})}
 
-    def records(self, epoch: ImageRows, rows: Sequence[int]) -> tuple[str, str]:
+    def records(self, epoch: CaptionRows, rows: Sequence[int]) -> tuple[str, str]:
         """Return captions as JSON Lines, and the options to train on them."""
         found = [self.train.captions[self.rows[row]] for row in rows]
         lines = [
@@ -269,10 +269,10 @@ def read_corpus(
             "tokens; raise it"
         )
 
-    def image_rows(of: CaptionSet, chosen: Sequence[int], ids: Sequence[list[int]]) -> ImageRows:
+    def image_rows(of: CaptionSet, chosen: Sequence[int], ids: Sequence[list[int]]) -> CaptionRows:
         images = [of.captions[row].image for row in chosen]
         examples = [((), ids[row]) for row in chosen]
-        return ImageRows(of.pixels, images, examples, patches, start=recipe.model.start_token)
+        return CaptionRows(of.pixels, images, examples, patches, start=recipe.model.start_token)
 
     return CaptionCorpus(
         _card_files(data, train),

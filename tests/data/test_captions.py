@@ -9,7 +9,7 @@ import torch
 
 from crosshead.data.captions import (
     USUAL_SIZE,
-    ImageRows,
+    CaptionRows,
     hold_out,
     read_caption_set,
     read_captions,
@@ -87,7 +87,9 @@ def test_bad_files_are_refused(folder: Path, name: str, text: str, message: str)
 
 
 def test_a_missing_folder_and_a_name_in_two_folders_are_refused(folder: Path) -> None:
-    assert "nowhere: not found" in refusal(read_caption_set, ["nowhere"], ["captions.jsonl"], None)
+    assert "nowhere: no such file or folder" in refusal(
+        read_caption_set, ["nowhere"], ["captions.jsonl"], None
+    )
     twice = refusal(read_caption_set, ["images", "images"], ["captions.jsonl"], None)
     assert "000.png is also in images" in twice
 
@@ -107,7 +109,7 @@ def test_whole_images_are_held_out(folder: Path) -> None:
 
 def test_rows_are_images_and_shifted_captions() -> None:
     pixels = np.arange(3 * 4 * 4 * 3, dtype=np.uint8).reshape(3, 4, 4, 3)
-    rows = ImageRows(pixels, [2, 0], [((), [5, 6]), ((), [7])], patches=4)
+    rows = CaptionRows(pixels, [2, 0], [((), [5, 6]), ((), [7])], patches=4)
     batch = rows.collate([1, 0])
     images, target = batch.inputs
     assert torch.equal(images, as_floats(pixels[[0, 2]]))
@@ -116,5 +118,5 @@ def test_rows_are_images_and_shifted_captions() -> None:
     assert rows.lengths.tolist() == [[5, 3], [5, 2]]
     assert sorted(np.concatenate(rows.plan(100, 1, 0)).tolist()) == [0, 1]
     assert rows.extent(0) == "4 patches and 2 tokens"
-    pairs = ImageRows(pixels, [1], [([8, 9], [5])], patches=4, has_source=True)
+    pairs = CaptionRows(pixels, [1], [([8, 9], [5])], patches=4, has_source=True)
     assert [each.tolist() for each in pairs.collate([0]).inputs[1:]] == [[[8, 9, EOS]], [[BOS, 5]]]

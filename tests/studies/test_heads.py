@@ -5,7 +5,7 @@ import pytest
 from crosshead.models.registry import build_model
 from crosshead.recipe.recipe import Recipe
 from crosshead.studies import captions, heads
-from crosshead.studies.captions import CaptionCorpus, made_up, transformer
+from crosshead.studies.captions import TranslationText, made_up, transformer
 from crosshead.studies.effort import FULL
 from crosshead.studies.heads import (
     CHEAP,
@@ -80,7 +80,7 @@ def test_a_result_names_the_files_that_its_runs_are_kept_in(
     corpus, recipes = made_up(tmp_path / "text", 1), []
 
     def untrained(
-        corpus: CaptionCorpus, given: dict[tuple[int, int], Recipe], say: Say
+        corpus: TranslationText, given: dict[tuple[int, int], Recipe], say: Say
     ) -> dict[int, list[float]]:
         recipes.extend(given.values())
         return {heads: [1.0, 2.0] for heads, _ in given}

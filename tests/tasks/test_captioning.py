@@ -116,7 +116,7 @@ def test_a_bundle_of_an_unfinished_run_writes_captions() -> None:
     ("arguments", "words"),
     [
         (["--captions", "captions.jsonl"], "give a folder of images (--images)"),
-        (["--images", "no", "--captions", "captions.jsonl"], "no: not found"),
+        (["--images", "no", "--captions", "captions.jsonl"], "no: no such file or folder"),
         (["--images", "images", "--captions", "no.jsonl"], "no.jsonl: no such file"),
         (["--images", "images", "--captions", "other.jsonl"], "no caption has a readable image"),
         ([*DATA, "--set", "model.patch_size=7"], "24 pixels are not divisible into patches of 7"),

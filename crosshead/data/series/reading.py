@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from crosshead.data.series.steps import Step, parse_time, places_of, shown_time
-from crosshead.data.series.tables import Table, is_number, read_table, time_column
+from crosshead.data.series.tables import Columns, is_number, read_table, time_column
 from crosshead.errors import DataError
 from crosshead.system.progress import counted
 
@@ -103,7 +103,7 @@ def read_series(
 
 
 def _columns(
-    tables: Sequence[Table], target: Sequence[str], time: str, notes: list[str]
+    tables: Sequence[Columns], target: Sequence[str], time: str, notes: list[str]
 ) -> tuple[str, ...]:
     """Return the columns to read; add messages about rules to `notes`."""
     first = tables[0]
@@ -131,7 +131,7 @@ def _columns(
     return names
 
 
-def _check_order(times: np.ndarray, tables: Sequence[Table]) -> None:
+def _check_order(times: np.ndarray, tables: Sequence[Columns]) -> None:
     back = np.flatnonzero(np.diff(times) < np.timedelta64(0))
     if len(back):
         row = place = int(back[0]) + 1

@@ -26,7 +26,7 @@ _LARGEST = 1e100
 
 
 @dataclass(frozen=True)
-class Table:
+class Columns:
     """The cells of a file, by column."""
 
     path: Path
@@ -87,7 +87,7 @@ class Table:
         return found
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> Columns:
     """Return the cells of a CSV or Parquet file.
 
     Raises:
@@ -95,19 +95,19 @@ def read_table(path: Path) -> Table:
     """
     check_regular(path)
     parquet = path.suffix.lower() in (".parquet", ".pq")
-    table = Table(path, _read_parquet(path), ()) if parquet else _read_csv(path)
+    table = Columns(path, _read_parquet(path), ()) if parquet else _read_csv(path)
     if not table.columns or not len(table):
         raise DataError(f"{path}: is empty; expected a line of column names, and rows below it")
     return table
 
 
-def _read_csv(path: Path) -> Table:
+def _read_csv(path: Path) -> Columns:
     """Return the cells of a CSV file."""
     lines = read_lines(path)
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
-        return Table(path, {}, ())
+        return Columns(path, {}, ())
     check_line_ends(path, lines.__iter__)
     delimiter, above = csv_delimiter(lines.__iter__)
     records = quoted_records(path, islice(lines, above, None), delimiter, above)
@@ -128,7 +128,7 @@ def _read_csv(path: Path) -> Table:
     commas = [name for name, cells in columns.items() if delimiter != "," and _has_commas(cells)]
     for name in commas:
         columns[name] = [cell.replace(",", ".") for cell in columns[name]]
-    return Table(path, columns, numbers, commas)
+    return Columns(path, columns, numbers, commas)
 
 
 def _has_commas(cells: Sequence[str]) -> bool:
@@ -157,7 +157,7 @@ def _read_parquet(path: Path) -> dict[str, list[Any]]:
     return found
 
 
-def time_column(table: Table, name: str | None) -> str:
+def time_column(table: Columns, name: str | None) -> str:
     """Return the time column: the given one, or one that is found by its name or its first cell.
 
     Args:
