@@ -62,6 +62,7 @@ def killed_saver(directory: Path, update: int, interim: int, seconds: float) -> 
     if not child:
         try:
             os.close(reader)
+            torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
             save_for_ever(directory, update, interim, writer)
         finally:
             os._exit(1)
