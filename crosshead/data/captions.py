@@ -239,17 +239,16 @@ def hold_out(found: CaptionSet, count: int, seed: int) -> tuple[CaptionSet, Capt
 
 @dataclass(frozen=True)
 class CaptionRows:
-    """An epoch of rows with an image: captions, or pairs of texts that describe the image."""
+    """An epoch of captions and their images."""
 
     pixels: np.ndarray
     """The pixels of all images, `uint8`, "N H W C"."""
     images: Sequence[int]
     """The image of each row."""
     examples: Sequence[Example]
-    """The source ids and target ids of each row; captions have no source."""
+    """The ids of each caption, as the target of an empty source."""
     patches: int
     """The number of patches of an image, which count as positions of its source."""
-    has_source: bool = False
     start: int = BOS
     """The first token of every target."""
     row, bound = "caption", "data.max_length"
@@ -265,16 +264,14 @@ class CaptionRows:
         return plan_batches(self.lengths, max_tokens, seed, epoch)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        """Return the given rows as a batch: images, sources if there are any, and targets."""
+        """Return the given rows as a batch of images and targets."""
         batch = collate(self.examples, rows, self.start)
         images = as_floats(self.pixels[[self.images[row] for row in rows]])
-        return Batch((images, *batch.inputs[not self.has_source :]), batch.target_output)
+        return Batch((images, batch.target_input), batch.target_output)
 
     def extent(self, row: int) -> str:
         """Return the number of patches and tokens, for messages."""
-        source, target = map(len, self.examples[row])
-        texts = f"{source:,} and {target:,} tokens" if self.has_source else f"{target:,} tokens"
-        return f"{self.patches:,} patches and {texts}"
+        return f"{self.patches:,} patches and {len(self.examples[row][1]):,} tokens"
 
 
 def _of_json(line: str, where: str) -> tuple[str, str]:

@@ -118,5 +118,3 @@ def test_rows_are_images_and_shifted_captions() -> None:
     assert rows.lengths.tolist() == [[5, 3], [5, 2]]
     assert sorted(np.concatenate(rows.plan(100, 1, 0)).tolist()) == [0, 1]
     assert rows.extent(0) == "4 patches and 2 tokens"
-    pairs = CaptionRows(pixels, [1], [([8, 9], [5])], patches=4, has_source=True)
-    assert [each.tolist() for each in pairs.collate([0]).inputs[1:]] == [[[8, 9, EOS]], [[BOS, 5]]]
