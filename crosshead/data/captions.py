@@ -73,7 +73,7 @@ class Caption(NamedTuple):
 
 @dataclass
 class LeftOutCaptions:
-    """What a caption set leaves out, by reason; the names of some of them."""
+    """The captions and images that a set leaves out: counts by reason, and some names."""
 
     reasons: dict[str, list[str]] = field(default_factory=dict)
 

@@ -122,7 +122,7 @@ def pieces_of_words(tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[int]]
 
 
 class Grounding(NamedTuple):
-    """How well the cross-attention of nouns finds their objects, by layer and head.
+    """The cross-attention of nouns inside the regions of their objects, by layer and head.
 
     Reference:
         Liu et al. 2017, "Attention Correctness in Neural Image Captioning", section 3 (the weight

@@ -38,7 +38,7 @@ class ForecasterConfig(ModelConfig):
     task: ClassVar[str] = "forecasting"
     vocabularies: ClassVar[int] = 0
     reads_inputs: ClassVar[bool] = False
-    """Whether the model can read columns that it does not forecast (`data.inputs`)."""
+    """True if the model can read columns that it does not forecast (`data.inputs`)."""
 
     normalize: Literal["none", "instance", "last"] = "instance"
     """Normalisation of each window and column: subtract the mean and divide by the deviation of the
