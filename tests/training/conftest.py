@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from crosshead.training.run import train
+from tests.training.given import given  # noqa: F401  # a fixture
 from tests.training.runs import WORDS, recipe_for
 
 

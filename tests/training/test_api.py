@@ -1,9 +1,7 @@
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas
 import pytest
@@ -12,7 +10,7 @@ import crosshead
 from crosshead.caller import option
 from crosshead.errors import ConfigError, UserError
 from crosshead.system.progress import Silent
-from crosshead.training import api
+from tests.training.given import Given
 
 SOURCES = [f"{a} {b}" for a in "abcdef" for b in "ghijkl"]
 TARGETS = [text.upper() for text in SOURCES]
@@ -57,28 +55,6 @@ def test_lists_train_the_same_model_as_files(tmp_path: Path) -> None:
         tmp_path / "lists" / weights
     ).read_bytes()
     assert not (tmp_path / "files.data").exists()
-
-
-class Given(NamedTuple):
-    """The recipe that a run was given, and its files in memory's place by their names."""
-
-    recipe: Any
-    files: dict[str, str]
-
-
-@pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
-    """What runs are given, without training."""
-    found: list[Given] = []
-
-    def noted(recipe: Any, out: Path, **more: Any) -> SimpleNamespace:
-        folder = out.with_name(f"{out.name}.data")
-        files = {re.sub("-.*[.]", ".", path.name): path.read_text() for path in folder.glob("*")}
-        found.append(Given(recipe, files))
-        return SimpleNamespace(verdict="")
-
-    monkeypatch.setattr(api.run, "train", noted)
-    return found
 
 
 def test_a_preset_a_recipe_and_a_file_are_named_by_the_first_argument(

@@ -1,10 +1,8 @@
 import json
-import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas
 import pytest
@@ -12,7 +10,7 @@ import pytest
 import crosshead
 from crosshead.errors import ConfigError, DataError
 from crosshead.system.progress import Silent
-from crosshead.training import api
+from tests.training.given import Given
 
 SOURCES = [f"{a} {b}" for a in "abcdef" for b in "ghijkl"]
 TARGETS = [text.upper() for text in SOURCES]
@@ -43,28 +41,6 @@ FORMS: dict[str, tuple[Any, list[str] | None]] = {
     "columns": ({"en": SOURCES, "de": TARGETS, "other": [1]}, ["en", "de"]),
     "a table": (pandas.DataFrame({"en": SOURCES, "de": TARGETS}), ["en", "de"]),
 }
-
-
-class Given(NamedTuple):
-    """The recipe that a run was given, and its files in memory's place by their names."""
-
-    recipe: Any
-    files: dict[str, str]
-
-
-@pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
-    """What runs are given, without training."""
-    found: list[Given] = []
-
-    def noted(recipe: Any, out: Path, **more: Any) -> SimpleNamespace:
-        folder = out.with_name(f"{out.name}.data")
-        files = {re.sub("-.*[.]", ".", path.name): path.read_text() for path in folder.glob("*")}
-        found.append(Given(recipe, files))
-        return SimpleNamespace(verdict="")
-
-    monkeypatch.setattr(api.run, "train", noted)
-    return found
 
 
 @pytest.mark.parametrize("form", FORMS)
