@@ -132,7 +132,7 @@ def _columns(
 
 
 def _check_order(times: np.ndarray, tables: Sequence[Columns]) -> None:
-    back = np.flatnonzero(np.diff(times) < np.timedelta64(0))
+    back = np.flatnonzero(times[1:] < times[:-1])
     if len(back):
         row = place = int(back[0]) + 1
         for table in tables:

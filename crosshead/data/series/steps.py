@@ -132,6 +132,6 @@ def _day_of(times: np.ndarray) -> Any:
 def _month_times(months: np.ndarray, day: int, like: Any) -> Any:
     """Return the given day of each month, or its last day, at the time of day of `like`."""
     begin = months.astype("datetime64[M]")
-    last = ((begin + 1).astype("M8[D]") - begin.astype("M8[D]")) / _DAY
+    last = ((begin + np.timedelta64(1, "M")).astype("M8[D]") - begin.astype("M8[D]")) / _DAY
     days = begin.astype("M8[D]") + (np.minimum(day, last) - 1).astype(int) * _DAY
     return days.astype("M8[us]") + (like - like.astype("M8[D]"))
