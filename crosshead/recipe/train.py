@@ -62,6 +62,11 @@ class TrainConfig(Config):
     adam_eps: float = Field(1e-9, ge=1e-30, le=1)
     """Adam's epsilon (section 5.3)."""
 
+    weight_decay: float = Field(0.0, ge=0, le=100)
+    """Decoupled weight decay (Loshchilov and Hutter 2019). Each update multiplies matrices and
+    kernels by 1 - learning rate * weight_decay, as PyTorch's AdamW does; biases, norms, embeddings
+    and positions do not decay. A usual value for images is 0.05; 0 turns it off."""
+
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """The share of the target distribution that is spread over all tokens or classes (section
     5.4). It has no effect on forecasts."""

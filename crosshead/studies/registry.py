@@ -24,13 +24,14 @@ from crosshead.studies.sinusoids import SINUSOIDS
 from crosshead.studies.stability import STABILITY
 from crosshead.studies.study import Study
 from crosshead.studies.table1 import TABLE1
+from crosshead.studies.vision import VISION
 
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         BOTTLENECK, SCALING, SETS, SINUSOIDS, EXTRAPOLATION, MASKS, FEEDFORWARD, GRADIENTS,
         PARALLELISM, STABILITY, HEADS, HEADCOST, TABLE1, LONG, LINEAR,
-        PATCHES, GROUNDING,
+        PATCHES, GROUNDING, VISION,
     )
 }  # fmt: skip
 """In the order in which they are run and listed."""

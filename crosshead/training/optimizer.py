@@ -6,6 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from crosshead.attention.relative import ShawKeys, ShawValues, T5Buckets, TransformerXLScore
+from crosshead.attention.scores import Cosine
+from crosshead.layers.embeddings import Embeddings, LearnedPositions
 from crosshead.recipe.train import TrainConfig
 from crosshead.training.distributed import full_tensor, gather, shard_like
 
@@ -14,9 +17,15 @@ _SCALING = "loss_scale"
 FIRST_SCALE, GROWTH = 2.0**13, 1000
 """The first loss scale in float16, and the number of finite updates until it doubles."""
 
+WITHOUT_DECAY = (
+    Embeddings, nn.Embedding, LearnedPositions, T5Buckets, ShawKeys, ShawValues, TransformerXLScore,
+    Cosine,
+)  # fmt: skip
+"""Modules none of whose parameters decay: embeddings, positions, and the scale of `cosine`."""
+
 
 class Optimizer:
-    """Adam with float32 master weights and loss scaling.
+    """Adam with float32 master weights, decoupled weight decay and loss scaling.
 
     For a model in bfloat16 the optimiser keeps float32 master weights, because an update is often
     too small to add to a bfloat16 weight. A model in float32 or float64 is its own master.
@@ -25,12 +34,16 @@ class Optimizer:
     by `scale` and divides gradients by it. The scale is halved if gradients overflow, and doubled
     after `GROWTH` updates in a row without overflow.
 
+    Weight decay is decoupled from the gradient. It is in the unit of PyTorch's AdamW: each update
+    first multiplies the parameters of `decaying` by 1 - learning rate * `weight_decay`.
+
     Args:
         model: The model to train.
-        config: The settings of Adam and of gradient clipping.
+        config: The settings of Adam, of weight decay and of gradient clipping.
 
     Reference:
-        Kingma & Ba 2015; Vaswani et al. 2017, section 5.3 (betas 0.9 and 0.98, eps 1e-9);
+        Kingma & Ba 2015; Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization",
+        Algorithm 2; Vaswani et al. 2017, section 5.3 (betas 0.9 and 0.98, eps 1e-9);
         Micikevicius et al. 2018, section 3.2 (loss scaling).
     """
 
@@ -43,8 +56,13 @@ class Optimizer:
         narrow = any(parameter.dtype == torch.float16 for parameter in self.parameters.values())
         self.scale = FIRST_SCALE if narrow else 1.0
         self._finite_in_a_row = 0
-        self.adam = torch.optim.Adam(
-            list(self.masters.values()),
+        matrices = decaying(model)
+        rest = [name for name in self.masters if name not in set(matrices)]
+        self.adam = torch.optim.AdamW(
+            [
+                {"params": [self.masters[name] for name in names], "weight_decay": decay}
+                for names, decay in ((matrices, config.weight_decay), (rest, 0.0))
+            ],
             betas=(config.adam_beta1, config.adam_beta2),
             eps=config.adam_eps,
             fused=True,
@@ -85,7 +103,8 @@ class Optimizer:
         if finite:
             if self.clip_norm and norm > self.clip_norm:
                 clip_grads_with_norm_(self.masters.values(), self.clip_norm, total)
-            self.adam.param_groups[0]["lr"] = learning_rate
+            for group in self.adam.param_groups:
+                group["lr"] = learning_rate
             self.adam.step()
             self._copy_to_model()
         self.drop_gradients()
@@ -163,6 +182,28 @@ class Optimizer:
             for name, parameter in self.parameters.items():
                 if parameter is not self.masters[name]:
                     parameter.copy_(self.masters[name])
+
+
+def decaying(model: nn.Module) -> list[str]:
+    """Return the names of the parameters that weight decay applies to: matrices and kernels.
+
+    They are the parameters of two or more axes, except those of `WITHOUT_DECAY`. An embedding that
+    is also the output projection does not decay. Biases and gains of norms have one axis.
+
+    Args:
+        model: The model.
+    """
+    kept = {
+        id(parameter)
+        for module in model.modules()
+        if isinstance(module, WITHOUT_DECAY)
+        for parameter in module.parameters()
+    }
+    return [
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.ndim > 1 and id(parameter) not in kept
+    ]
 
 
 def _master(parameter: nn.Parameter) -> Tensor:

@@ -68,7 +68,8 @@ def trained(world, how, microbatches, dropout, updates, place):
     )
     model = Transformer(shape, 21, 21).double()  # not to be halved
     config = TrainConfig(
-        max_updates=99, learning_rate=0.01, batch_tokens=160, clip_norm=1.5, sharded=how == SHARDED
+        max_updates=99, learning_rate=0.01, batch_tokens=160, clip_norm=1.5, weight_decay=0.5,
+        sharded=how == SHARDED,
     )
     if config.sharded:
         recompute_activations(model)

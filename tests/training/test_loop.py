@@ -126,7 +126,7 @@ def comparable(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("stop", "cadence", "dtype"),
+    ("stop", "changed", "dtype"),
     [
         (3, {}, torch.float32),  # in the middle of an epoch, where nothing is due
         (3, {}, torch.bfloat16),
@@ -135,12 +135,13 @@ def comparable(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
         (4, {"checkpoint_every": 3}, torch.float32),
         (11, {"checkpoint_every": 3, "valid_every": 4}, torch.float32),
         (14, {}, torch.float32),  # at the very end
+        (3, {"weight_decay": 0.5}, torch.float32),
     ],
 )
 def test_resumed_is_uninterrupted(
-    tmp_path: Path, stop: int, cadence: dict[str, int], dtype: torch.dtype
+    tmp_path: Path, stop: int, changed: dict[str, float], dtype: torch.dtype
 ) -> None:
-    config = settings(max_updates=14, keep_last=3, average=3, **cadence)
+    config = settings(max_updates=14, keep_last=3, average=3, **changed)
     whole, reason = run(tmp_path / "whole", config, dtype=dtype)
     expected = digest(whole)
 

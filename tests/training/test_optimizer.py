@@ -4,8 +4,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from crosshead.recipe.presets import PRESETS
 from crosshead.recipe.train import TrainConfig
-from crosshead.training.optimizer import FIRST_SCALE, Optimizer
+from crosshead.tasks.recipes import compose
+from crosshead.tasks.registry import task_of
+from crosshead.training.optimizer import FIRST_SCALE, Optimizer, decaying
 
 UNCLIPPED = TrainConfig(max_updates=1, learning_rate=0.1, clip_norm=0.0)
 RATES = [0.01, 0.02, 0.005, 0.01]
@@ -54,6 +57,92 @@ def test_in_float32_and_float64_it_is_pytorchs_adam(dtype: torch.dtype) -> None:
         torch.testing.assert_close(ours, theirs)
         assert ours.grad is None
     assert {weight.dtype for weight in optimizer.weights().values()} == {dtype}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_without_weight_decay_it_is_pytorchs_adam_to_the_bit(dtype: torch.dtype) -> None:
+    model = small_model(dtype)
+    reference = copy.deepcopy(model)
+    optimizer = Optimizer(model, UNCLIPPED)
+    adam = torch.optim.Adam(reference.parameters(), betas=(0.9, 0.98), eps=1e-9, fused=True)
+    for seed, rate in enumerate(RATES):
+        give_gradients(model, seed)
+        give_gradients(reference, seed)
+        optimizer.step(rate)
+        adam.param_groups[0]["lr"] = rate
+        adam.step()
+    assert_equal(dict(model.named_parameters()), dict(reference.named_parameters()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_weight_decay_is_that_of_pytorchs_adamw_for_matrices(dtype: torch.dtype) -> None:
+    model = small_model(dtype)
+    reference = {
+        name: _wide(parameter) for name, parameter in copies(dict(model.named_parameters())).items()
+    }
+    matrices = [each for name, each in reference.items() if name.endswith("weight")]
+    rest = [each for name, each in reference.items() if name.endswith("bias")]
+    optimizer = Optimizer(model, UNCLIPPED.model_copy(update={"weight_decay": 0.3}))
+    adam = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.3}, {"params": rest, "weight_decay": 0.0}],
+        betas=(0.9, 0.98), eps=1e-9,
+    )  # fmt: skip
+    for seed, rate in enumerate(RATES):
+        give_gradients(model, seed)
+        for name, parameter in model.named_parameters():
+            reference[name].grad = _wide(parameter.grad)
+        optimizer.step(rate)
+        for group in adam.param_groups:
+            group["lr"] = rate
+        adam.step()
+    for name, weight in optimizer.weights().items():
+        torch.testing.assert_close(weight, reference[name])
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def test_gradients_that_are_not_finite_decay_nothing() -> None:
+    model = small_model()
+    optimizer = Optimizer(model, UNCLIPPED.model_copy(update={"weight_decay": 0.3}))
+    weights = copies(optimizer.weights())
+    give_gradients(model, 0, scale=float("nan"))
+    assert optimizer.step(0.01) is None
+    assert_equal(optimizer.weights(), weights)
+
+
+def of_preset(architecture: str, *settings: str) -> nn.Module:
+    recipe = compose("tiny", {"model": architecture}, assignments=settings)
+    example = task_of(recipe).example(recipe.model, recipe.model_dump())
+    with torch.device("meta"):
+        return example[1]()
+
+
+@pytest.mark.parametrize("architecture", PRESETS)
+def test_matrices_and_kernels_decay_and_nothing_with_one_axis(architecture: str) -> None:
+    model = of_preset(architecture)
+    shapes = {name: each.ndim for name, each in model.named_parameters()}
+    found = set(decaying(model))
+    assert {shapes[name] for name in found} <= {2, 3, 4}
+    kept = {name for name, axes in shapes.items() if axes > 1} - found
+    assert all("embedding" in name or "position" in name or "score" in name for name in kept)
+    assert any(name.endswith(("weight", "direction", "weight_hh_l0")) for name in found)
+
+
+@pytest.mark.parametrize("positions", ["learned", "shaw", "t5"])
+def test_tables_of_positions_do_not_decay(positions: str) -> None:
+    model = of_preset("transformer", f"model.positions={positions}")
+    tables = {name for name, each in model.named_parameters() if name.endswith("table")}
+    assert tables and not tables & set(decaying(model))
+
+
+def test_the_scale_of_cosine_scores_and_a_tied_embedding_do_not_decay() -> None:
+    model = of_preset("language", "model.score=cosine", "model.tie=true")
+    scales = {name for name, each in model.named_parameters() if name.endswith("score.scale")}
+    assert scales and not scales & set(decaying(model))
+    assert model.projection.weight is model.embeddings.weight
+    assert not {"projection.weight", "embeddings.weight"} & set(decaying(model))
 
 
 def test_a_bfloat16_model_keeps_float32_masters() -> None:
