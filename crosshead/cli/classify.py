@@ -10,7 +10,7 @@ from crosshead.cli.options import BundleArgument, DeviceOption, JsonlOption, Thr
 from crosshead.cli.terminal import json_line, note, put, table
 
 if TYPE_CHECKING:
-    from crosshead.evaluation import ClassScores
+    from crosshead.evaluation.classification import ClassScores
 
 MOST_CLASSES = 20
 """The largest number of classes in a table of confusions, and of listed confusions."""
@@ -92,7 +92,7 @@ def image_evaluation(bundle: Path, images: Path, device: str, threads: int | Non
         DataError: If the images cannot be used.
     """
     from crosshead.data.labelled_images import read_labelled, scored_images
-    from crosshead.evaluation import classification_scores
+    from crosshead.evaluation.classification import classification_scores
     from crosshead.pipelines.image_classifier import ImageClassifier
     from crosshead.system.devices import available_cores
     from crosshead.system.progress import counted

@@ -11,17 +11,13 @@ from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest
 from crosshead.data.captions import NOT_DESCRIBED, read_caption_set
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
-from crosshead.evaluation import (
-    METRICS,
-    ComparedScore,
-    CorpusScore,
-    ForecastScore,
-    caption_scores,
-    corpus_scores,
-    forecast_scores,
-    masked_scores,
-    text_scores,
-)
+from crosshead.evaluation.bootstrap import CorpusScore
+from crosshead.evaluation.captions import caption_scores
+from crosshead.evaluation.comparison import ComparedScore
+from crosshead.evaluation.forecasts import ForecastScore, forecast_scores
+from crosshead.evaluation.likelihood import masked_scores, text_scores
+from crosshead.evaluation.sacrebleu_metrics import METRICS
+from crosshead.evaluation.translations import corpus_scores
 from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.pipelines.forecaster import SeriesForecaster
 from crosshead.pipelines.image_classifier import ImageClassifier

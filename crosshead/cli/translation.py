@@ -273,7 +273,7 @@ def evaluate(
     """
     from crosshead.cli import classify, evaluation
     from crosshead.data.parallel.corpora import read_aligned
-    from crosshead.evaluation import evaluate as score_test_set
+    from crosshead.evaluation.translations import evaluate as score_test_set
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
@@ -378,7 +378,7 @@ def compare(
     """
     from crosshead.cli import evaluation
     from crosshead.data.parallel.corpora import read_aligned
-    from crosshead.evaluation import compare as compare_systems
+    from crosshead.evaluation.comparison import compare as compare_systems
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
