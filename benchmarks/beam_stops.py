@@ -18,7 +18,7 @@ from translate_speed import load_named
 from crosshead.data.parallel.corpora import DataConfig, read_pairs
 from crosshead.decoding.beam import Stop
 from crosshead.errors import UserError
-from crosshead.evaluation import bleu
+from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.models.base import SequenceModel
 from crosshead.pipelines.translator import Translation, Translator
 

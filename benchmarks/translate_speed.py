@@ -40,7 +40,7 @@ from crosshead.data.parallel.corpora import DataConfig, read_pairs
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import UserError
-from crosshead.evaluation import bleu
+from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.pipelines.translator import Translator
 from crosshead.tasks.registry import load_bundle

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from crosshead.attention import scores as scores
     from crosshead.attention.attend import attend
     from crosshead.decoding.search import DecodeConfig
-    from crosshead.evaluation import compare, evaluate
+    from crosshead.evaluation.comparison import compare
+    from crosshead.evaluation.translations import evaluate
     from crosshead.inspection.record import record_attention
     from crosshead.recipe.recipe import Recipe
     from crosshead.system.progress import Silent
@@ -37,8 +38,8 @@ _HOMES = {
     "Silent": "crosshead.system.progress",
     "Task": "crosshead.tasks.base",
     "attend": "crosshead.attention.attend",
-    "compare": "crosshead.evaluation",
-    "evaluate": "crosshead.evaluation",
+    "compare": "crosshead.evaluation.comparison",
+    "evaluate": "crosshead.evaluation.translations",
     "load": "crosshead.tasks.loading",
     "record_attention": "crosshead.inspection.record",
     "register_architecture": "crosshead.tasks.registry",

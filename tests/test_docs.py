@@ -179,6 +179,6 @@ def test_every_module_of_a_documented_package_has_a_page_in_the_reference() -> N
         page = f"reference/attention/{path.stem}.md"
         assert pages[page] == f"::: crosshead.attention.{path.stem}\n"
         assert f"[`crosshead.attention.{path.stem}`]" in pages["reference/attention/index.md"]
-    assert {"reference/evaluation.md", "reference/system/progress.md"} <= pages.keys()
+    assert {"reference/evaluation/index.md", "reference/system/progress.md"} <= pages.keys()
     public = "[`crosshead.bundle.save_bundle`][crosshead.bundle.io.save_bundle]"
     assert public in pages["reference/bundle/index.md"]

@@ -19,6 +19,12 @@ PUBLIC = {
         "Words", "save_bundle", "verify_bundle",
     ],
     "crosshead.data": ["DataSection"],
+    "crosshead.evaluation": [
+        "ClassScores", "ComparedScore", "CorpusScore", "ForecastScore", "METRICS", "RESAMPLES",
+        "SEED", "bits_per_character", "bleu", "caption_scores", "classification_scores", "compare",
+        "corpus_scores", "evaluate", "exact_match", "forecast_scores", "masked_scores",
+        "multi_bleu", "perplexity", "text_scores",
+    ],
     "crosshead.inspection": [
         "AttentionWeights", "ImageAttention", "attention_rollout", "attention_weights",
         "draw_attention", "draw_image_attention", "draw_mask", "draw_word_maps", "grounding",

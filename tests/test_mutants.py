@@ -81,7 +81,9 @@ def test_every_equivalent_mutant_is_one_and_has_a_reason() -> None:
 
 
 TOY = "def is_larger(a, b):\n    return a > b\n"
-TOY_TEST = "from crosshead.evaluation import is_larger\n\ndef test():\n    assert is_larger(2, 1)\n"
+TOY_TEST = (
+    "from crosshead.evaluation.toy import is_larger\n\ndef test():\n    assert is_larger(2, 1)\n"
+)
 
 
 @pytest.mark.slow
@@ -93,12 +95,12 @@ def test_a_mutant_is_killed_by_a_test_that_fails(
     more: str, results: dict[str, str] | None, tmp_path: Path
 ) -> None:
     """The strictness of a comparison is seen by a test of two equal values alone."""
-    for name in ("crosshead", "tests", "tools"):
+    for name in ("crosshead/evaluation", "tests/evaluation", "tools"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
     (tmp_path / "crosshead/__init__.py").touch()
-    (tmp_path / "crosshead/evaluation.py").write_text(TOY)
-    (tmp_path / "tests/test_evaluation.py").write_text(TOY_TEST + more)
+    (tmp_path / "crosshead/evaluation/toy.py").write_text(TOY)
+    (tmp_path / "tests/evaluation/test_toy.py").write_text(TOY_TEST + more)
     for name in tool.BUILT_ON["evaluation"]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("def test(): ...\n")

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 EQUIVALENT = Path(__file__).with_name("mutants-equivalent.toml")
 
 MODULES = (
-    *("attention/*.py", "layers/*.py", "decoding/*.py", "evaluation.py"),
+    *("attention/*.py", "layers/*.py", "decoding/*.py", "evaluation/*.py"),
     *(f"training/{name}.py" for name in ("optimizer", "schedule", "checkpoint", "average")),
 )
 MODELS = [f"tests/models/test_{name}.py" for name in ("transformer", "language", "transformer_xl")]
@@ -56,8 +56,8 @@ BUILT_ON = {
         )
     ],
 }
-"""The tests of what is built on a module, by its folder or its name."""
-BESIDE = ("attention", "layers", "decoding")
+"""The tests of what is built on a module, by its folder."""
+BESIDE = ("attention", "layers", "decoding", "evaluation")
 """Folders whose modules are tested by the tests of their neighbours too."""
 
 TEST_SECONDS, STAGE_SECONDS = 60, 3600

@@ -11,7 +11,7 @@ from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.places import CONFIG
 from crosshead.config import MOST_TOKENS, MOST_VOCABULARY
-from crosshead.data.text.symbols import CONTROL
+from crosshead.data.text.pieces import CONTROL
 from crosshead.data.text.tokenizers import (
     TOKENIZER_FILES,
     Tokenizer,

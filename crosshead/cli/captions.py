@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from crosshead.cli.app import app
+from crosshead.cli.image_files import whole_images
 from crosshead.cli.options import (
     BeamOption,
     BundleArgument,
@@ -79,13 +80,7 @@ def caption(
     captioner = load_as(ImageCaptioner, bundle, device, threads)
     flags = {"beam": beam, "length_penalty": length_penalty}
     decode = search_settings(captioner.bundle.config.decode, False, flags, None)
-    read, broken = [], 0
-    for image in images:
-        try:
-            read.append((image, captioner.pixels(image)))
-        except UserError as error:
-            note(f"error: {error}")
-            broken += 1
+    read, broken = whole_images(images, captioner.pixels)
     found = captioner.caption([pixels for _, pixels in read], decode=decode)
     lines = [
         json_line({"image": str(image), "caption": best.text, "score": round(best.score, 4)})

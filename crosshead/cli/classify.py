@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosshead.cli.app import app
+from crosshead.cli.image_files import whole_images
 from crosshead.cli.options import BundleArgument, DeviceOption, JsonlOption, ThreadsOption
 from crosshead.cli.terminal import json_line, note, put, table
 
 if TYPE_CHECKING:
-    from crosshead.evaluation import ClassScores
+    from crosshead.evaluation.classification import ClassScores
 
 MOST_CLASSES = 20
 """The largest number of classes in a table of confusions, and of listed confusions."""
@@ -47,26 +48,18 @@ def classify(
     the best first. A file that is no whole image gets a message instead. The other files are still
     classified, and the command then exits with 2.
     """
-    import numpy as np
-
-    from crosshead.errors import DataError
     from crosshead.pipelines.image_classifier import BATCH, ImageClassifier
     from crosshead.tasks.loading import load_as
 
     classifier = load_as(ImageClassifier, bundle, device, threads)
-    failed = False
+    broken = 0
     for first in range(0, len(images), BATCH):
-        read: list[tuple[Path, np.ndarray]] = []
-        for path in images[first : first + BATCH]:
-            try:
-                read.append((path, classifier.pixels(path)))
-            except DataError as error:
-                note(f"error: {error}")
-                failed = True
+        read, unread = whole_images(images[first : first + BATCH], classifier.pixels)
+        broken += unread
         answers = classifier([pixels for _, pixels in read], top)
         for (path, _), best in zip(read, answers, strict=True):
             put(_answer(path, best, jsonl))
-    if failed:
+    if broken:
         raise typer.Exit(2)
 
 
@@ -92,7 +85,7 @@ def image_evaluation(bundle: Path, images: Path, device: str, threads: int | Non
         DataError: If the images cannot be used.
     """
     from crosshead.data.labelled_images import read_labelled, scored_images
-    from crosshead.evaluation import classification_scores
+    from crosshead.evaluation.classification import classification_scores
     from crosshead.pipelines.image_classifier import ImageClassifier
     from crosshead.system.devices import available_cores
     from crosshead.system.progress import counted

@@ -10,18 +10,15 @@ from crosshead.cli.answers import answering, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest
 from crosshead.data.captions import NOT_DESCRIBED, read_caption_set
+from crosshead.data.parallel.corpora import read_aligned
 from crosshead.errors import BundleError, ConfigError, DataError, UserError
-from crosshead.evaluation import (
-    METRICS,
-    ComparedScore,
-    CorpusScore,
-    ForecastScore,
-    caption_scores,
-    corpus_scores,
-    forecast_scores,
-    masked_scores,
-    text_scores,
-)
+from crosshead.evaluation.bootstrap import CorpusScore
+from crosshead.evaluation.captions import caption_scores
+from crosshead.evaluation.comparison import ComparedScore
+from crosshead.evaluation.forecasts import ForecastScore, forecast_scores
+from crosshead.evaluation.likelihood import masked_scores, text_scores
+from crosshead.evaluation.sacrebleu_metrics import METRICS
+from crosshead.evaluation.translations import corpus_scores, evaluate
 from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.pipelines.forecaster import SeriesForecaster
 from crosshead.pipelines.image_classifier import ImageClassifier
@@ -59,6 +56,41 @@ def check_distinct(bundles: Sequence[Path]) -> None:
     for bundle in bundles:
         if bundles.count(bundle) > 1:
             raise UserError(f"{bundle} is given twice; name each bundle once")
+
+
+def translation_evaluation(
+    bundle: Path,
+    source: Path,
+    reference: Path,
+    metrics: Sequence[str],
+    tokenize: str | None,
+    flags: Mapping[str, Any],
+    device: str,
+    threads: int | None,
+) -> list[CorpusScore]:
+    """Return the scores of a translation model on a test set.
+
+    Args:
+        bundle: The bundle of the model.
+        source: The file of source sentences.
+        reference: The file of reference translations.
+        metrics: The names of metrics.
+        tokenize: The tokenisation of BLEU, or None for sacreBLEU's.
+        flags: Settings of the search that override the bundle's.
+        device: The device to compute on.
+        threads: Number of threads, or None for PyTorch's choice.
+
+    Raises:
+        BundleError: If the model does not translate.
+        DataError: If the files cannot be used.
+    """
+    sources, references = read_aligned(source, reference)
+    instead = "give --text, not --source and --reference"
+    translator = load_as(Translator, bundle, device, threads, instead=instead)
+    return evaluate(
+        translator, sources, references, metrics, tokenize,
+        translate=lambda lines: translated(translator, lines, flags),
+    )  # fmt: skip
 
 
 def text_evaluation(

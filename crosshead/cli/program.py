@@ -10,8 +10,8 @@ from types import FrameType
 
 import typer
 
-from crosshead.cli import training, translation, text, forecast, classify, captions  # noqa: F401
-from crosshead.cli import inspection, studies, recipes, others  # noqa: F401
+from crosshead.cli import training, translation, scoring, text, forecast, classify  # noqa: F401
+from crosshead.cli import captions, inspection, studies, recipes, others  # noqa: F401
 from crosshead.cli.app import app
 from crosshead.cli.terminal import INTERRUPTED, end_on, guarded
 

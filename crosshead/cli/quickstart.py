@@ -16,7 +16,7 @@ import typer
 from crosshead.cli.reports import interruption_report, run_report
 from crosshead.cli.terminal import guarded, note, program, put, stop_on_signals, table
 from crosshead.data.synthetic import Pair, date_pairs, write_date_files
-from crosshead.evaluation import exact_match
+from crosshead.evaluation.translations import exact_match
 from crosshead.inspection import attention_weights, draw_attention
 from crosshead.pipelines.translator import Translator
 from crosshead.system.progress import choose_display

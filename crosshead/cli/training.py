@@ -4,7 +4,7 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,10 @@ from crosshead.cli.app import app
 from crosshead.cli.options import Files
 from crosshead.cli.terminal import note, put, stop_on_signals
 from crosshead.errors import ConfigError, UserError
+
+if TYPE_CHECKING:
+    from crosshead.recipe.presets import Sections
+    from crosshead.recipe.recipe import Recipe
 
 
 @app.command(
@@ -296,58 +300,31 @@ def train(
     from crosshead.cli import reports
     from crosshead.system.progress import choose_display
     from crosshead.training.run import train as run_recipe
-    from crosshead.training.settings import new_recipe, resumed_recipe, typed_flags, without_unset
+    from crosshead.training.settings import typed_flags, without_unset
 
-    flags: dict[str, dict[str, object]] = {
+    given = without_unset({
         "data": {
-            "source": source,
-            "target": target,
-            "pairs": pairs,
+            "source": source, "target": target, "pairs": pairs,
             "fields": fields.split(",") if fields else None,
-            "source_language": source_language,
-            "target_language": target_language,
-            "valid_source": valid_source,
-            "valid_target": valid_target,
-            "valid_pairs": valid_pairs,
-            "text": text,
-            "valid_text": valid_text,
-            "series": series,
-            "inputs": inputs,
-            "images": images,
-            "valid_images": valid_images,
-            "captions": captions,
-            "valid_captions": valid_captions,
-            "horizon": horizon,
-            "context": context,
+            "source_language": source_language, "target_language": target_language,
+            "valid_source": valid_source, "valid_target": valid_target, "valid_pairs": valid_pairs,
+            "text": text, "valid_text": valid_text, "series": series, "inputs": inputs,
+            "images": images, "valid_images": valid_images,
+            "captions": captions, "valid_captions": valid_captions,
+            "horizon": horizon, "context": context,
         },
         "model": {"architecture": model},
         "train": {
-            "max_minutes": max_minutes,
-            "max_updates": max_updates,
-            "max_epochs": max_epochs,
-            "seed": seed,
-            "device": device,
-            "threads": threads,
-            "precision": precision,
+            "max_minutes": max_minutes, "max_updates": max_updates, "max_epochs": max_epochs,
+            "seed": seed, "device": device, "threads": threads, "precision": precision,
         },
-    }
-    given = without_unset(flags)
+    })  # fmt: skip
     typed = typed_flags(given, assignments or [])
-    if resume:
-        if force:
-            raise UserError(
-                f"--resume continues the run in {out}, --force replaces it; leave out one of them"
-            )
-        settings = resumed_recipe(out, recipe, given, assignments or [], typed)
-        if preset or start:
-            note(f"the run in {out} has already begun: --preset and --from are ignored")
-    else:
-        settings = new_recipe(preset, recipe, given, assignments or [], start, typed)
-        if preset and start:
-            note(
-                f"the model and tokenizer come from {start}; --preset {preset} sets only the "
-                "training"
-            )
+    if resume and force:
+        raise UserError(
+            f"--resume continues the run in {out}, --force replaces it; leave out one of them"
+        )
+    settings = _recipe(out, recipe, given, assignments or [], typed, preset, start, resume)
     try:
         with stop_on_signals() as request:
             summary = run_recipe(
@@ -366,6 +343,30 @@ def train(
     if summary.rank == 0:  # only the main process prints
         (note if summary.interrupted else put)(reports.end_of_run(summary))
     raise typer.Exit(request.exit_code if summary.interrupted else 0)
+
+
+def _recipe(
+    out: Path,
+    recipe: str | None,
+    given: "Sections",
+    assignments: list[str],
+    typed: dict[str, str],
+    preset: str | None,
+    start: Path | None,
+    resume: bool,
+) -> "Recipe":
+    """Return the recipe of a new or a resumed run, with a note about options that do not count."""
+    from crosshead.training.settings import new_recipe, resumed_recipe
+
+    if resume:
+        settings = resumed_recipe(out, recipe, given, assignments, typed)
+        if preset or start:
+            note(f"the run in {out} has already begun: --preset and --from are ignored")
+        return settings
+    settings = new_recipe(preset, recipe, given, assignments, start, typed)
+    if preset and start:
+        note(f"the model and tokenizer come from {start}; --preset {preset} sets only the training")
+    return settings
 
 
 @app.command(epilog="\b\nExample:\n  crosshead average runs/a runs/b runs/c --out runs/mean")

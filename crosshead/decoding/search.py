@@ -1,7 +1,7 @@
 """Search for the outputs of a model: greedy search, beam search and sampling.
 
 Axes: `B` sentences, `S` source positions, `R` rows of a sentence, `N` = `B` times `R` rows being
-decoded, `V` vocabulary, `C` allowed ids, `K` the most probable of them.
+decoded, `V` vocabulary.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +26,7 @@ from crosshead.decoding.candidates import (
     top_values,
 )
 from crosshead.decoding.protocol import Decodable, Sources, State
+from crosshead.decoding.sampling import inverse_cdf, sampled_from, uniforms
 from crosshead.errors import ConfigError
 
 __all__ = ["DecodeConfig", "Hypothesis", "Specials", "greedy_search", "sample", "search", "stream"]
@@ -199,14 +200,14 @@ def sample(
     if len(numbers) != len(source):
         raise ValueError(f"{len(source)} sources, but {len(numbers)} sentence numbers")
     longest = int(max_lengths.max()) if len(source) else 0
-    uniforms = np.array(
+    drawn = np.array(
         [
-            [_uniforms(config.seed, number, index, longest) for index in range(count)]
+            [uniforms(config.seed, number, index, longest) for index in range(count)]
             for number in numbers
         ],
         dtype=np.float32,
     ).reshape(len(numbers) * count, longest)
-    draw = _sampler(torch.from_numpy(uniforms).to(source.device), specials, config)
+    draw = _sampler(torch.from_numpy(drawn).to(source.device), specials, config)
     return _extend(model, source, max_lengths, specials, config.length_penalty, count, draw, prefix)
 
 
@@ -235,8 +236,8 @@ def stream(
     """
     pick: Pick = _most_probable
     if config.sample:
-        uniforms = torch.from_numpy(_uniforms(config.seed, number, 0, length)[None])
-        pick = _sampler(uniforms.to(prefix.device), specials, config)
+        drawn = torch.from_numpy(uniforms(config.seed, number, 0, length)[None])
+        pick = _sampler(drawn.to(prefix.device), specials, config)
     next_tokens = NextTokens(model, specials)
     row = torch.zeros(1, dtype=torch.long, device=prefix.device)
     with torch.inference_mode():
@@ -263,14 +264,16 @@ def _most_probable(
     return top_values(log_probs, 1)
 
 
-def _sampler(uniforms: Float[Tensor, "R T"], specials: Specials, config: DecodeConfig) -> Pick:
+def _sampler(numbers: Float[Tensor, "R T"], specials: Specials, config: DecodeConfig) -> Pick:
     """Return a function that picks the token of a row with the uniform number of the position."""
 
     def draw(
         log_probs: Float[Tensor, "N V"], rows: Int[Tensor, " N"], position: int
     ) -> tuple[Float[Tensor, "N 1"], Int[Tensor, "N 1"]]:
-        ids, probabilities = _sampled_from(log_probs, specials, config)
-        places = _inverse_cdf(probabilities, uniforms[rows, position])
+        ids, probabilities = sampled_from(
+            log_probs, specials.forbidden, config.temperature, config.top_k, config.top_p
+        )
+        places = inverse_cdf(probabilities, numbers[rows, position])
         tokens = ids[places][:, None]
         return log_probs.gather(1, tokens), tokens
 
@@ -328,12 +331,8 @@ def _extend(
         if not done.any():
             continue
         done_rows = done.repeat_interleave(rows)
-        histories = zip(
-            (numbers[done_rows] // rows).tolist(),
-            tokens[done_rows].tolist(),
-            token_log_probs[done_rows].tolist(),
-            strict=True,
-        )
+        columns = (numbers // rows, tokens, token_log_probs)
+        histories = zip(*(each[done_rows].tolist() for each in columns), strict=True)
         for sentence, row, row_log_probs in histories:
             results[sentence].append(make_hypothesis(row, row_log_probs, specials, alpha))
         kept = (~done_rows).nonzero().flatten()
@@ -343,63 +342,6 @@ def _extend(
         numbers, limits = numbers[kept], limits[~done]
         last, tokens, token_log_probs = last[kept], tokens[kept], token_log_probs[kept]
         ended = ended[kept]
-
-
-def _uniforms(seed: int, number: int, index: int, length: int) -> np.ndarray:
-    """Return numbers in [0, 1) that depend on (seed, sentence number, sample)."""
-    return np.random.default_rng([seed, number, index]).random(length, dtype=np.float32)
-
-
-def _sampled_from(
-    log_probs: Float[Tensor, "N V"], specials: Specials, config: DecodeConfig
-) -> tuple[Int[Tensor, " C"], Float[Tensor, "N C"]]:
-    """Return the allowed ids and the probabilities to draw them with, not normalised.
-
-    The temperature comes first, then the `top_k` most probable tokens, then the nucleus of these:
-    the fewest tokens whose share reaches `top_p` (Holtzman et al. 2020, section 3.1). Tokens as
-    probable as the last one of the nucleus belong to it too.
-    """
-    allowed = torch.ones(log_probs.shape[1], dtype=torch.bool, device=log_probs.device)
-    allowed[list(specials.forbidden)] = False
-    ids = allowed.nonzero().flatten()
-    # Forbidden ids are removed, because a rounding error in the cumulative sum could pick a zero.
-    probabilities = (log_probs.index_select(1, ids) / config.temperature).softmax(-1)
-    if config.top_k or config.top_p < 1:
-        least = _least_probability(probabilities, config.top_k, config.top_p)
-        probabilities = probabilities.masked_fill(probabilities < least, 0)
-    return ids, probabilities
-
-
-def _least_probability(
-    probabilities: Float[Tensor, "N C"], top_k: int, top_p: float
-) -> Float[Tensor, "N 1"]:
-    """Return the probability of the least probable token that may be drawn."""
-    best = top_values(probabilities, top_k or 64)[0]
-    mass = top_p * (best if top_k else probabilities).sum(-1, keepdim=True)
-    least = _end_of_nucleus(best, mass)
-    # A nucleus is rarely wide. Only the rows with a wide one are sorted as a whole.
-    wide = (best.sum(-1, keepdim=True) < mass).nonzero()[:, 0]
-    if len(wide):
-        whole = probabilities[wide].sort(descending=True).values
-        least[wide] = _end_of_nucleus(whole, mass[wide])
-    return least
-
-
-def _end_of_nucleus(best: Float[Tensor, "N K"], mass: Float[Tensor, "N 1"]) -> Float[Tensor, "N 1"]:
-    """Return the last sorted probability before which the sum is still below `mass`."""
-    before = best.cumsum(-1) - best
-    count = (before < mass).sum(-1, keepdim=True).clamp(min=1)  # a mass may be rounded to 0
-    return best.gather(1, count - 1)
-
-
-def _inverse_cdf(
-    probabilities: Float[Tensor, "N C"], uniforms: Float[Tensor, " N"]
-) -> Int[Tensor, " N"]:
-    """Return the first place in each row whose cumulative probability exceeds its number."""
-    cumulative = probabilities.cumsum(-1)
-    targets = uniforms[:, None] * cumulative[:, -1:]
-    places = torch.searchsorted(cumulative, targets, right=True)[:, 0]
-    return places.clamp(max=probabilities.shape[1] - 1)
 
 
 def search_name(decode: DecodeConfig) -> str:

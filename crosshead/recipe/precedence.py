@@ -1,7 +1,7 @@
 """Combine the settings of a recipe: preset < recipe file < named flags < `--set`."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,11 @@ class KnownKeys:
         """Return every key with its section, such as `model.heads`."""
         return [f"{section}.{key}" for section, keys in self.sections.items() for key in keys]
 
+    def having(self, key: str) -> list[str]:
+        """Return the sections that have a key."""
+        found = [section for section, keys in self.sections.items() if key in keys]
+        return found or ["model"] * (key in self.refused)
+
 
 def stated(
     known: KnownKeys,
@@ -31,6 +36,7 @@ def stated(
     assignments: Sequence[str] = (),
     *,
     where: str = "",
+    narrowed: Callable[[Sections], KnownKeys] | None = None,
 ) -> Sections:
     """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
@@ -40,6 +46,9 @@ def stated(
         flags: Values of command-line flags, by section and key.
         assignments: Texts `section.key=value`, or `key=value` if only one section has the key.
         where: The name of the recipe's file, which begins messages about it.
+        narrowed: Function from the settings without ambiguous keys to the keys of their task. It
+            decides which section a key belongs to that several sections have (default: such a key
+            is refused).
 
     Raises:
         ConfigError: If a section is unknown or is not a table, or an assignment cannot be
@@ -48,9 +57,14 @@ def stated(
     sections: Sections = {name: {} for name in known.sections}
     _overlay(sections, recipe or {}, where, known)
     _overlay(sections, flags or {}, "", known)
-    for assignment in assignments:
-        section, key, value = _assignment(assignment, known)
-        sections[section][key] = value
+    read = [_assignment(text, known) for text in assignments]
+    # The settings without ambiguous keys come first, because the task follows from them.
+    for having, key, value in read:
+        if len(having) == 1:
+            sections[having[0]][key] = value
+    of_task = known if narrowed is None else narrowed(sections)
+    for text, (having, key, value) in zip(assignments, read, strict=True):
+        sections[_section(text, key, having, of_task)][key] = value
     return sections
 
 
@@ -123,33 +137,42 @@ def _overlay(
         sections[name].update(table)
 
 
-def _assignment(text: str, known_keys: KnownKeys) -> tuple[str, str, Any]:
-    """Return the section, the key and the value of `section.key=value` or `key=value`."""
+def _assignment(text: str, known: KnownKeys) -> tuple[list[str], str, Any]:
+    """Return the sections, the key and the value of `section.key=value` or `key=value`."""
     name, equals, raw = text.partition("=")
-    if not text.isprintable():
-        text = repr(text)  # a message is one line
+    text = _on_one_line(text)
     if not equals:
         raise ConfigError(f"--set {text}: expected section.key=value")
-    keys, refused = known_keys.sections, known_keys.refused
     section, dot, key = name.strip().partition(".")
     if not dot:
         key = section
-        having = [section for section, known in keys.items() if key in known]
-        if not having and key in refused:
-            having = ["model"]
-        if len(having) > 1:
-            full = " or ".join(f"{section}.{key}" for section in having)
-            raise ConfigError(f"--set {text}: {key!r} is ambiguous; write {full}")
+        having = known.having(key)
         if not having:
-            everything = list(dict.fromkeys(key for known in keys.values() for key in known))
-            hint = nearest_key(key, everything, known_keys.qualified())
+            everything = list(
+                dict.fromkeys(key for keys in known.sections.values() for key in keys)
+            )
+            hint = nearest_key(key, everything, known.qualified())
             raise ConfigError(f"--set {text}: unknown key {key!r}; {hint}")
-        section = having[0]
-    if section not in keys:
-        raise ConfigError(
-            f"--set {text}: unknown section {section!r}; {nearest(section, list(keys))}"
-        )
-    return section, key, _value(raw.strip())
+        return having, key, _value(raw.strip())
+    if section not in known.sections:
+        hint = nearest(section, list(known.sections))
+        raise ConfigError(f"--set {text}: unknown section {section!r}; {hint}")
+    return [section], key, _value(raw.strip())
+
+
+def _section(text: str, key: str, having: list[str], of_task: KnownKeys) -> str:
+    """Return the one section among those `having` a key, or the only one that the task has."""
+    if len(having) > 1:
+        having = [section for section in of_task.having(key) if section in having] or having
+    if len(having) > 1:
+        full = " or ".join(f"{section}.{key}" for section in having)
+        raise ConfigError(f"--set {_on_one_line(text)}: {key!r} is ambiguous; write {full}")
+    return having[0]
+
+
+def _on_one_line(text: str) -> str:
+    """Return a text for a message, which is one line."""
+    return text if text.isprintable() else repr(text)
 
 
 def _value(raw: str) -> Any:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crosshead.evaluation import bleu
+from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.models.base import decodable
 from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.studies import captions, equal

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from crosshead.data.captions import read_caption_set
 from crosshead.data.scenes import IMAGES, read_regions, write_scenes
 from crosshead.decoding.search import DecodeConfig
-from crosshead.evaluation import caption_scores
+from crosshead.evaluation.captions import caption_scores
 from crosshead.inspection.caption_maps import Grounding, grounding
 from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.studies import runs

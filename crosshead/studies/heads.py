@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crosshead.evaluation import bleu
+from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.inspection import without_heads
 from crosshead.models.base import AttentionKind, Model
 from crosshead.recipe.recipe import Recipe

@@ -31,7 +31,7 @@ from crosshead.data.text.learning import learn_tokenizer
 from crosshead.data.text.tokenizers import MOST_PIECES, load_tokenizer, token_ids
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.errors import DataError
-from crosshead.evaluation import caption_scores, multi_bleu
+from crosshead.evaluation.captions import caption_scores, multi_bleu
 from crosshead.models.base import Model
 from crosshead.models.captioner import CaptionerConfig
 from crosshead.models.image_encoder import ImageShape

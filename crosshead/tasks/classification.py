@@ -20,7 +20,7 @@ from crosshead.config import called
 from crosshead.data.image_epochs import ImageBatch, ImageRows
 from crosshead.data.labelled_images import ImageData, ImageSets, read_image_sets
 from crosshead.errors import DataError
-from crosshead.evaluation import classification_scores
+from crosshead.evaluation.classification import classification_scores
 from crosshead.models.base import Model
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.registry import build_classifier

@@ -13,7 +13,7 @@ from crosshead.bundle.config import BundleScore
 from crosshead.data.series.section import SeriesData
 from crosshead.data.series.steps import CALENDAR
 from crosshead.data.series.windows import SeriesBatch
-from crosshead.evaluation import ForecastScore, forecast_scores
+from crosshead.evaluation.forecasts import ForecastScore, forecast_scores
 from crosshead.models.base import Model
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
 from crosshead.models.registry import build_forecaster

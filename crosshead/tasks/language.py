@@ -7,7 +7,7 @@ from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
 from crosshead.data.text.streams import Windows, decode_text
-from crosshead.evaluation import bits_per_character, text_scores
+from crosshead.evaluation.likelihood import bits_per_character, text_scores
 from crosshead.models.base import RememberingModel
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.text_generator import TextGenerator

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from crosshead.bundle.config import BundleScore
 from crosshead.data.text.streams import decode_text
-from crosshead.evaluation import masked_scores
+from crosshead.evaluation.likelihood import masked_scores
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.mask_filler import MARK, MaskFiller, masked_windows
 from crosshead.recipe.recipe import Recipe

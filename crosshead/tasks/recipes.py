@@ -1,6 +1,6 @@
 """Compose recipes of any task from their settings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from crosshead.config import validate
@@ -33,8 +33,8 @@ def compose(
         preset: The name of a preset. Without one, the defaults come from `tiny`.
         recipe: The tables of a recipe file.
         flags: Values of command-line flags, by section and key.
-        assignments: Texts `section.key=value`, or `key=value` if only one section has the key. A
-            value is TOML, or else text.
+        assignments: Texts `section.key=value`, or `key=value` if only one section of the task has
+            the key. A value is TOML, or else text.
         where: The name of the recipe's file, which begins messages about it.
         below: Sections that replace the preset's sections.
         typed: The flags that the user typed, by key (`--seed` for `train.seed`), for messages about
@@ -46,7 +46,7 @@ def compose(
     Raises:
         ConfigError: If a setting is wrong or the settings do not fit together.
     """
-    sections = stated(recipe, flags, assignments, where=where)
+    sections = stated(recipe, flags, assignments, where=where, below=below)
     try:
         return _recipe(preset or "tiny", below or {}, sections, typed)
     except ConfigError:
@@ -61,6 +61,7 @@ def stated(
     assignments: Sequence[str] = (),
     *,
     where: str = "",
+    below: Sections | None = None,
 ) -> Sections:
     """Return the stated settings: `recipe`, then `flags`, then `assignments`. Later ones win.
 
@@ -69,24 +70,37 @@ def stated(
     Args:
         recipe: The tables of a recipe file.
         flags: Values of command-line flags, by section and key.
-        assignments: Texts `section.key=value`, or `key=value` if only one section has the key.
+        assignments: Texts `section.key=value`, or `key=value` if only one section of the task has
+            the key.
         where: The name of the recipe's file, which begins messages about it.
+        below: Sections that replace the preset's sections. Their architecture names the task if no
+            other is stated.
 
     Raises:
         ConfigError: If a section is unknown or is not a table, or an assignment cannot be
             understood.
     """
-    return precedence.stated(known_keys(), recipe, flags, assignments, where=where)
+
+    def of_task(sections: Sections) -> KnownKeys:
+        default = (below or {}).get("model", {}).get("architecture")
+        name = sections["model"].get("architecture", default)
+        if not isinstance(name, str) or name not in CONFIGS:
+            name = _default_architecture(sections["data"])
+        return known_keys([CONFIGS[name].task])
+
+    return precedence.stated(
+        known_keys(), recipe, flags, assignments, where=where, narrowed=of_task
+    )
 
 
-def known_keys() -> KnownKeys:
-    """Return the keys that recipes may have, of all tasks and architectures."""
+def known_keys(tasks: Collection[str] = TASKS.keys()) -> KnownKeys:
+    """Return the keys that recipes of these tasks (default: all) and their models may have."""
     sections: dict[str, dict[str, None]] = {}
-    for task in TASKS.values():
+    for task in map(TASKS.__getitem__, tasks):
         for name, field in task.recipe.model_fields.items():
             keys = getattr(field.annotation, "model_fields", {}) if name != "model" else {}
             sections.setdefault(name, {}).update(dict.fromkeys(keys))
-    models = CONFIGS.values()
+    models = [config for config in CONFIGS.values() if config.task in tasks]
     sections["model"] = dict.fromkeys(key for each in models for key in each.model_fields)
     # No architecture has these keys, but the model explains why.
     refused = frozenset(key for each in models for key in each.cannot)

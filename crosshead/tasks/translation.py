@@ -17,7 +17,8 @@ from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.data.parallel.languages import language_code, suffix_language
 from crosshead.decoding.search import DecodeConfig, search_name
-from crosshead.evaluation import bleu, corpus_scores
+from crosshead.evaluation.sacrebleu_metrics import bleu
+from crosshead.evaluation.translations import corpus_scores
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.translator import Translator
 from crosshead.recipe.recipe import Recipe

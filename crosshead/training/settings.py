@@ -48,16 +48,13 @@ def typed_flags(given: Sections, assignments: Sequence[str]) -> dict[str, str]:
 
     Returns:
         The flag, such as `--batch-tokens`, for each key, such as `train.batch_tokens`.
-
-    Raises:
-        ConfigError: If an assignment names no key.
     """
-    overridden = stated(assignments=assignments)
+    overridden = {text.partition("=")[0].strip() for text in assignments}
     return {
         f"{section}.{key}": "--model" if section == "model" else f"--{key.replace('_', '-')}"
         for section, values in given.items()
         for key in values
-        if key not in overridden[section]
+        if not overridden & {key, f"{section}.{key}"}
     }
 
 
@@ -336,7 +333,7 @@ def _check_architecture(
     Without this check, every key of the old architecture would be reported as an error.
     """
     tables = None if recipe is None else read_recipe(recipe)
-    model = stated(tables, flags, assignments, where=recipe or "")["model"]
+    model = stated(tables, flags, assignments, where=recipe or "", below=below)["model"]
     kept = below["model"]["architecture"]
     found = model.get("architecture", kept)
     if found != kept:

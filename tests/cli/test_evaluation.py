@@ -15,7 +15,9 @@ from crosshead.cli.evaluation import (
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError
-from crosshead.evaluation import ComparedScore, CorpusScore, evaluate, perplexity, text_scores
+from crosshead.evaluation.bootstrap import CorpusScore
+from crosshead.evaluation.comparison import ComparedScore
+from crosshead.evaluation.likelihood import text_scores
 from crosshead.pipelines.text_generator import ScoredText
 from crosshead.pipelines.translator import Translation
 from crosshead.tasks.loading import load
@@ -44,15 +46,6 @@ def test_scores_are_shown_with_interval_and_signature() -> None:
     ]
     compared = [ComparedScore("a", "BLEU", 1.0, 0.5, 1.5, None, "sig")]
     assert "p_value" not in json.loads(scores_jsonl(compared))
-
-
-def test_perplexity_needs_no_translation(monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = load(BUNDLE, "cpu")
-    monkeypatch.setattr(translator, "translate", None)
-    [score] = evaluate(translator, ["One."], ["Eins."], ["perplexity"])
-    scored = translator.score(["One."], ["Eins."])
-    assert score == perplexity(scored, translator.bundle.target_tokenizer)
-    assert "|tok:bpe|vocab:330|" in score.signature
 
 
 def test_a_test_set_is_searched_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,11 +94,3 @@ def test_the_scoring_of_a_text_is_watched_at_a_terminal_only(
     assert scores == text_scores(scored)
     seen = [(0, "0 of 5 characters"), (0.4, "2 of 5 characters"), (1, "5 of 5 characters")]
     assert shown == (seen if terminal else [])
-
-
-def test_scores_are_in_the_order_asked_for() -> None:
-    lines = ["One two three.", "Ten four eight."]
-    translator = load(BUNDLE, "cpu")
-    names = ["ter", "perplexity", "bleu"]
-    scores = evaluate(translator, lines, translator(lines), names)
-    assert [each.metric for each in scores] == ["TER", "perplexity", "BLEU"]

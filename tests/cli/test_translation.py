@@ -1,7 +1,5 @@
 import json
-import math
 import os
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -102,24 +100,6 @@ def test_a_line_that_is_no_text_is_passed_through_with_a_warning(
     assert "warning: 1 line kept unchanged" in said and said.count("\n") == 1
 
 
-def test_a_pair_that_is_too_long_has_a_line_without_a_score(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    source, target = tmp_path / "source", tmp_path / "target"
-    source.write_text("one\n" + "x" * 9000 + "\ntwo\n")
-    target.write_text("eins\nzwei\nzwei\n")
-    command = ["score", str(BUNDLE), "--source", str(source), "--target", str(target)]
-    assert run(command) == 0
-    captured = capfd.readouterr()
-    numbers = [float(line) for line in captured.out.splitlines()]
-    assert [math.isnan(number) for number in numbers] == [False, True, False]
-    assert captured.err.count("\n") == 1
-    assert "warning: pair 2: its source has 9,00" in captured.err
-    rows = [json.loads(row) for row in output_of([*command, "--jsonl"], capfd).splitlines()]
-    assert [row["log_prob"] is None for row in rows] == [False, True, False]
-    assert rows[0]["log_prob"] == pytest.approx(numbers[0], abs=1e-4)
-
-
 def test_a_pipe_is_answered_while_it_is_open_and_ends_quietly() -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*COMMAND, "translate", BUNDLE], env=environment(), **pipes) as process:
@@ -155,44 +135,11 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
     assert (code, done.stderr) == ("141", b"")
 
 
-def test_evaluation_and_comparison(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    source, reference = tmp_path / "source", tmp_path / "reference"
-    lines = ["one two", "three", "two one three one"]
-    source.write_text("\n".join(lines))
-    reference.write_text("\n".join(crosshead.load(BUNDLE)(lines)))
-    files = ["--source", source, "--reference", reference]
-    metrics = ["--metrics", "bleu,chrf,ter,perplexity", "--jsonl"]
-    rows = [
-        json.loads(line)
-        for line in output_of(["evaluate", BUNDLE, *files, *metrics], capfd).splitlines()
-    ]
-    assert [row["metric"] for row in rows] == ["BLEU", "chrF2", "TER", "perplexity"]
-    assert [round(row["value"]) for row in rows[:3]] == [100, 100, 0]
-    assert rows[3]["value"] >= 1
-    assert "tok:13a" in output_of(["evaluate", BUNDLE, *files], capfd)
-    assert "tok:none" in output_of(["evaluate", BUNDLE, *files, "--tokenize", "none"], capfd)
-    shutil.copytree(BUNDLE, tmp_path / "copy")
-    both = output_of(["compare", BUNDLE, tmp_path / "copy", *files, "--metrics", "chrf"], capfd)
-    assert both.count("chrF2  ") == 2
-
-
 def test_the_average_of_a_bundle_and_itself_is_itself(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output_of(["average", BUNDLE, BUNDLE, "--out", tmp_path / "mean"], capfd)
     assert crosshead.load(tmp_path / "mean")(LINES) == crosshead.load(BUNDLE)(LINES)
-
-
-def test_given_translations_are_scored(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    source, target = tmp_path / "source", tmp_path / "target"
-    source.write_text("one\ntwo\n")
-    target.write_text("eins\nzwei\n")
-    files = ["--source", source, "--target", target]
-    expected = crosshead.load(BUNDLE).score(["one", "two"], ["eins", "zwei"])
-    values = [float(line) for line in output_of(["score", BUNDLE, *files], capfd).splitlines()]
-    assert values == pytest.approx([each.log_prob for each in expected], abs=1e-4)
-    rows = output_of(["score", BUNDLE, *files, "--jsonl"], capfd).splitlines()
-    assert [json.loads(row)["pieces"] for row in rows] == [each.pieces for each in expected]
 
 
 def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(
@@ -206,37 +153,7 @@ def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(
     assert "warning: line 2" in said.err
 
 
-def test_perplexity_is_not_taken_of_a_pair_that_is_too_long(
-    tmp_path: Path, refused: Refused
-) -> None:
-    (tmp_path / "source").write_text("One.\n" + "two " * 2**18 + "\n")
-    (tmp_path / "target").write_text("Eins.\nZwei.\n")
-    files = ["--source", tmp_path / "source", "--reference", tmp_path / "target"]
-    said = refused("evaluate", BUNDLE, *files, "--metrics", "bleu,perplexity")
-    assert "pair 2: its source has" in said
-    assert "split both sides" in said
-
-
-def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) -> None:
-    (tmp_path / "two").write_text("a\nb\n")
-    (tmp_path / "one").write_text("a\n")
-    other = tmp_path / "other"
-    shutil.copytree(BUNDLE, other)
-    sides = ["--source", tmp_path / "two", "--reference", tmp_path / "one"]
-    assert "has 2 lines but" in refused("evaluate", BUNDLE, *sides)
-    assert "has 2 lines but" in refused("compare", BUNDLE, other, *sides)
-    sides = ["--source", tmp_path / "two", "--reference", tmp_path / "two"]
-    assert "unknown metric 'blue'" in refused("evaluate", BUNDLE, *sides, "--metrics", "blue")
-    assert "unknown metric" in refused("compare", BUNDLE, other, *sides, "--metrics", "perplexity")
-    assert "unknown tokenisation" in refused("evaluate", BUNDLE, *sides, "--tokenize", "13b")
-    said = refused("evaluate", BUNDLE, *sides, "--beam", "0")
-    assert "--beam: expected more than 0, found 0" in said
-    said = refused("compare", BUNDLE, other, *sides, "--length-penalty", "-1")
-    assert "--length-penalty: expected 0 or more, found -1" in said
-    said = refused("translate", BUNDLE, tmp_path / "two", "--precision", "float8")
-    assert "unknown precision 'float8'" in said
-    assert "two systems" in refused("compare", BUNDLE, *sides)
-    assert "is given twice" in refused("compare", BUNDLE, BUNDLE, *sides)
+def test_an_average_that_cannot_be_made_is_refused(tmp_path: Path, refused: Refused) -> None:
     assert "two bundles" in refused("average", BUNDLE, "--out", tmp_path / "mean")
     said = refused("average", BUNDLE, BUNDLE, "--out", tmp_path)
     assert "already exists" in said
@@ -253,6 +170,7 @@ def test_other_verbs_refuse_what_does_not_fit(tmp_path: Path, refused: Refused) 
         (["--sample", "--top-p", "2"], "--top-p: expected 1 or less"),
         (["--sample", "--beam", "4"], "sampling needs beam = 1"),
         (["--device", "gpu"], "'gpu'"),
+        (["--precision", "float8"], "unknown precision 'float8'"),
         (["--threads", "-1"], "or 0 for all cores, found -1"),
         (["--device", "meta"], "no device 'meta' on this machine"),
     ],

@@ -178,41 +178,6 @@ def test_samples_follow_the_distribution_of_what_is_allowed(temperature: float) 
     assert shares[START] == shares[PAD] == shares[6] == 0
 
 
-def test_top_k_keeps_the_k_most_probable() -> None:
-    shares = first_token_shares([0.0, 9.0, 9.0, 1.0, 0.5, -1.0], sampling(top_k=2), 2000)
-    assert shares[EOS] == shares[START] == shares[PAD] == shares[5] == 0
-    assert shares[3] == pytest.approx(1 / (1 + math.exp(-0.5)), abs=0.05)
-
-
-def test_top_p_keeps_the_fewest_that_reach_p() -> None:
-    logits = [math.log(p) if p else 9.0 for p in (0.4, 0, 0, 0.3, 0.2, 0.06, 0.04)]
-    assert [share > 0 for share in first_token_shares(logits, sampling(top_p=0.69), 500)] == [
-        token in (EOS, 3) for token in range(7)
-    ]
-    assert [share > 0 for share in first_token_shares(logits, sampling(top_p=0.71), 500)] == [
-        token in (EOS, 3, 4) for token in range(7)
-    ]
-    # Of the two most probable, eos alone has a share of 4 / 7.
-    both = sampling(top_k=2, top_p=0.5)
-    assert first_token_shares(logits, both, 100)[EOS] == 1
-
-
-@pytest.mark.parametrize("top_p", [0.5, 0.7])
-def test_a_nucleus_wider_than_the_first_look_is_whole(top_p: float) -> None:
-    probabilities = torch.linspace(2, 1, 400) / 600  # eos, then ids from 3 on
-    logits = [0.0, 9.0, 9.0, *probabilities[1:].log().tolist()]
-    logits[EOS] = probabilities[0].log().item()
-    inside = int((probabilities.cumsum(0) < top_p).sum()) + 1
-    shares = first_token_shares(logits, sampling(top_p=top_p), 6000)
-    last = inside + 1  # the last id inside, since start and padding stand before
-    assert [share > 0 for share in shares[3:]] == [token <= last for token in range(3, 402)]
-
-
-def test_equal_tokens_at_the_end_of_the_nucleus_are_all_in() -> None:
-    shares = first_token_shares([1.0, 9.0, 9.0, 0.0, 0.0, 0.0], sampling(top_k=2), 500)
-    assert all(share > 0 for share in (shares[EOS], *shares[3:]))
-
-
 @pytest.mark.parametrize("least", [{"temperature": 1e-6}, {"top_p": 1e-308}])
 def test_a_cold_sample_is_greedy(least: dict[str, float]) -> None:
     toy = random_toy(7, sentences=6, positions=8, vocabulary=9)

@@ -8,32 +8,10 @@ import torch
 from crosshead.config import validate
 from crosshead.data.series.reading import read_series
 from crosshead.data.series.steps import Step, calendar
-from crosshead.data.series.windows import fit_scale
 from crosshead.errors import ConfigError, DataError
-from crosshead.evaluation import forecast_scores
-from crosshead.models.forecaster import ForecasterShape
-from crosshead.pipelines.forecaster import SeriesBundle, SeriesBundleConfig, SeriesForecaster
+from crosshead.pipelines.forecaster import SeriesBundleConfig
 from tests.data.written import write, write_series
-from tests.models.small_forecasters import small
-
-SHAPE = ForecasterShape(context=30, horizon=5, columns=2, known=4)
-HOUR = (3_600_000_000, 0, 1)
-
-
-def forecaster(
-    path: Path, architecture: str = "dlinear", targets: int = 2, **settings: Any
-) -> SeriesForecaster:
-    """A pipeline of an untrained model, with the scale of all rows of a series."""
-    series = read_series([str(path)])
-    scale = fit_scale(series, len(series))
-    model = small(architecture, SHAPE._replace(columns=targets, inputs=2 - targets), **settings)
-    config = SeriesBundleConfig(
-        task="forecasting", model=model.config, target=list(series.names[:targets]),
-        inputs=list(series.names[targets:]), means=scale.mean.tolist(),
-        deviations=scale.deviation.tolist(), time=None, context=30, horizon=5, step=HOUR,
-        season=24, naive_errors=[0.5, 0.25][:targets],
-    )  # fmt: skip
-    return SeriesForecaster(SeriesBundle(config, model))
+from tests.pipelines.forecasters import HOUR, forecaster
 
 
 @pytest.fixture
@@ -102,13 +80,6 @@ def test_columns_that_are_only_read_have_no_forecast(
 
     assert np.array_equal(changed(60), found.values)  # the first row of the forecast
     assert not np.array_equal(changed(59), found.values)
-    scores = forecast_scores(forecast, forecast.windows(forecast.checked(path), 60))
-    assert "columns:1|" in scores[0].signature
-    last = {each.metric: each.value for each in scores if each.method == "last value"}
-    errors = [
-        series.values[start : start + 5, 0] - series.values[start - 1, 0] for start in range(60, 96)
-    ]
-    assert last["MAE"] == pytest.approx(abs(np.array(errors)).mean() / scale.deviation[0], rel=1e-4)
     assert ["inputs", "price"] in forecast.facts()
     narrow = write(tmp_path / "one.csv", "\n".join(f"{time},{load}" for time, load, _ in lines))
     with pytest.raises(DataError, match=r"there is no column 'price'"):
@@ -169,50 +140,3 @@ def test_the_facts_name_the_data(path: Path) -> None:
         ["horizon", "5 steps"], ["quantiles", "0.25, 0.5"],
     ]  # fmt: skip
     assert Step(*HOUR).words() == "1 hour"
-
-
-@pytest.mark.parametrize("original", [False, True])
-def test_scores_are_those_of_all_windows_written_out(path: Path, original: bool) -> None:
-    lines = path.read_text().splitlines()
-    lines[81] = lines[81].rpartition(",")[0] + ","  # a missing value is not scored
-    write(path, "\n".join(lines))
-    forecast = forecaster(path, quantiles=[0.1, 0.5, 0.9])
-    config = forecast.bundle.config
-    series = forecast.checked(path)
-    scores = forecast_scores(forecast, forecast.windows(series, 70), original=original)
-    found = {(each.method, each.metric): each.value for each in scores}
-    unit = np.ones(2) if original else np.array(config.deviations)
-    starts = range(70, 96)
-    errors: dict[str, list[np.ndarray]] = {"model": [], "last value": [], "seasonal naive (24)": []}
-    pinball, inside = [], []
-    for start in starts:
-        rows = slice(start, start + 5)
-        seen = series.observed[rows]
-        truth = np.where(seen, series.values[rows], np.nan)
-        made = forecast(series, start=str(series.times[start]).replace("T", " "))
-        low, high = made.quantiles[0.1], made.quantiles[0.9]
-        errors["model"].append((made.values - truth) / unit)
-        errors["last value"].append((series.values[start - 1] - truth) / unit)
-        season = series.values[start - 24 : start - 24 + 5]
-        errors["seasonal naive (24)"].append((season - truth) / unit)
-        inside.append(np.where(seen, (low <= truth) & (truth <= high), np.nan))
-        for level in (0.1, 0.5, 0.9):
-            error = (truth - made.quantiles[level]) / unit
-            pinball.append(np.maximum(level * error, (level - 1) * error))
-    naive = np.array(config.naive_errors) * (config.deviations if original else 1)
-    for method, several in errors.items():
-        every = np.stack(several)
-        assert found[method, "MSE"] == pytest.approx(np.nanmean(every**2), rel=1e-4)
-        assert found[method, "MAE"] == pytest.approx(np.nanmean(abs(every)), rel=1e-4)
-        by_column = np.nanmean(abs(every), axis=(0, 1))
-        assert found[method, "MASE"] == pytest.approx((by_column / naive).mean(), rel=1e-4)
-    assert found["model", "pinball loss"] == pytest.approx(np.nanmean(pinball), rel=1e-4)
-    share = found["model", "coverage of the 80 % interval, %"]
-    assert share == pytest.approx(100 * np.nanmean(inside))
-    assert f"windows:{len(starts)}|steps:5|columns:2" in scores[0].signature
-
-
-def test_without_a_window_there_is_no_score(path: Path) -> None:
-    forecast = forecaster(path)
-    with pytest.raises(DataError, match="there is no window to score"):
-        forecast_scores(forecast, forecast.windows(read_series([str(path)]), 97))

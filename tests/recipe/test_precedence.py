@@ -144,6 +144,19 @@ def test_later_settings_win_and_others_stay() -> None:
     }  # fmt: skip
 
 
+def test_the_task_of_the_settings_decides_the_section_of_a_key_that_two_sections_have() -> None:
+    def narrowed(settings: dict[str, Any]) -> KnownKeys:
+        assert settings["train"] == {"seed": 4}, "the other assignments count, later ones too"
+        return KnownKeys({"model": ["size"]}, frozenset())
+
+    assignments = ["model.size=1", "size=2", "train.seed=4"]
+    found = stated(KNOWN, assignments=assignments, narrowed=narrowed)
+    assert found == {"data": {}, "model": {"size": 2}, "train": {"seed": 4}}
+    both = KnownKeys({"data": ["size"], "model": ["size"]}, frozenset())
+    with pytest.raises(ConfigError, match=r"ambiguous; write data\.size or model\.size"):
+        stated(KNOWN, assignments=["size=2"], narrowed=lambda _: both)
+
+
 def test_what_is_stated_is_not_shared_with_the_caller() -> None:
     recipe = {"model": {"width": 1}}
     stated(KNOWN, recipe)["model"]["width"] = 2

@@ -5,7 +5,7 @@ import pytest
 from crosshead.models.registry import CONFIGS
 from crosshead.tasks.recipes import compose, file_keys, known_keys, stated
 from crosshead.tasks.registry import TASKS
-from tests.recipe.refusing import DATA, TEXT, refusal
+from tests.recipe.refusing import DATA, IMAGES, TEXT, refusal
 
 
 def test_without_a_preset_tiny_is_completed() -> None:
@@ -69,6 +69,42 @@ def test_known_keys_are_those_of_all_tasks_and_architectures() -> None:
         "valid_text",
     }  # fmt: skip
     assert file_keys({"data": {"series": ["a.csv"]}}) == ("series",)
+
+
+SERIES = {"data": {"series": ["a.csv"]}}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"recipe": SERIES},
+        {"recipe": IMAGES},
+        {"flags": SERIES},
+        {"assignments": ["series=['a.csv']"]},
+        {"recipe": {"model": "dlinear"}},
+        {"assignments": ["architecture=patchtst"]},
+        {"below": {"model": {"architecture": "vit"}}},
+    ],
+    ids=str,
+)
+def test_a_bare_key_is_looked_for_in_the_sections_of_the_task(more: dict[str, Any]) -> None:
+    """Other tasks have `decode.batch_tokens` too."""
+    assignments = ["train.batch_tokens=100", "batch_tokens=200", *more.get("assignments", [])]
+    found = stated(**{**more, "assignments": assignments})
+    assert found["train"]["batch_tokens"] == 200 and not found["decode"]
+
+
+@pytest.mark.parametrize("recipe", [DATA, TEXT, TEXT | {"model": "encoder"}, {}])
+def test_a_bare_key_of_two_sections_of_the_task_is_ambiguous(recipe: dict[str, Any]) -> None:
+    expected = "is ambiguous; write train.batch_tokens or decode.batch_tokens"
+    assert refusal("batch_tokens=200", recipe=recipe).endswith(expected)
+
+
+def test_a_recipe_with_a_bare_key_of_its_task_is_composed() -> None:
+    assert compose(recipe=SERIES, assignments=["batch_tokens=200"]).train.batch_tokens == 200
+    below = {"model": compose(recipe=IMAGES).model.model_dump()}
+    found = compose(recipe=IMAGES, assignments=["batch_tokens=300"], below=below)
+    assert found.train.batch_tokens == 300
 
 
 def test_stated_settings_have_no_defaults() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from crosshead.errors import ConfigError
-from crosshead.evaluation import bleu
+from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.pipelines.translator import Translator
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from crosshead.data.batching import Batch, Plan
+from crosshead.data.text.pieces import CONTROL
 from crosshead.data.text.subwords import ESCAPE, SPACE
-from crosshead.data.text.symbols import CONTROL
 from crosshead.data.text.tokenizers import Tokenizer
 from crosshead.vocabulary import EOS, PAD, UNK
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import sentencepiece
 
 from crosshead.caller import setting
+from crosshead.data.text.pieces import CONTROL
 from crosshead.data.text.subwords import escape
-from crosshead.data.text.symbols import CONTROL
 from crosshead.errors import ConfigError, DataError
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 

@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 import sentencepiece
 
-from crosshead.data.text.symbols import (
+from crosshead.data.text.pieces import (
     CONTROL,
     SpelledInBytes,
     fill,

@@ -12,15 +12,10 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from crosshead.config import Config
+from crosshead.data.text.pieces import CONTROL, check_special
 from crosshead.data.text.subword_training import train_model
 from crosshead.data.text.subwords import RESERVED, BpeTokenizer, UnigramTokenizer
-from crosshead.data.text.symbols import (
-    CONTROL,
-    ByteTokenizer,
-    CharacterTokenizer,
-    WordTokenizer,
-    check_special,
-)
+from crosshead.data.text.symbols import ByteTokenizer, CharacterTokenizer, WordTokenizer
 from crosshead.errors import DamagedBundle
 from crosshead.system.stored import read_metadata
 from crosshead.vocabulary import BOS, EOS, PAD, UNK

@@ -1,0 +1,310 @@
+"""The verbs that score: `evaluate`, `compare` and `score`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from crosshead.cli.app import app
+from crosshead.cli.options import (
+    BeamOption,
+    BundleArgument,
+    DeviceOption,
+    JsonlOption,
+    MetricsOption,
+    PenaltyOption,
+    ReferenceOption,
+    SourceOption,
+    ThreadsOption,
+    TokenizeOption,
+)
+from crosshead.cli.terminal import put
+from crosshead.errors import UserError
+
+SourcesOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="F",
+        help="File of source sentences, one per line; a .gz file is unpacked. Needs --reference.",
+    ),
+]
+ReferencesOption = Annotated[
+    Path | None,
+    typer.Option(metavar="F", help="File of reference translations, one per source line."),
+]
+TextOption = Annotated[
+    Path | None,
+    typer.Option(metavar="F", help="File of text to score, for a model of monolingual text."),
+]
+SeriesOption = Annotated[
+    Path | None,
+    typer.Option(metavar="F", help="File of a series to forecast and score, CSV or Parquet."),
+]
+ImagesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Folder or zip archive of images. Without --captions, a classifier is scored: the "
+        "folder of an image is its class, and of a set with splits the folder test counts.",
+    ),
+]
+StartOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Time of the first value of --series to score (default: the first after a "
+        "context). Give a time after the training period.",
+    ),
+]
+CaptionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="F",
+        help="File of captions of --images to compare with, for a captioner. Repeat it for "
+        "more files.",
+    ),
+]
+OriginalOption = Annotated[
+    bool,
+    typer.Option(
+        "--original",
+        help="Show errors of --series in the units of its columns (default: in deviations of "
+        "the training period).",
+    ),
+]
+StrideOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Number of tokens by which the window over --text moves (default: the window's "
+        "length). Smaller values give each token more context and take longer.",
+    ),
+]
+MemoryOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        max=10**6,
+        help="Memory of a transformer-xl, in positions (default: as in training).",
+    ),
+]
+AnyMetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="Metrics, separated by commas: bleu, chrf, ter, perplexity (default: bleu,chrf).",
+    ),
+]
+
+_SCORE_TEXT = "to score a text: `crosshead evaluate BUNDLE --text FILE`"
+_TRANSLATION = (
+    "--source", "--reference", "--metrics", "--tokenize", "--beam", "--length-penalty",
+)  # fmt: skip
+_TEXT, _SERIES = ("--stride", "--memory"), ("--start", "--original")
+_NO_SERIES = (_SERIES, "is for forecasts: leave it out, or give --series")
+_REFUSED: dict[str, list[tuple[tuple[str, ...], str]]] = {
+    "--captions": [
+        (
+            ("--text", "--source", "--reference", "--series", *_SERIES, *_TEXT),
+            "is not for captions: leave it out, or leave out --captions",
+        )
+    ],
+    "--images": [
+        (
+            ("--text", "--series", *_TEXT, *_SERIES, *_TRANSLATION),
+            "is for other data: leave it out, or leave out --images",
+        )
+    ],
+    "--series": [
+        (("--text", *_TEXT, *_TRANSLATION), "is for text: leave it out, or leave out --series")
+    ],
+    "--text": [
+        _NO_SERIES,
+        (_TRANSLATION, "applies to translations only; leave out it or --text"),
+    ],
+    "--source": [_NO_SERIES, (_TEXT, "applies to --text only; leave it out, or give --text")],
+}
+"""The options of `evaluate` that other kinds of data have, by the option that gives the data, and
+what the error says. The first given kind counts; without one, it is a test set of translations."""
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  crosshead evaluate runs/en-de --source test.en --reference test.de\n"
+    "  crosshead evaluate runs/shakespeare --text test.txt --stride 64\n"
+    "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01\n"
+    "  crosshead evaluate runs/photos --images photos.zip\n"
+    "  crosshead evaluate runs/scenes --images images.zip --captions test.jsonl"
+)
+def evaluate(
+    bundle: BundleArgument,
+    source: SourcesOption = None,
+    reference: ReferencesOption = None,
+    text: TextOption = None,
+    series: SeriesOption = None,
+    images: ImagesOption = None,
+    start: StartOption = None,
+    captions: CaptionsOption = None,
+    original: OriginalOption = False,
+    stride: StrideOption = None,
+    memory: MemoryOption = None,
+    metrics: AnyMetricsOption = None,
+    tokenize: TokenizeOption = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    jsonl: JsonlOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Translate a test set and score the translations, or score a text, forecasts or classes.
+
+    Give --source and --reference for a model that translates. Each metric is printed with its 95 %
+    bootstrap interval and a signature: sacreBLEU's, or for perplexity one that names its
+    normalisation. The bundle holds the default search settings.
+
+    Give --text for a model of monolingual text. The command prints perplexity and bits per
+    character, or for a masked language model masked perplexity and accuracy. The model reads the
+    text in windows of the training length, which move by --stride. A model with a memory
+    reads the text in one pass instead, unless --stride is given.
+
+    Give --series for a forecaster. The command forecasts from every row that has a context before
+    it and a horizon after it, and prints the errors beside those of two untrained forecasts.
+
+    Give --images for a classifier of images. The command prints the accuracy with its 95 % interval
+    (Wilson 1927), and how often each class was taken for which.
+
+    Give --captions and --images for a captioner. The command writes a caption of each image, and
+    compares it with all its captions in the files: BLEU, chrF and exact match.
+    """
+    from crosshead.cli import classify, evaluation
+
+    _check_kind(
+        {
+            "--source": source, "--reference": reference, "--metrics": metrics,
+            "--tokenize": tokenize, "--beam": beam, "--length-penalty": length_penalty,
+            "--text": text, "--stride": stride, "--memory": memory, "--series": series,
+            "--start": start, "--original": original or None, "--images": images,
+            "--captions": captions,
+        }
+    )  # fmt: skip
+    search = {"beam": beam, "length_penalty": length_penalty}
+    listed = "bleu,chrf" if metrics is None else metrics
+    if captions is not None and images is not None:
+        names = evaluation.metric_names(listed, tokenize)
+        scores = evaluation.caption_evaluation(
+            bundle, images, captions, names, tokenize, search, device, threads
+        )
+    elif images is not None:
+        classes = classify.image_evaluation(bundle, Path(images[0]), device, threads)
+        put(classify.confusions_jsonl(classes) if jsonl else classify.confusions_table(classes))
+        return
+    elif series is not None:
+        found = evaluation.series_evaluation(bundle, series, start, original, device, threads)
+        put(evaluation.scores_jsonl(found) if jsonl else evaluation.forecast_table(found))
+        return
+    elif text is not None:
+        scores = evaluation.text_evaluation(bundle, text, stride, memory, device, threads)
+    else:
+        assert source is not None and reference is not None  # by `_check_kind`
+        names = evaluation.metric_names(listed, tokenize, ["perplexity"])
+        scores = evaluation.translation_evaluation(
+            bundle, source, reference, names, tokenize, search, device, threads
+        )
+    put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
+
+
+def _check_kind(given: Mapping[str, Any]) -> None:
+    """Raise `UserError` for missing data, and for options (not None) of another kind of data."""
+    kind = next((option for option in _REFUSED if given[option] is not None), "--source")
+    if kind == "--captions" and given["--images"] is None:
+        raise UserError("--captions and --images go together: give both, or leave out both")
+    for options, why in _REFUSED[kind]:
+        for option in options:
+            if given[option] is not None:
+                raise UserError(f"{option} {why}")
+    if kind == "--images" and len(given["--images"]) > 1:
+        raise UserError("--images: give one folder or archive of images with classes")
+    if kind == "--source" and (given["--source"] is None or given["--reference"] is None):
+        raise UserError(
+            "give --source and --reference, --text for a model of monolingual text, --series for a "
+            "forecaster, --images for a classifier, or --captions and --images for a captioner"
+        )
+
+
+@app.command(
+    epilog="\b\nExample:\n"
+    "  crosshead compare runs/first runs/second --source test.en --reference test.de"
+)
+def compare(
+    bundles: Annotated[
+        list[Path],
+        typer.Argument(metavar="BUNDLE", help="Two or more bundles; the first is the baseline."),
+    ],
+    source: SourceOption,
+    reference: ReferenceOption,
+    metrics: MetricsOption = "bleu,chrf",
+    tokenize: TokenizeOption = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    jsonl: JsonlOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Compare bundles on a test set by paired bootstrap.
+
+    p is the probability that chance alone gives a difference from the first bundle at least as
+    large as the measured one.
+    """
+    from crosshead.cli import evaluation
+    from crosshead.data.parallel.corpora import read_aligned
+    from crosshead.evaluation.comparison import compare as compare_systems
+    from crosshead.pipelines.translator import Translator
+    from crosshead.tasks.loading import load_as
+
+    names = evaluation.metric_names(metrics, tokenize)
+    evaluation.check_distinct(bundles)
+    sources, references = read_aligned(source, reference)
+    flags = {"beam": beam, "length_penalty": length_penalty}
+    systems: dict[str, Sequence[str]] = {
+        str(bundle): evaluation.translated(
+            load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), sources, flags
+        )
+        for bundle in bundles
+    }
+    scores = compare_systems(systems, references, names, tokenize)
+    put(evaluation.scores_jsonl(scores) if jsonl else evaluation.comparison_table(scores))
+
+
+@app.command(epilog="\b\nExample:\n  crosshead score runs/en-de --source test.en --target test.de")
+def score(
+    bundle: BundleArgument,
+    source: SourceOption,
+    target: Annotated[
+        Path, typer.Option(metavar="F", help="File of translations to score, one per source line.")
+    ],
+    jsonl: Annotated[
+        bool,
+        typer.Option(
+            "--jsonl",
+            help="Print JSON Lines (one object per line) that also hold each token's "
+            "log-probability.",
+        ),
+    ] = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Print the log-probability of each given translation.
+
+    The command prints one natural logarithm per line. It includes the end of the sentence. White
+    space around a line is ignored, as in translation.
+    """
+    from crosshead.cli import answers
+    from crosshead.data.parallel.corpora import read_aligned
+    from crosshead.pipelines.translator import Translator
+    from crosshead.tasks.loading import load_as
+
+    sources, targets = read_aligned(source, target)
+    translator = load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT)
+    for text in answers.scored(translator, sources, targets, jsonl):
+        put(text)

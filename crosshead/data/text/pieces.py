@@ -1,0 +1,132 @@
+"""Pieces of text: the parts that tokenizers of every kind share.
+
+Ids 0 to 3 are the same in all of them: padding, begin of sentence, end of sentence, unknown.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosshead.errors import ConfigError, DataError
+from crosshead.system.files import atomic_write
+from crosshead.system.stored import LARGEST_METADATA
+
+CONTROL = ("<pad>", "<s>", "</s>", "<unk>")
+"""The names of ids 0 to 3. Only `<unk>` can occur in decoded text."""
+
+MOST_SPECIAL, MOST_SPECIAL_CHARACTERS = 10_000, 200_000
+"""The largest number of pieces that are never split, and of their characters."""
+
+
+class GapError(DataError):
+    """A gap at a wrong place of a line.
+
+    Args:
+        number: The number of the gap in the line, counted from 1.
+        why: The reason, which ends the message.
+    """
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(f"gap {number} of the line {why}")
+        self.number, self.why = number, why
+
+
+class SpelledInBytes:
+    """The base of byte and subword tokenizers, which can represent every text."""
+
+    def unknown(self, text: str) -> list[str]:
+        """Return an empty list: every symbol of a line is known."""
+        return []
+
+
+def special_splitter(special: Sequence[str]) -> re.Pattern[str] | None:
+    """Return a pattern whose `split` puts special pieces at odd places, the longest first."""
+    if not special:
+        return None
+    return re.compile("(" + "|".join(map(re.escape, sorted(special, key=len, reverse=True))) + ")")
+
+
+def to_utf8(text: str) -> bytes:
+    """Return the UTF-8 encoding of a text.
+
+    Raises:
+        DataError: If the text contains a lone surrogate, which UTF-8 cannot express.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        surrogate = f"U+{ord(text[error.start]):04X}"
+        raise DataError(
+            f"character {error.start + 1} of {text[:40]!a} is {surrogate}, a lone surrogate, "
+            "which is not text; remove it"
+        ) from None
+
+
+def write_metadata(directory: Path, stem: str, metadata: dict[str, Any]) -> None:
+    """Write `directory/stem.json`, the file from which a tokenizer is loaded.
+
+    Args:
+        directory: The directory of the file.
+        stem: The name of the file without its suffix.
+        metadata: The content of the file.
+
+    Raises:
+        ConfigError: If the vocabulary is too large to be loaded again.
+    """
+    data = (json.dumps(metadata, ensure_ascii=True, indent=1) + "\n").encode()
+    if len(data) > LARGEST_METADATA:  # `read_metadata` would refuse it
+        raise ConfigError(
+            f"the vocabulary in {stem}.json has {len(data):,} bytes, expected at most "
+            f"{LARGEST_METADATA:,}; choose a smaller tokenizer.vocab_size"
+        )
+    atomic_write(directory / f"{stem}.json", data)
+
+
+def string_list(metadata: dict[str, Any], key: str) -> list[str]:
+    """Return a list of strings from the metadata of a tokenizer.
+
+    Args:
+        metadata: The content of the JSON file.
+        key: The key of the list.
+
+    Raises:
+        ValueError: If there is no such list, or it holds too many special pieces.
+    """
+    found = metadata.get(key)
+    if not isinstance(found, list) or not all(isinstance(piece, str) for piece in found):
+        raise ValueError(f"{key!r} is not a list of strings")
+    if key == "special":
+        check_special(found)
+    return found
+
+
+def check_special(special: Sequence[str]) -> None:
+    """Raise `ValueError` if there are too many special pieces for a pattern."""
+    size = sum(map(len, special))
+    if len(special) > MOST_SPECIAL or size > MOST_SPECIAL_CHARACTERS:
+        raise ValueError(
+            f"{len(special):,} special pieces of {size:,} characters, expected at most "
+            f"{MOST_SPECIAL:,} of {MOST_SPECIAL_CHARACTERS:,} in all"
+        )
+
+
+def fill(parts: Sequence[str], found: Sequence[int], decode: Callable[[Sequence[int]], str]) -> str:
+    """Return the parts with the text of one `found` id between each two.
+
+    Adjacent ids with nothing between them are decoded together, because they may spell one
+    character.
+
+    Args:
+        parts: The parts of a line between its gaps.
+        found: One id for each gap.
+        decode: Returns the text of ids.
+    """
+    texts, run = [parts[0]], []
+    for index, part in zip(found, parts[1:], strict=True):
+        run.append(index)
+        if part:
+            texts += [decode(run), part]
+            run = []
+    return "".join([*texts, decode(run)])

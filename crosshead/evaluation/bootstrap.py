@@ -1,0 +1,62 @@
+"""Scores over a test set, and their intervals by bootstrap over its parts."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+RESAMPLES, SEED = 1000, 12345
+"""The number of bootstrap resamples, and their seed, which is sacreBLEU's default. The signature
+contains both."""
+
+
+@dataclass(frozen=True)
+class CorpusScore:
+    """A score over a test set, with its 95 % bootstrap interval and its signature.
+
+    The signature of translation metrics is sacreBLEU's. Other metrics have a signature of the same
+    form.
+    """
+
+    metric: str
+    value: float
+    low: float
+    high: float
+    signature: str
+
+
+def bootstrapped(
+    metric: str,
+    parts: Sequence[tuple[float, int, int]],
+    value: Callable[[Any, Any, Any], float],
+    signature: str,
+) -> CorpusScore:
+    """Return a score with its interval, computed from sums over the parts of a test set.
+
+    Args:
+        metric: The name of the score.
+        parts: Three numbers of each part, such as a window of text. The score depends on their
+            sums.
+        value: Function from the three sums to the score.
+        signature: The signature of the score.
+    """
+    columns = [np.array(column) for column in zip(*parts, strict=True)]
+    rng = np.random.default_rng(SEED)
+    resamples = (rng.integers(len(parts), size=len(parts)) for _ in range(RESAMPLES))
+    drawn = [value(*(column[rows].sum() for column in columns)) for rows in resamples]
+    low, high = map(float, np.percentile(drawn, [2.5, 97.5]))
+    whole = value(math.fsum(columns[0]), *(column.sum() for column in columns[1:]))
+    return CorpusScore(metric, float(whole), low, high, signature)
+
+
+def accuracy(nats: float, cases: int, hits: int) -> float:
+    """Return the share of hits in per cent, from the sums that `bootstrapped` gives.
+
+    Args:
+        nats: The negative log-likelihood, which plays no part.
+        cases: The number of cases.
+        hits: The number of hits among them.
+    """
+    return 100 * hits / cases

@@ -1,0 +1,60 @@
+"""Scores of captions against one or more references each."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU
+
+from crosshead import __version__
+from crosshead.evaluation.bootstrap import RESAMPLES, SEED, CorpusScore, accuracy, bootstrapped
+from crosshead.evaluation.sacrebleu_metrics import check_sizes, metric_scores
+
+
+def multi_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Return BLEU against several references each, with tokenisation 13a and no interval.
+
+    Args:
+        hypotheses: The texts.
+        references: The references of each text, at least one.
+    """
+    return float(BLEU().corpus_score(list(hypotheses), _streams(references)).score)
+
+
+def caption_scores(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    tokenize: str | None = None,
+) -> list[CorpusScore]:
+    """Score captions against one or more references each, and by exact match.
+
+    Args:
+        hypotheses: The captions.
+        references: The references of each caption, at least one.
+        metrics: Names from `METRICS`.
+        tokenize: The tokenisation of BLEU, as for `corpus_scores`.
+
+    Returns:
+        The scores, in the order of `metrics`, and then exact match: the percentage of captions that
+        equal one of their references.
+
+    Raises:
+        ConfigError: If a metric or the tokenisation is unknown.
+        DataError: If the sets are empty or differ in length.
+    """
+    check_sizes({"captions": hypotheses}, references)
+    scores = metric_scores(hypotheses, _streams(references), metrics, tokenize)
+    hits = [
+        (0.0, 1, int(text in wanted)) for text, wanted in zip(hypotheses, references, strict=True)
+    ]
+    signature = f"bs:{RESAMPLES}|seed:{SEED}|per:caption|version:crosshead-{__version__}"
+    return [*scores, bootstrapped("exact match, %", hits, accuracy, signature)]
+
+
+def _streams(references: Sequence[Sequence[str]]) -> list[Any]:
+    """Return references as sacreBLEU takes them: the first of each text, the second, and so on."""
+    most = max(map(len, references))
+    return [
+        [each[number] if number < len(each) else None for each in references]
+        for number in range(most)
+    ]

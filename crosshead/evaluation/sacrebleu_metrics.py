@@ -1,0 +1,131 @@
+"""sacreBLEU's metrics: BLEU, chrF and TER of texts against references, with intervals."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from crosshead.config import nearest, shown
+from crosshead.errors import ConfigError, DataError
+from crosshead.evaluation.bootstrap import RESAMPLES, CorpusScore
+
+METRICS = ("bleu", "chrf", "ter")
+"""The metrics that compare translations with a reference, computed by sacreBLEU (Post 2018)."""
+
+
+def metric_scores(
+    hypotheses: Sequence[str],
+    streams: Sequence[Sequence[str | None]],
+    metrics: Sequence[str],
+    tokenize: str | None,
+) -> list[CorpusScore]:
+    """Return scores of texts with their intervals, in the order of `metrics`.
+
+    Args:
+        hypotheses: The texts.
+        streams: References as sacreBLEU takes them: the first of each text, the second, and so on.
+        metrics: Names from `METRICS`.
+        tokenize: The tokenisation of BLEU, or None for sacreBLEU's default.
+
+    Raises:
+        ConfigError: If a metric or the tokenisation is unknown.
+    """
+    scores = []
+    for name in metrics:
+        metric = metric_of(name, tokenize)
+        result = metric.corpus_score(list(hypotheses), streams, n_bootstrap=RESAMPLES)
+        low, high = result._mean - result._ci, result._mean + result._ci
+        signature = str(metric.get_signature())
+        scores.append(CorpusScore(result.name, result.score, low, high, signature))
+    return scores
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Return BLEU with tokenisation 13a and without an interval, which is fast.
+
+    Args:
+        hypotheses: The translations.
+        references: The reference of each translation.
+    """
+    return float(BLEU().corpus_score(list(hypotheses), [list(references)]).score)
+
+
+class _Floats:
+    """A metric whose scores are always plain floats, as BLEU's are.
+
+    Scores of chrF and TER are NumPy numbers unless nothing matches or there is nothing to match.
+    sacreBLEU's bootstrap cannot add both types.
+    """
+
+    def _compute_score_from_stats(self, stats: list[Any]) -> Any:
+        result = super()._compute_score_from_stats(stats)  # type: ignore[misc]
+        result.score = float(result.score)
+        return result
+
+
+class _Chrf(_Floats, CHRF): ...
+
+
+class _Ter(_Floats, TER): ...
+
+
+def metric_of(name: str, tokenize: str | None) -> Any:
+    """Return sacreBLEU's object for a metric.
+
+    Args:
+        name: The name, from `METRICS`.
+        tokenize: The tokenisation of BLEU, or None for sacreBLEU's default.
+
+    Raises:
+        ConfigError: If the metric or the tokenisation is unknown, or the tokenisation needs a
+            package that is not installed.
+    """
+    if name == "chrf":
+        return _Chrf()
+    if name == "ter":
+        return _Ter()
+    if name != "bleu":
+        raise ConfigError(f"unknown metric {name!r}; {nearest(name, list(METRICS))}")
+    if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
+        known = list(BLEU.TOKENIZERS)
+        raise ConfigError(f"unknown tokenisation {tokenize!r}; {nearest(tokenize, known)}")
+    try:
+        return BLEU(tokenize=tokenize)
+    except (ImportError, RuntimeError, OSError) as error:
+        # Some tokenisations of sacreBLEU need another package or a download.
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"tokenisation {tokenize!r} cannot be used here: {reason}") from None
+
+
+def check_lists(given: dict[str, Any]) -> None:
+    """Raise `DataError` for a text, which is a sequence of characters, or the name of a file."""
+    for name, texts in given.items():
+        if isinstance(texts, str | os.PathLike):
+            raise DataError(
+                f"{name}: expected a list of sentences, found {shown(texts)}; read the lines of a "
+                "file into a list first"
+            )
+
+
+def check_sizes(systems: dict[str, Sequence[str]], references: Sequence[Any]) -> None:
+    """Check that each system has a text for each reference, and that there are references.
+
+    Args:
+        systems: The texts of each system by its name.
+        references: The reference, or references, of each text.
+
+    Raises:
+        DataError: If the sets are no lists, are empty or differ in length.
+    """
+    check_lists({**systems, "references": references})
+    if not references:
+        raise DataError("no references: the test set is empty")
+    for name, hypotheses in systems.items():
+        if len(hypotheses) != len(references):
+            raise DataError(
+                f"expected a reference for each translation, found {len(hypotheses)} translations "
+                f"({name}) and {len(references)} references"
+            )

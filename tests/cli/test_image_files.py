@@ -1,0 +1,31 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crosshead.cli.image_files import whole_images
+from crosshead.errors import ConfigError, DataError
+
+
+def test_broken_images_are_named_and_counted_and_the_others_are_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def pixels(file: Path) -> np.ndarray:
+        if file.stem == "broken":
+            raise DataError(f"{file}: not a whole image")
+        return np.full((2, 2, 3), int(file.stem), np.uint8)
+
+    files = [Path("1.png"), Path("broken.png"), Path("2.png"), Path("broken.jpg")]
+    read, broken = whole_images(files, pixels)
+    assert [(file.name, found.max()) for file, found in read] == [("1.png", 1), ("2.png", 2)]
+    assert broken == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "crosshead: error: broken.png: not a whole image" and "broken.jpg" in second
+
+
+def test_a_mistake_that_concerns_all_images_is_raised_at_once() -> None:
+    def pixels(file: Path) -> np.ndarray:
+        raise ConfigError("install pillow")
+
+    with pytest.raises(ConfigError):
+        whole_images([Path("1.png"), Path("2.png")], pixels)

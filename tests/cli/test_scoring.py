@@ -1,0 +1,111 @@
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+import crosshead
+from crosshead.cli import run
+from tests.cli.tools import BUNDLE, Refused, output_of
+
+
+def test_evaluation_and_comparison(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source, reference = tmp_path / "source", tmp_path / "reference"
+    lines = ["one two", "three", "two one three one"]
+    source.write_text("\n".join(lines))
+    reference.write_text("\n".join(crosshead.load(BUNDLE)(lines)))
+    files = ["--source", source, "--reference", reference]
+    metrics = ["--metrics", "bleu,chrf,ter,perplexity", "--jsonl"]
+    rows = [
+        json.loads(line)
+        for line in output_of(["evaluate", BUNDLE, *files, *metrics], capfd).splitlines()
+    ]
+    assert [row["metric"] for row in rows] == ["BLEU", "chrF2", "TER", "perplexity"]
+    assert [round(row["value"]) for row in rows[:3]] == [100, 100, 0]
+    assert rows[3]["value"] >= 1
+    assert "tok:13a" in output_of(["evaluate", BUNDLE, *files], capfd)
+    assert "tok:none" in output_of(["evaluate", BUNDLE, *files, "--tokenize", "none"], capfd)
+    shutil.copytree(BUNDLE, tmp_path / "copy")
+    both = output_of(["compare", BUNDLE, tmp_path / "copy", *files, "--metrics", "chrf"], capfd)
+    assert both.count("chrF2  ") == 2
+
+
+def test_perplexity_is_not_taken_of_a_pair_that_is_too_long(
+    tmp_path: Path, refused: Refused
+) -> None:
+    (tmp_path / "source").write_text("One.\n" + "two " * 2**18 + "\n")
+    (tmp_path / "target").write_text("Eins.\nZwei.\n")
+    files = ["--source", tmp_path / "source", "--reference", tmp_path / "target"]
+    said = refused("evaluate", BUNDLE, *files, "--metrics", "bleu,perplexity")
+    assert "pair 2: its source has" in said
+    assert "split both sides" in said
+
+
+def test_sets_and_options_that_do_not_fit_are_refused(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "two").write_text("a\nb\n")
+    (tmp_path / "one").write_text("a\n")
+    other = tmp_path / "other"
+    shutil.copytree(BUNDLE, other)
+    sides = ["--source", tmp_path / "two", "--reference", tmp_path / "one"]
+    assert "has 2 lines but" in refused("evaluate", BUNDLE, *sides)
+    assert "has 2 lines but" in refused("compare", BUNDLE, other, *sides)
+    sides = ["--source", tmp_path / "two", "--reference", tmp_path / "two"]
+    assert "unknown metric 'blue'" in refused("evaluate", BUNDLE, *sides, "--metrics", "blue")
+    assert "unknown metric" in refused("compare", BUNDLE, other, *sides, "--metrics", "perplexity")
+    assert "unknown tokenisation" in refused("evaluate", BUNDLE, *sides, "--tokenize", "13b")
+    said = refused("evaluate", BUNDLE, *sides, "--beam", "0")
+    assert "--beam: expected more than 0, found 0" in said
+    said = refused("compare", BUNDLE, other, *sides, "--length-penalty", "-1")
+    assert "--length-penalty: expected 0 or more, found -1" in said
+    assert "two systems" in refused("compare", BUNDLE, *sides)
+    assert "is given twice" in refused("compare", BUNDLE, BUNDLE, *sides)
+
+
+def test_given_translations_are_scored(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("one\ntwo\n")
+    target.write_text("eins\nzwei\n")
+    files = ["--source", source, "--target", target]
+    expected = crosshead.load(BUNDLE).score(["one", "two"], ["eins", "zwei"])
+    values = [float(line) for line in output_of(["score", BUNDLE, *files], capfd).splitlines()]
+    assert values == pytest.approx([each.log_prob for each in expected], abs=1e-4)
+    rows = output_of(["score", BUNDLE, *files, "--jsonl"], capfd).splitlines()
+    assert [json.loads(row)["pieces"] for row in rows] == [each.pieces for each in expected]
+
+
+def test_a_pair_that_is_too_long_has_a_line_without_a_score(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("one\n" + "x" * 9000 + "\ntwo\n")
+    target.write_text("eins\nzwei\nzwei\n")
+    command = ["score", str(BUNDLE), "--source", str(source), "--target", str(target)]
+    assert run(command) == 0
+    captured = capfd.readouterr()
+    numbers = [float(line) for line in captured.out.splitlines()]
+    assert [math.isnan(number) for number in numbers] == [False, True, False]
+    assert captured.err.count("\n") == 1
+    assert "warning: pair 2: its source has 9,00" in captured.err
+    rows = [json.loads(row) for row in output_of([*command, "--jsonl"], capfd).splitlines()]
+    assert [row["log_prob"] is None for row in rows] == [False, True, False]
+    assert rows[0]["log_prob"] == pytest.approx(numbers[0], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("", "give --source and --reference, --text for a model of monolingual text"),
+        ("--source a", "give --source and --reference"),
+        ("--captions a", "--captions and --images go together"),
+        ("--captions a --images b --stride 2", "--stride is not for captions"),
+        ("--images a --beam 2", "--beam is for other data: leave it out, or leave out --images"),
+        ("--images a --images b", "give one folder or archive"),
+        ("--series a --text b", "--text is for text: leave it out, or leave out --series"),
+        ("--text a --original", "--original is for forecasts"),
+        ("--text a --reference b", "--reference applies to translations only"),
+        ("--source a --reference b --memory 2", "--memory applies to --text only"),
+    ],
+)
+def test_one_kind_of_data_is_evaluated_at_a_time(typed: str, words: str, refused: Refused) -> None:
+    assert words in refused("evaluate", BUNDLE, *typed.split())

@@ -1,0 +1,36 @@
+import pytest
+import sacrebleu
+
+from crosshead.errors import DataError
+from crosshead.evaluation.captions import caption_scores, multi_bleu
+
+CAPTIONS = ["a red circle above a blue square", "a green star", "two dogs run"] * 4
+REFERENCES = [
+    ["a red circle over a blue square", "there is a red circle above a blue square"],
+    ["a green star", "there is a green star"],
+    ["two dogs run in the grass"],
+] * 4
+STREAMS = [
+    [several[0] for several in REFERENCES],
+    [several[1] if len(several) > 1 else None for several in REFERENCES],
+]
+
+
+def test_captions_are_compared_with_all_their_references() -> None:
+    named, chrf, exact = caption_scores(CAPTIONS, REFERENCES)
+    expected = sacrebleu.corpus_bleu(CAPTIONS, STREAMS).score
+    assert multi_bleu(CAPTIONS, REFERENCES) == named.value == pytest.approx(expected)
+    assert chrf.value == pytest.approx(sacrebleu.corpus_chrf(CAPTIONS, STREAMS).score)
+    first_alone = sacrebleu.corpus_bleu(CAPTIONS, STREAMS[:1]).score
+    assert named.value != pytest.approx(first_alone)
+    assert (named.metric, chrf.metric, exact.metric) == ("BLEU", "chrF2", "exact match, %")
+
+
+def test_a_caption_matches_any_of_its_references() -> None:
+    [exact] = caption_scores(CAPTIONS, REFERENCES, [])
+    assert exact.value == pytest.approx(100 / 3) and exact.low < exact.value < exact.high
+    [second] = caption_scores([several[-1] for several in REFERENCES], REFERENCES, [])
+    assert (second.value, second.low, second.high) == (100, 100, 100)
+    assert second.signature.startswith("bs:1000|seed:12345|per:caption|version:crosshead-")
+    with pytest.raises(DataError, match="the test set is empty"):
+        caption_scores([], [])

@@ -1,0 +1,77 @@
+import sys
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from crosshead.errors import ConfigError, DataError
+from crosshead.evaluation.sacrebleu_metrics import bleu, check_sizes, metric_scores
+from tests.evaluation.texts import GOOD, REFERENCES
+
+
+def test_scores_are_those_of_sacrebleu() -> None:
+    named, chrf, ter = metric_scores(GOOD, [REFERENCES], ["bleu", "chrf", "ter"], None)
+    expected = sacrebleu.corpus_bleu(GOOD, [REFERENCES]).score
+    assert bleu(GOOD, REFERENCES) == named.value == pytest.approx(expected)
+    assert chrf.value == pytest.approx(sacrebleu.corpus_chrf(GOOD, [REFERENCES]).score)
+    assert ter.value == pytest.approx(sacrebleu.corpus_ter(GOOD, [REFERENCES]).score)
+    assert [score.metric for score in (named, chrf, ter)] == ["BLEU", "chrF2", "TER"]
+    assert "tok:13a" in named.signature
+    assert f"version:{sacrebleu.__version__}" in named.signature
+    for score in (named, chrf, ter):
+        assert score.low < score.value < score.high
+
+
+def test_intervals_are_the_same_every_time() -> None:
+    first, again = (metric_scores(GOOD, [REFERENCES], ["bleu", "chrf"], None) for _ in range(2))
+    assert first == again
+
+
+# In some resamples nothing matches, or there is nothing to match: these score plain floats there,
+# and NumPy's elsewhere.
+NO_MATCH_AT_TIMES = (["the cat sat on the mat", "zz"], ["the cat sat on the mat", "qq"])
+NOTHING_AT_TIMES = (["", ""], ["a", ""])
+
+
+@pytest.mark.parametrize(
+    ("metric", "texts"), [("chrf", NO_MATCH_AT_TIMES), ("ter", NOTHING_AT_TIMES)]
+)
+def test_an_interval_is_found_where_resamples_score_nothing(
+    metric: str, texts: tuple[list[str], list[str]]
+) -> None:
+    [score] = metric_scores(texts[0], [texts[1]], [metric], None)
+    plain = {"chrf": sacrebleu.corpus_chrf, "ter": sacrebleu.corpus_ter}[metric]
+    assert score.value == pytest.approx(plain(texts[0], [texts[1]]).score)
+    assert type(score.value) is float
+    assert 0 <= score.low < score.value < score.high
+
+
+def test_the_tokenisation_is_passed_on() -> None:
+    [score] = metric_scores(["你好世界和平"], [["你好世界"]], ["bleu"], "zh")
+    assert "tok:zh" in score.signature
+    [joined] = metric_scores(["你好世界和平"], [["你好世界"]], ["bleu"], "none")
+    assert score.value > joined.value
+
+
+def test_unknown_names_are_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="unknown metric 'blue'; did you mean 'bleu'"):
+        metric_scores(["a"], [["a"]], ["blue"], None)
+    with pytest.raises(ConfigError, match="unknown tokenisation '13b'; did you mean '13a'"):
+        metric_scores(["a"], [["a"]], ["bleu"], "13b")
+
+
+def test_a_tokenisation_without_its_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "MeCab", None)  # importing it fails
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
+    with pytest.raises(ConfigError, match=r"'ja-mecab' cannot be used here: .*install"):
+        metric_scores(["a"], [["a"]], ["bleu"], "ja-mecab")
+
+
+def test_sets_of_other_sizes_and_kinds_are_refused() -> None:
+    check_sizes({"one": ["a"], "two": ["b"]}, ["c"])
+    with pytest.raises(DataError, match="the test set is empty"):
+        check_sizes({"one": []}, [])
+    with pytest.raises(DataError, match=r"found 1 translations \(two\) and 2 references"):
+        check_sizes({"one": ["a", "b"], "two": ["a"]}, ["a", "b"])
+    with pytest.raises(DataError, match=r"^references: .* found PosixPath\('t.de'\)"):
+        check_sizes({"one": ["a"]}, Path("t.de"))  # type: ignore[arg-type]
