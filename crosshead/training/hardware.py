@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -101,8 +102,18 @@ def instruction_sets() -> list[str]:
     return [unit for unit in UNITS if unit in flags]
 
 
-def matrix_rates(device: torch.device, seconds: float = 0.1) -> MatrixRates:
-    """Measure the speed of products (4096 x 512) (512 x 512) for `seconds` in each precision."""
+@cache
+def matrix_rates(device: torch.device, threads: int, seconds: float = 0.1) -> MatrixRates:
+    """Measure the speed of matrix products in each precision, once in a process.
+
+    The products are (4096 x 512) (512 x 512). A CPU without units for bfloat16 may take seconds for
+    one of them. Where one would take longer than five times `seconds`, 64 rows are multiplied.
+
+    Args:
+        device: The device.
+        threads: The number of threads that is set; another number is measured anew.
+        seconds: The duration of each of the two measurements.
+    """
     return MatrixRates(
         _rate(device, torch.float32, seconds), _rate(device, torch.bfloat16, seconds)
     )
@@ -112,7 +123,7 @@ def choose_precision(name: str, device: torch.device) -> tuple[torch.dtype, str]
     """Return the precision to compute in, and a clause with the reason."""
     if name != "auto":
         return getattr(torch, name), "as the recipe says"
-    rates = matrix_rates(device)
+    rates = matrix_rates(device, torch.get_num_threads())
     faster = rates.bfloat16 > 1.2 * rates.float32
     measured = f"measured {rates.float32:.0f} GFLOP/s in float32, {rates.bfloat16:.0f} in bfloat16"
     return (torch.bfloat16 if faster else torch.float32), measured
@@ -121,6 +132,12 @@ def choose_precision(name: str, device: torch.device) -> tuple[torch.dtype, str]
 def _rate(device: torch.device, dtype: torch.dtype, seconds: float) -> float:
     rows = torch.randn(4096, 512, device=device).to(dtype)
     matrix = torch.randn(512, 512, device=device).to(dtype)
+    few = rows[:64]
+    few @ matrix  # the first product of a type takes longer
+    began = time.perf_counter()
+    few @ matrix
+    if len(rows) / len(few) * (time.perf_counter() - began) > 5 * seconds:
+        rows = few
     rows @ matrix
     began, products = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
@@ -128,4 +145,4 @@ def _rate(device: torch.device, dtype: torch.dtype, seconds: float) -> float:
         products += 1
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return 2 * 4096 * 512 * 512 * products / (time.perf_counter() - began) / 1e9
+    return 2 * len(rows) * 512 * 512 * products / (time.perf_counter() - began) / 1e9
