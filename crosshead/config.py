@@ -207,8 +207,8 @@ _ALSO_CALLED = {
 
 
 _ABSENT = {
-    "optimizer optim optimiser weight_decay adamw": "crosshead always uses Adam, without weight "
-    "decay",
+    "optimizer optim optimiser adamw": "crosshead always uses Adam; train.weight_decay makes it "
+    "AdamW",
 }
 """The reasons why settings of other toolkits have no key here."""
 

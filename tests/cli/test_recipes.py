@@ -12,7 +12,7 @@ def test_the_command_explains_and_prints(capfd: pytest.CaptureFixture[str]) -> N
         ("label", "did you mean 'label_smoothing'?"),
         ("train.label", "did you mean 'label_smoothing'?"),
         ("train.heads", "did you mean 'model.heads'?"),
-        ("weight_decay", "crosshead always uses Adam, without weight decay"),
+        ("adamw", "crosshead always uses Adam; train.weight_decay makes it AdamW"),
         ("modle.zzz", "`crosshead recipe --explain` lists the keys"),
     ):
         assert run(["recipe", "--explain", key]) == 2
