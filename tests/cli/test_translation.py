@@ -154,6 +154,7 @@ def test_a_megabyte_in_a_line_is_translated_or_refused_by_number(
 
 
 def test_an_average_that_cannot_be_made_is_refused(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "mine").write_text("not a bundle")
     assert "two bundles" in refused("average", BUNDLE, "--out", tmp_path / "mean")
     said = refused("average", BUNDLE, BUNDLE, "--out", tmp_path)
     assert "already exists" in said
