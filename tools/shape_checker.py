@@ -17,7 +17,7 @@ from jaxtyping import config
 
 F = TypeVar("F", bound=Callable[..., Any])
 CONF = BeartypeConf(hint_overrides=FrozenDict({Self: Any}), is_pep484_tower=True)  # int is a float
-CHECKS = 2000
+CHECKS = 500
 """Checks of each test: of arguments, and of results."""
 
 _left = CHECKS

@@ -194,27 +194,34 @@ def test_the_data_of_a_run_stay_until_another_has_taken_its_place(tmp_path: Path
     assert stored(in_memory(tmp_path))[0] == {"source": TARGETS[0], "target": SOURCES[0]}
 
 
+FIVE = {"source": SOURCES, "target": TARGETS, "train": SECTIONS["train"] | {"max_updates": 5}}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The weights of a run of five updates that nothing interrupts."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    train(out, **FIVE)
+    return (out / "model.safetensors").read_bytes()
+
+
 @pytest.mark.parametrize("kind", ["on_update", "on_validation", "should_stop"])
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt()])
 def test_an_exception_of_a_callback_keeps_the_run(
-    kind: str, error: BaseException, tmp_path: Path
+    kind: str, error: BaseException, whole: bytes, tmp_path: Path
 ) -> None:
     calls: list[object] = []
 
     def raising(*row: object) -> bool:
-        if len(calls) > 2:
+        if len(calls) > 1:
             raise error
         if kind != "should_stop":
             calls.append(row)
         return False
 
-    settings = {"max_updates": 8, "valid_every": 2}
-    longer = {"source": SOURCES, "target": TARGETS, "train": SECTIONS["train"] | settings}
     with pytest.raises(type(error)) as found:
-        train(tmp_path / "run", **longer, **{"on_update": calls.append, kind: raising})
+        train(tmp_path / "run", **FIVE, **{"on_update": calls.append, kind: raising})
     assert found.value is error
     assert "saved" in error.__notes__[-1]
-    train(tmp_path / "run", **longer, resume=True)
-    train(tmp_path / "whole", **longer)
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("run", "whole")]
-    assert weights[0] == weights[1]
+    train(tmp_path / "run", **FIVE, resume=True)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == whole

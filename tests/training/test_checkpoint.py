@@ -295,12 +295,11 @@ def test_every_digit_of_the_state_is_covered_by_its_checksum(tmp_path: Path) -> 
     place = save_checkpoint(tmp_path, new_optimizer(), Progress(1, commands=["a"]), keep=1)
     whole = (place / STATE).read_bytes()
     for at in range(len(whole)):
-        for bit in range(8):
-            changed = bytearray(whole)
-            changed[at] ^= 1 << bit
-            (place / STATE).write_bytes(bytes(changed))
-            with pytest.raises(BundleError, match=r"state\.json: (its checksum|is not the state)"):
-                load_weights(place)
+        changed = bytearray(whole)
+        changed[at] ^= 1 << at % 8
+        (place / STATE).write_bytes(bytes(changed))
+        with pytest.raises(BundleError, match=r"state\.json: (its checksum|is not the state)"):
+            load_weights(place)
 
 
 def test_a_checkpoint_under_another_name_is_refused(tmp_path: Path) -> None:
