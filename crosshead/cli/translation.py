@@ -30,7 +30,8 @@ from crosshead.system.pipes import count_lines, read_groups
     epilog="\b\nExamples:\n"
     "  crosshead translate runs/en-de input.txt --output output.txt\n"
     '  echo "A dog runs." | crosshead translate runs/en-de --beam 5\n'
-    "  crosshead translate runs/en-de input.txt --n-best 3"
+    "  crosshead translate runs/en-de input.txt --n-best 3\n"
+    "  crosshead translate runs/signs input.tsv --images photos.zip"
 )
 def translate(
     bundle: BundleArgument,
@@ -43,6 +44,14 @@ def translate(
             "standard input).",
         ),
     ] = "-",
+    images: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Folder or zip archive of images, for a model that translates beside images: the "
+            "lines are then `image<TAB>sentence`. Repeat it for more images.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -128,13 +137,21 @@ def translate(
     Lines from a pipe are translated as they arrive. The bundle holds the default search settings.
     A score is the log-probability divided by the length penalty. A line that is too long for the
     model is split at the ends of sentences, with a warning.
+
+    With --images, a line whose image cannot be read is named on standard error and gets an empty
+    line, and the exit code is 2 at the end.
     """
     from crosshead.cli import answers
+    from crosshead.cli.multimodal import BesideImages
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
     answers.check_output(output, file, bundle)
-    translator = load_as(Translator, bundle, device, threads, precision)
+    translator: Translator | BesideImages = (
+        load_as(Translator, bundle, device, threads, precision)
+        if images is None
+        else BesideImages(bundle, images, device, threads, precision)
+    )
     flags = {
         "beam": beam,
         "length_penalty": length_penalty,
@@ -157,6 +174,8 @@ def translate(
             write(answers.answers(lines, found, first, listed, scores, jsonl).encode())
             progress(1.0, answers.line_warnings(found, first))
             before += len(lines)
+    if isinstance(translator, BesideImages):
+        translator.finish()
 
 
 @app.command(
@@ -165,7 +184,8 @@ def translate(
     "  crosshead evaluate runs/shakespeare --text test.txt --stride 64\n"
     "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01\n"
     "  crosshead evaluate runs/photos --images photos.zip\n"
-    "  crosshead evaluate runs/scenes --images images.zip --captions test.jsonl"
+    "  crosshead evaluate runs/scenes --images images.zip --captions test.jsonl\n"
+    "  crosshead evaluate runs/signs --images images.zip --pairs test.jsonl"
 )
 def evaluate(
     bundle: BundleArgument,
@@ -193,8 +213,9 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="PATH",
-            help="Folder or zip archive of images. Without --captions, a classifier is scored: the "
-            "folder of an image is its class, and of a set with splits the folder test counts.",
+            help="Folder or zip archive of images. Without --captions and --pairs, a classifier is "
+            "scored: the folder of an image is its class, and of a set with splits the folder test "
+            "counts.",
         ),
     ] = None,
     start: Annotated[
@@ -211,6 +232,15 @@ def evaluate(
             metavar="F",
             help="File of captions of --images to compare with, for a captioner. Repeat it for "
             "more files.",
+        ),
+    ] = None,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="F",
+            help="File of pairs beside --images, for a model that translates beside images: JSON "
+            "Lines with the keys image, source and target, or lines "
+            "`image<TAB>source<TAB>target`. Repeat it for more files.",
         ),
     ] = None,
     original: Annotated[
@@ -270,8 +300,12 @@ def evaluate(
 
     Give --captions and --images for a captioner. The command writes a caption of each image, and
     compares it with all its captions in the files: BLEU, chrF and exact match.
+
+    Give --pairs and --images for a model that translates beside images. The command prints BLEU,
+    chrF and exact match with the right images, and with images shuffled among the sentences
+    (Caglayan et al. 2019). Equal scores mean that the images are of no use to the model.
     """
-    from crosshead.cli import classify, evaluation
+    from crosshead.cli import classify, evaluation, multimodal
     from crosshead.data.parallel.corpora import read_aligned
     from crosshead.evaluation import evaluate as score_test_set
     from crosshead.pipelines.translator import Translator
@@ -287,16 +321,25 @@ def evaluate(
     }
     of_text = {"--stride": stride, "--memory": memory}
     of_series = {"--start": start, "--original": original or None}
-    if captions is not None:
+    if captions is not None or pairs is not None:
+        flag = "--captions" if pairs is None else "--pairs"
         if images is None:
-            raise UserError("--captions and --images go together: give both, or leave out both")
+            raise UserError(f"{flag} and --images go together: give both, or leave out both")
         elsewhere: dict[str, object] = {
+            "--captions": captions if pairs else None,
             "--text": text, "--source": source, "--reference": reference, "--series": series,
             **of_series, **of_text,
         }  # fmt: skip
-        _refuse(elsewhere, "is not for captions: leave it out, or leave out --captions")
+        _refuse(elsewhere, f"is not for {flag[2:]}: leave it out, or leave out {flag}")
         names = evaluation.metric_names("bleu,chrf" if metrics is None else metrics, tokenize)
         search = {"beam": beam, "length_penalty": length_penalty}
+        if pairs is not None:
+            beside = multimodal.pair_evaluation(
+                bundle, images, pairs, names, tokenize, search, device, threads
+            )
+            put(multimodal.pairs_jsonl(beside) if jsonl else multimodal.pairs_table(beside))
+            return
+        assert captions is not None
         scored = evaluation.caption_evaluation(
             bundle, images, captions, names, tokenize, search, device, threads
         )
@@ -326,7 +369,8 @@ def evaluate(
     if source is None or reference is None:
         raise UserError(
             "give --source and --reference, --text for a model of monolingual text, --series for a "
-            "forecaster, --images for a classifier, or --captions and --images for a captioner"
+            "forecaster, --images for a classifier, --captions and --images for a captioner, or "
+            "--pairs and --images for a model that translates beside images"
         )
     names = evaluation.metric_names(
         "bleu,chrf" if metrics is None else metrics, tokenize, ["perplexity"]
