@@ -126,9 +126,10 @@ class MultimodalTranslator(LineTranslator):
         """
         for number, pair in enumerate(pairs, 1):
             if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[1], str)):
+                found = " ".join(repr(pair).split())[:60]  # pixels have lines
                 raise DataError(
-                    f"pair {number}: expected an image and a sentence, found {pair!r:.60}; give "
-                    "tuples such as ('image.png', 'a sentence')"
+                    f"pair {number}: expected an image and a sentence, found {found}; give tuples "
+                    "such as ('image.png', 'a sentence')"
                 )
         if not pairs:
             return []
