@@ -20,6 +20,7 @@ RESTS_ON_SIZE = {
     "linear",
     "patches",
     "grounding",
+    "multimodal",
 }
 """Studies all of whose quantities rest on training, or on layers that are not small."""
 
