@@ -4,7 +4,8 @@ The images are scenes of coloured shapes (`crosshead.data.scenes`). The source n
 English and the target in German: "a red sign above a small blue cross" becomes "ein roter Kreis
 über einem kleinen blauen Kreuz". A sign is a circle or a triangle, as signs beside a road are.
 Nothing in the sentence says which: both are equally frequent beside all other words, and no other
-object has the colour of the sign. So a model without the image is right for half of the signs.
+object has the colour of the sign. So a model without the image is right for half of the signs. A
+sign is never small, because the set tests the use of an image and not its resolution.
 
 Half of the sentences have one sign. In the others all shapes have their own names.
 """
@@ -164,7 +165,9 @@ def _things(rng: np.random.Generator, *, ambiguous: bool) -> tuple[list[Thing], 
         colours = [each.colour for each in things]
         # A second object of the colour would tell something of the shape: kinds are different.
         signs = [
-            each for each in things if each.shape in MEANINGS and colours.count(each.colour) == 1
+            each
+            for each in things
+            if each.shape in MEANINGS and not each.small and colours.count(each.colour) == 1
         ]
         if signs:
             return things, signs[int(rng.integers(len(signs)))]

@@ -39,6 +39,7 @@ def test_every_second_sentence_has_one_ambiguous_word() -> None:
     assert [is_ambiguous(pair.source) for pair in SOME[:4]] == [True, False, True, False]
     assert all(pair.source.split().count(AMBIGUOUS) == 1 for pair in SIGNS)
     assert all(AMBIGUOUS not in pair.target for pair in SOME)
+    assert not any(f"small {colour} {AMBIGUOUS}" in p.source for p in SIGNS for colour in COLOURS)
 
 
 def test_the_german_nouns_are_those_of_the_english_ones() -> None:
