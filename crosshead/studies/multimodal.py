@@ -48,7 +48,7 @@ BANDS = (
     Band(
         AMBIGUOUS_RIGHT, 95, 100,
         "The colour of the ambiguous word names one object of the image, and its shape is the "
-        "answer. A twentieth is left for small objects.",
+        "answer. A twentieth is left for shapes at the edges of patches.",
     ),
     Band(
         AMBIGUOUS_SHUFFLED, 35, 60,
@@ -78,15 +78,15 @@ BANDS = (
 )  # fmt: skip
 
 _TRAIN = {
-    "max_updates": 4000, "learning_rate": 0.003, "warmup": 200, "valid_every": 1000,
-    "batch_tokens": 3072, "device": "cpu", "threads": 1, "precision": "float32", "keep_last": 1,
+    "max_updates": 4000, "learning_rate": 0.003, "warmup": 100, "valid_every": 1000,
+    "batch_tokens": 1024, "device": "cpu", "threads": 1, "precision": "float32", "keep_last": 1,
     "schedule": "cosine", "average": 0, "patience": 0, "label_smoothing": 0.0,
 }  # fmt: skip
 _SHAPE = {
     "encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "d_ff": 128, "heads": 4,
     "dropout": 0.0, "norm": "pre",
 }  # fmt: skip
-_OVER_IMAGES = {"architecture": "multimodal", "patch_size": 4, "patch_positions": "sinusoidal"}
+_OVER_IMAGES = {"architecture": "multimodal", "patch_size": 6, "patch_positions": "sinusoidal"}
 
 
 class Found(NamedTuple):
@@ -133,7 +133,7 @@ def _recipes(folder: Path, effort: Effort, seed: int) -> tuple[Any, Any]:
     data = folder / "data"
     updates = 2 if effort.quick else max(2, round(effort.share * _TRAIN["max_updates"]))  # type: ignore[operator]
     train = {**_TRAIN, "max_updates": updates, "seed": seed}
-    train |= {"warmup": min(200, updates), "valid_every": max(1, updates // 4)}
+    train |= {"warmup": min(100, updates), "valid_every": max(1, updates // 4)}
     beside = {
         "images": [str(data / IMAGES)],
         "pairs": [str(data / "train.jsonl")],
