@@ -19,6 +19,7 @@ from crosshead.models.base import AttentionKind
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.multimodal import ImagesAndTokens, MultimodalConfig, MultimodalTransformer
 from crosshead.pipelines.base import AttentionInputs
+from crosshead.pipelines.batched_search import search_all
 from crosshead.pipelines.captioner import ImageLike, fitted_pixels, patch_names
 from crosshead.pipelines.scoring import checked_lines
 from crosshead.pipelines.translator import LineTranslator, Translation
@@ -161,16 +162,22 @@ class MultimodalTranslator(LineTranslator):
         Returns:
             The translations of each sentence, best first.
         """
-        return self.search_lines(
-            checked_lines(lines),
-            lambda ids, rows: ImageTokenInputs(
-                ids, pixels, [images[row] for row in rows], self.rows**2
+        decode = decode or self.bundle.config.decode
+        lines = checked_lines(lines)
+        planned = self.planned(lines, first)
+        hypotheses = search_all(
+            self.model,
+            ImageTokenInputs(
+                planned.ids, pixels, [images[row] for row in planned.rows], self.rows**2
             ),
+            self.bundle.specials,
             decode,
             n_best,
-            first,
-            progress,
+            numbers=planned.numbers,
+            most=self.bundle.config.model.most_positions,
+            progress=progress,
         )
+        return self.joined(lines, planned, hypotheses, decode, n_best)
 
     def pixels(self, image: ImageLike) -> np.ndarray:
         """Return an image in the model's size, "H W C".

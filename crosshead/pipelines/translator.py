@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import NamedTuple, overload
 
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
@@ -21,7 +21,7 @@ from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import ConfigError, DataError
 from crosshead.models.base import AttentionKind, SequenceModel, decodable
 from crosshead.pipelines.base import AttentionInputs, TextPipeline
-from crosshead.pipelines.batched_search import SearchInputs, TokenInputs, search_all
+from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.pipelines.scoring import (
     ScoredTranslation,
     checked_lines,
@@ -67,6 +67,19 @@ class Translation:
     was_passed_through: bool = False
 
 
+class PlannedLines(NamedTuple):
+    """The parts in which lines are searched."""
+
+    parts: list[list[str]]
+    """The parts of each line."""
+    rows: list[int]
+    """The row of the line of each part."""
+    ids: list[list[int]]
+    """The token ids of each part."""
+    numbers: list[int]
+    """The number of each part, for samples."""
+
+
 class LineTranslator(TextPipeline):
     """The base of pipelines that translate lines, and split the lines that are too long."""
 
@@ -82,55 +95,50 @@ class LineTranslator(TextPipeline):
         positions = self.bundle.config.model.most_source
         return longest if positions is None else min(longest, positions - 1)
 
-    def search_lines(
-        self,
-        lines: Sequence[str],
-        inputs: Callable[[Sequence[Sequence[int]], Sequence[int]], SearchInputs],
-        decode: DecodeConfig | None,
-        n_best: int,
-        first: int,
-        progress: Callable[[float], None],
-    ) -> list[list[Translation]]:
-        """Translate lines, in parts where a line is too long.
+    def planned(self, lines: Sequence[str], first: int) -> PlannedLines:
+        """Return the parts in which lines are searched.
 
         Args:
             lines: The lines.
-            inputs: A function from the ids of each part, and the row of its line, to the sources of
-                the search.
-            decode: The settings of the search, by default the bundle's.
-            n_best: The number of translations per line.
             first: The number of the first line, for samples.
-            progress: A callback that gets the finished share, from 0 to 1.
-
-        Returns:
-            The translations of each line, best first.
         """
-        decode = decode or self.bundle.config.decode
         parts = [self._parts(line) for line in lines]
-        rows = [row for row, line_parts in enumerate(parts) for _ in line_parts]
         texts = [part for line_parts in parts for part in line_parts]
-        # Samples are drawn by number: the line's number, and the number of the part in the line.
-        numbers = [
-            (line << 20) + index
-            for line, line_parts in enumerate(parts, first)
-            for index in range(len(line_parts))
-        ]
-        hypotheses = search_all(
-            self.model,
-            inputs(token_ids(self.bundle.source_tokenizer, texts), rows),
-            self.bundle.specials,
-            decode,
-            n_best,
-            numbers=numbers,
-            most=self.bundle.config.model.most_positions,
-            progress=progress,
+        return PlannedLines(
+            parts,
+            [row for row, line_parts in enumerate(parts) for _ in line_parts],
+            token_ids(self.bundle.source_tokenizer, texts),
+            # Samples are drawn by number: the line's, and the number of the part in the line.
+            [
+                (line << 20) + index
+                for line, line_parts in enumerate(parts, first)
+                for index in range(len(line_parts))
+            ],
         )
+
+    def joined(
+        self,
+        lines: Sequence[str],
+        planned: PlannedLines,
+        hypotheses: Sequence[list[Hypothesis]],
+        decode: DecodeConfig,
+        n_best: int,
+    ) -> list[list[Translation]]:
+        """Return the translations of each line, best first, from those of its parts.
+
+        Args:
+            lines: The lines.
+            planned: The parts of the lines.
+            hypotheses: The hypotheses of each part.
+            decode: The settings of the search.
+            n_best: The number of translations per line.
+        """
         found = iter(hypotheses)
         return [
             self._joined(line_parts, [next(found) for _ in line_parts], decode, n_best)
             if line_parts or not line.strip()
             else [Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=True)]
-            for line, line_parts in zip(lines, parts, strict=True)
+            for line, line_parts in zip(lines, planned.parts, strict=True)
         ]
 
     def facts(self) -> list[list[str]]:
@@ -268,14 +276,20 @@ class Translator(LineTranslator):
         Raises:
             TypeError: If `lines` is not a list of texts, for example a single text.
         """
-        return self.search_lines(
-            checked_lines(lines),
-            lambda ids, rows: TokenInputs(ids),
+        decode = decode or self.bundle.config.decode
+        lines = checked_lines(lines)
+        planned = self.planned(lines, first)
+        hypotheses = search_all(
+            self.model,
+            TokenInputs(planned.ids),
+            self.bundle.specials,
             decode,
             n_best,
-            first,
-            progress,
+            numbers=planned.numbers,
+            most=self.bundle.config.model.most_positions,
+            progress=progress,
         )
+        return self.joined(lines, planned, hypotheses, decode, n_best)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
