@@ -43,8 +43,9 @@ PUBLIC = {
         "AttentionParts", "Captioner", "CaptionerConfig", "Classifier", "ClassifierConfig",
         "ConvNet", "ConvNetConfig", "Convolutional", "ConvolutionalConfig", "EncoderConfig",
         "Forecaster", "ForecasterConfig", "ForecasterShape", "ImageShape", "LanguageConfig",
-        "LinearForecaster", "LinearForecasterConfig", "Model", "ModelConfig", "PatchForecaster",
-        "PatchForecasterConfig", "PositionKind", "Recurrent", "RecurrentConfig", "SequenceModel",
+        "LinearForecaster", "LinearForecasterConfig", "Model", "ModelConfig", "MultimodalConfig",
+        "MultimodalTransformer", "PatchForecaster", "PatchForecasterConfig", "PositionKind",
+        "Recurrent", "RecurrentConfig", "SequenceModel",
         "SeriesRecurrent", "SeriesRecurrentConfig", "SeriesTransformer", "SeriesTransformerConfig",
         "TokenModel", "TokenModelConfig", "Transformer", "TransformerConfig", "TransformerEncoder",
         "TransformerLanguageModel", "TransformerXL", "TransformerXLConfig", "VisionTransformer",
@@ -53,7 +54,7 @@ PUBLIC = {
     ],
     "crosshead.pipelines": [
         "Forecast", "ImageCaption", "ImageCaptioner", "ImageClassifier", "MaskFiller", "Pipeline",
-        "SeriesForecaster", "TextGenerator", "Translator",
+        "MultimodalTranslator", "SeriesForecaster", "TextGenerator", "Translator",
     ],
     "crosshead.tasks": [
         "Corpus", "Epoch", "Findings", "LOSS", "Loss", "Metric", "Sample", "Stopped", "Task",

@@ -25,7 +25,8 @@ def attention(
         typer.Argument(
             metavar="TEXT",
             help="Sentence to translate, text to read, or the file of an image to classify or "
-            "describe.",
+            "describe. For a model that translates beside images: the file of an image, a tab and "
+            "the sentence.",
         ),
     ],
     out: Annotated[
@@ -44,7 +45,8 @@ def attention(
             metavar="K",
             help="Kind of attention: cross, encoder or decoder; the last two are self-attention "
             "(default: cross, or the model's only kind). For an image: encoder, or rollout, which "
-            "joins all layers (Abnar and Zuidema 2020).",
+            "joins all layers (Abnar and Zuidema 2020). For a sentence beside an image: "
+            "also image, from the sentence to the patches.",
         ),
     ] = None,
     layer: Annotated[

@@ -84,7 +84,10 @@ def pack(
 @data_app.command("get", epilog="\b\nExample:\n  crosshead data get multi30k")
 def data_get(
     name: Annotated[
-        str, typer.Argument(help="Data set: multi30k, tinyshakespeare, ett, dates or scenes.")
+        str,
+        typer.Argument(
+            help="Data set: multi30k, tinyshakespeare, ett, dates, scenes or ambiguous."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Directory to write (default: data/NAME).")
@@ -92,7 +95,7 @@ def data_get(
 ) -> None:
     """Download a data set and check its SHA-256.
 
-    The data sets dates and scenes are made on this machine and need no network.
+    The data sets dates, scenes and ambiguous are made on this machine and need no network.
     """
     from crosshead.data.download import download
 

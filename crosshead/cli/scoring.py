@@ -45,8 +45,9 @@ ImagesOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="PATH",
-        help="Folder or zip archive of images. Without --captions, a classifier is scored: the "
-        "folder of an image is its class, and of a set with splits the folder test counts.",
+        help="Folder or zip archive of images. Without --captions and --pairs, a classifier is "
+        "scored: the folder of an image is its class, and of a set with splits the folder test "
+        "counts.",
     ),
 ]
 StartOption = Annotated[
@@ -63,6 +64,15 @@ CaptionsOption = Annotated[
         metavar="F",
         help="File of captions of --images to compare with, for a captioner. Repeat it for "
         "more files.",
+    ),
+]
+PairsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="F",
+        help="File of pairs beside --images, for a model that translates beside images: JSON "
+        "Lines with the keys image, source and target, or lines `image<TAB>source<TAB>target`. "
+        "Repeat it for more files.",
     ),
 ]
 OriginalOption = Annotated[
@@ -103,13 +113,12 @@ _TRANSLATION = (
 )  # fmt: skip
 _TEXT, _SERIES = ("--stride", "--memory"), ("--start", "--original")
 _NO_SERIES = (_SERIES, "is for forecasts: leave it out, or give --series")
+_NO_WORDS = ("--text", "--source", "--reference", "--series", *_SERIES, *_TEXT)
 _REFUSED: dict[str, list[tuple[tuple[str, ...], str]]] = {
-    "--captions": [
-        (
-            ("--text", "--source", "--reference", "--series", *_SERIES, *_TEXT),
-            "is not for captions: leave it out, or leave out --captions",
-        )
+    "--pairs": [
+        (("--captions", *_NO_WORDS), "is not for pairs: leave it out, or leave out --pairs")
     ],
+    "--captions": [(_NO_WORDS, "is not for captions: leave it out, or leave out --captions")],
     "--images": [
         (
             ("--text", "--series", *_TEXT, *_SERIES, *_TRANSLATION),
@@ -135,7 +144,8 @@ what the error says. The first given kind counts; without one, it is a test set 
     "  crosshead evaluate runs/shakespeare --text test.txt --stride 64\n"
     "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01\n"
     "  crosshead evaluate runs/photos --images photos.zip\n"
-    "  crosshead evaluate runs/scenes --images images.zip --captions test.jsonl"
+    "  crosshead evaluate runs/scenes --images images.zip --captions test.jsonl\n"
+    "  crosshead evaluate runs/signs --images images.zip --pairs test.jsonl"
 )
 def evaluate(
     bundle: BundleArgument,
@@ -146,6 +156,7 @@ def evaluate(
     images: ImagesOption = None,
     start: StartOption = None,
     captions: CaptionsOption = None,
+    pairs: PairsOption = None,
     original: OriginalOption = False,
     stride: StrideOption = None,
     memory: MemoryOption = None,
@@ -176,8 +187,12 @@ def evaluate(
 
     Give --captions and --images for a captioner. The command writes a caption of each image, and
     compares it with all its captions in the files: BLEU, chrF and exact match.
+
+    Give --pairs and --images for a model that translates beside images. The command prints BLEU,
+    chrF and exact match with the right images, and with images shuffled among the sentences
+    (Caglayan et al. 2019). Equal scores mean that the images are of no use to the model.
     """
-    from crosshead.cli import classify, evaluation
+    from crosshead.cli import classify, evaluation, multimodal
 
     _check_kind(
         {
@@ -185,11 +200,18 @@ def evaluate(
             "--tokenize": tokenize, "--beam": beam, "--length-penalty": length_penalty,
             "--text": text, "--stride": stride, "--memory": memory, "--series": series,
             "--start": start, "--original": original or None, "--images": images,
-            "--captions": captions,
+            "--captions": captions, "--pairs": pairs,
         }
     )  # fmt: skip
     search = {"beam": beam, "length_penalty": length_penalty}
     listed = "bleu,chrf" if metrics is None else metrics
+    if pairs is not None and images is not None:
+        names = evaluation.metric_names(listed, tokenize)
+        beside = multimodal.pair_evaluation(
+            bundle, images, pairs, names, tokenize, search, device, threads
+        )
+        put(multimodal.pairs_jsonl(beside) if jsonl else multimodal.pairs_table(beside))
+        return
     if captions is not None and images is not None:
         names = evaluation.metric_names(listed, tokenize)
         scores = evaluation.caption_evaluation(
@@ -217,8 +239,8 @@ def evaluate(
 def _check_kind(given: Mapping[str, Any]) -> None:
     """Raise `UserError` for missing data, and for options (not None) of another kind of data."""
     kind = next((option for option in _REFUSED if given[option] is not None), "--source")
-    if kind == "--captions" and given["--images"] is None:
-        raise UserError("--captions and --images go together: give both, or leave out both")
+    if kind in ("--pairs", "--captions") and given["--images"] is None:
+        raise UserError(f"{kind} and --images go together: give both, or leave out both")
     for options, why in _REFUSED[kind]:
         for option in options:
             if given[option] is not None:
@@ -228,7 +250,8 @@ def _check_kind(given: Mapping[str, Any]) -> None:
     if kind == "--source" and (given["--source"] is None or given["--reference"] is None):
         raise UserError(
             "give --source and --reference, --text for a model of monolingual text, --series for a "
-            "forecaster, --images for a classifier, or --captions and --images for a captioner"
+            "forecaster, --images for a classifier, --captions and --images for a captioner, or "
+            "--pairs and --images for a model that translates beside images"
         )
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     "  crosshead train --series ETTh1.csv --target OT --horizon 96 --out runs/ett\n"
     "  crosshead train --images photos.zip --out runs/photos\n"
     "  crosshead train --images photos --captions captions.jsonl --out runs/captions\n"
+    "  crosshead train --images photos --pairs pairs.jsonl --out runs/beside-photos\n"
     "  crosshead train --pairs corpus.jsonl --fields en,de --preset small --out runs/en-de\n"
     "  crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30"
 )
@@ -56,7 +57,9 @@ def train(
         Files,
         typer.Option(
             metavar="F",
-            help="File with both sides: TSV, CSV or JSON Lines. Repeat it for more files.",
+            help="File with both sides: TSV, CSV or JSON Lines. Repeat it for more files. With "
+            "--images: JSON Lines with the keys image, source and target, or lines "
+            "`image<TAB>source<TAB>target`.",
         ),
     ] = None,
     fields: Annotated[
@@ -111,9 +114,9 @@ def train(
         Files,
         typer.Option(
             metavar="PATH",
-            help="Folder or zip archive of images. Without --captions, the folder of an image is "
-            "its class, and folders train, valid and test above the classes are splits. Repeat it "
-            "for more images.",
+            help="Folder or zip archive of images. Without --captions and --pairs, the folder "
+            "of an image is its class, and folders train, valid and test above the classes are "
+            "splits. Repeat it for more images.",
         ),
     ] = None,
     captions: Annotated[
@@ -187,9 +190,10 @@ def train(
             metavar="A",
             help="Architecture: transformer, recurrent or convolutional for pairs; language, "
             "transformer-xl or encoder for --text; patchtst, dlinear, series-transformer or "
-            "series-recurrent for --series; vit or convnet for --images; captioner for --captions "
-            "(default: transformer, language for --text, patchtst for --series, vit for --images, "
-            "captioner for --captions).",
+            "series-recurrent for --series; vit or convnet for --images; captioner for --captions; "
+            "multimodal for --images with --pairs (default: transformer, language for --text, "
+            "patchtst for --series, vit for --images, captioner for --captions, multimodal for "
+            "--images with --pairs).",
         ),
     ] = None,
     preset: Annotated[

@@ -28,6 +28,14 @@ FileArgument = Annotated[
         "standard input).",
     ),
 ]
+ImagesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Folder or zip archive of images, for a model that translates beside images: the "
+        "lines are then `image<TAB>sentence`. Repeat it for more images.",
+    ),
+]
 OutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -103,11 +111,13 @@ BatchTokensOption = Annotated[
     epilog="\b\nExamples:\n"
     "  crosshead translate runs/en-de input.txt --output output.txt\n"
     '  echo "A dog runs." | crosshead translate runs/en-de --beam 5\n'
-    "  crosshead translate runs/en-de input.txt --n-best 3"
+    "  crosshead translate runs/en-de input.txt --n-best 3\n"
+    "  crosshead translate runs/signs input.tsv --images photos.zip"
 )
 def translate(
     bundle: BundleArgument,
     file: FileArgument = "-",
+    images: ImagesOption = None,
     output: OutputOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
@@ -130,13 +140,21 @@ def translate(
     Lines from a pipe are translated as they arrive. The bundle holds the default search settings.
     A score is the log-probability divided by the length penalty. A line that is too long for the
     model is split at the ends of sentences, with a warning.
+
+    With --images, a line whose image cannot be read is named on standard error and gets an empty
+    line, and the exit code is 2 at the end.
     """
     from crosshead.cli import answers
+    from crosshead.cli.multimodal import BesideImages
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
     answers.check_output(output, file, bundle)
-    translator = load_as(Translator, bundle, device, threads, precision)
+    translator: Translator | BesideImages = (
+        load_as(Translator, bundle, device, threads, precision)
+        if images is None
+        else BesideImages(bundle, images, device, threads, precision)
+    )
     flags = {
         "beam": beam, "length_penalty": length_penalty, "temperature": temperature,
         "top_k": top_k, "top_p": top_p, "seed": seed, "batch_tokens": batch_tokens,
@@ -154,3 +172,5 @@ def translate(
             write(answers.answers(lines, found, first, listed, scores, jsonl).encode())
             progress(1.0, answers.line_warnings(found, first))
             before += len(lines)
+    if isinstance(translator, BesideImages):
+        translator.finish()

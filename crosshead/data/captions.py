@@ -1,6 +1,7 @@
 """Images with captions: the section `[data]`, reading, and the rows of an epoch."""
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,21 +25,46 @@ USUAL_SIZE, LARGEST_SIZE = 64, 96
 """The size of images in pixels if none is set, and the largest size of square images that is then
 kept."""
 
-NOT_DESCRIBED = "images without a caption"
-"""The reason for images that no caption names."""
+NOT_DESCRIBED = "images without a "
+"""The beginning of the reason for images that no caption, or no pair, names."""
 
 _CHUNK = 256
 _NAMED = 3
 """The number of files and lines that a message names."""
 
 
-class CaptionData(DataSection):
-    """Images and captions: the section `[data]` of a recipe for captioning."""
-
-    file_keys: ClassVar[tuple[str, ...]] = ("images", "captions", "valid_captions")
+class ImageTextData(DataSection):
+    """Images with text: the base of sections `[data]`."""
 
     images: Names = Field(default_factory=list)
     """Folders of images, or zip archives of folders."""
+
+    image_size: int | None = Field(None, ge=1, le=MOST_PATCH)
+    """Height and width in pixels. The shorter side of an image is scaled to it, and the middle is
+    cut out. Unset: the size of the first image if it is a square of up to 96 pixels, or else 64."""
+
+    valid_size: int = Field(500, ge=1, le=MOST)
+    """The number of images, between one and a tenth of all, that are held out of training if there
+    are no files for validation."""
+
+    max_length: int = Field(64, ge=1, le=2**24)
+    """A text with more tokens than this is left out of training; of a pair, each side counts."""
+
+    @property
+    @abstractmethod
+    def text_files(self) -> list[str]:
+        """The files of the text."""
+
+    @property
+    @abstractmethod
+    def valid_files(self) -> list[str]:
+        """The files of the text for validation."""
+
+
+class CaptionData(ImageTextData):
+    """Images and captions: the section `[data]` of a recipe for captioning."""
+
+    file_keys: ClassVar[tuple[str, ...]] = ("images", "captions", "valid_captions")
 
     captions: Names = Field(default_factory=list)
     """Files of captions. JSON Lines if the name ends in `.jsonl`, with the keys `image` and
@@ -49,16 +75,39 @@ class CaptionData(DataSection):
     """Files of captions for validation, in the form of `captions`; their images are in `images`
     too. Unset: some images are held out of training, with all their captions."""
 
-    valid_size: int = Field(500, ge=1, le=MOST)
-    """The number of images, between one and a tenth of all, that are held out of training if there
-    are no `valid_captions`."""
+    @property
+    def text_files(self) -> list[str]:
+        """The files of captions."""
+        return self.captions
 
-    image_size: int | None = Field(None, ge=1, le=MOST_PATCH)
-    """Height and width in pixels. The shorter side of an image is scaled to it, and the middle is
-    cut out. Unset: the size of the first image if it is a square of up to 96 pixels, or else 64."""
+    @property
+    def valid_files(self) -> list[str]:
+        """The files of captions for validation."""
+        return self.valid_captions
 
-    max_length: int = Field(64, ge=1, le=2**24)
-    """A caption with more tokens than this is left out of training."""
+
+class ReadCaption(NamedTuple):
+    """A line of a file of captions."""
+
+    line: int
+    image: str
+    """The name of the image."""
+    text: str
+    source: str = ""
+    """The sentence that `text` translates; empty for a caption of the image alone."""
+
+
+class CaptionFormat(NamedTuple):
+    """A kind of files whose lines name an image and say something about it."""
+
+    unit: str
+    """The noun for a line."""
+    read: Callable[[Path], Iterator[ReadCaption]]
+    """Yields the lines of a file."""
+    is_empty: Callable[[ReadCaption], bool]
+    """Returns whether a line says nothing."""
+    valid_flag: str
+    """The option that names files for validation."""
 
 
 class Caption(NamedTuple):
@@ -69,6 +118,8 @@ class Caption(NamedTuple):
     text: str
     file: str
     line: int
+    source: str = ""
+    """The sentence that `text` translates; empty for a caption of the image alone."""
 
 
 @dataclass
@@ -116,6 +167,11 @@ class CaptionSet:
         """The text of each caption."""
         return [each.text for each in self.captions]
 
+    @property
+    def sources(self) -> list[str]:
+        """The sentence that each caption translates."""
+        return [each.source for each in self.captions]
+
     def references(self) -> list[list[str]]:
         """Return the captions of each image, in the order of `pixels`."""
         found: list[list[str]] = [[] for _ in self.names]
@@ -141,8 +197,8 @@ class CaptionSet:
         )
 
 
-def read_captions(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield the line, the name of the image and the text of each caption of a file.
+def read_captions(path: Path) -> Iterator[ReadCaption]:
+    """Yield the captions of a file.
 
     Args:
         path: JSON Lines if the name ends in `.jsonl`, otherwise lines `image#n<TAB>caption`.
@@ -150,13 +206,40 @@ def read_captions(path: Path) -> Iterator[tuple[int, str, str]]:
     Raises:
         DataError: If a line holds no image and no caption; the message names file and line.
     """
+    of_line = _of_json if is_json_lines(path) else _of_table
+    for number, line in numbered_lines(path):
+        name, text = of_line(line, f"{path}:{number}")
+        yield ReadCaption(number, name, " ".join(text.split()))
+
+
+def is_json_lines(path: Path) -> bool:
+    """Return whether the name of a file says that it is JSON Lines, perhaps compressed.
+
+    Args:
+        path: The file.
+    """
+    return path.name.removesuffix(".gz").endswith(".jsonl")
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file that are not blank, with their numbers from 1.
+
+    Args:
+        path: The file.
+
+    Raises:
+        DataError: If the file cannot be read.
+    """
     check_regular(path)
-    as_json = path.name.removesuffix(".gz").endswith(".jsonl")
     for number, line in enumerate(iter_lines(path), 1):
-        if not line.strip():
-            continue
-        name, text = (_of_json if as_json else _of_table)(line, f"{path}:{number}")
-        yield number, name, " ".join(text.split())
+        if line.strip():
+            yield number, line
+
+
+CAPTIONS = CaptionFormat(
+    "caption", read_captions, lambda row: not row.text, valid_flag="--valid-captions"
+)
+"""The files of captions."""
 
 
 def read_caption_set(
@@ -164,6 +247,7 @@ def read_caption_set(
     captions: Sequence[str],
     size: int | None,
     check: Callable[[], None] = lambda: None,
+    kind: CaptionFormat = CAPTIONS,
 ) -> CaptionSet:
     """Read captions and decode their images.
 
@@ -172,9 +256,10 @@ def read_caption_set(
 
     Args:
         images: Folders or zip archives.
-        captions: Files of captions, as for `read_captions`.
+        captions: Files of captions, or of another kind.
         size: Height and width of the images, or None for the usual one (see `CaptionData`).
         check: Called several times a second; an exception from it ends the call.
+        kind: The kind of the files.
 
     Returns:
         The images that have captions, and the captions.
@@ -184,44 +269,48 @@ def read_caption_set(
         UserError: If Pillow is not installed.
     """
     folders = [ImageFolder(Path(name)) for name in images]
-    places = _places(folders)
+    places = image_places(folders)
     left, rows = LeftOutCaptions(), []
     for file in captions:
-        for line, name, text in read_captions(Path(file)):
-            place = places.get(name) or places.get(PurePosixPath(name).name)
-            if not text:
-                left.add("empty captions", f"{file}:{line}")
+        for row in kind.read(Path(file)):
+            place = places.get(row.image) or places.get(PurePosixPath(row.image).name)
+            if kind.is_empty(row):
+                left.add(f"empty {kind.unit}s", f"{file}:{row.line}")
             elif place is None:
-                left.add("captions without an image", f"{file}:{line} {name}")
+                left.add(f"{kind.unit}s without an image", f"{file}:{row.line} {row.image}")
             else:
-                rows.append((place, text, file, line))
+                rows.append((place, file, row))
     wanted = list(dict.fromkeys(place for place, *_ in rows))
     for number, folder in enumerate(folders):
         for name in sorted(set(folder.names) - {name for which, name in wanted if which == number}):
-            left.add(NOT_DESCRIBED, name)
+            left.add(f"{NOT_DESCRIBED}{kind.unit}", name)
     pixels, kept = _decoded(folders, wanted, size, left, check)
     numbers = {place: row for row, place in enumerate(kept)}
     found = [
-        Caption(numbers[place], text, file, line)
-        for place, text, file, line in rows
+        Caption(numbers[place], row.text, file, row.line, row.source)
+        for place, file, row in rows
         if place in numbers
     ]
     if not found:
         lines = [line for line in left.lines() if NOT_DESCRIBED not in line]
-        why = "; ".join(lines) or "the files have no captions"
+        why = "; ".join(lines) or f"the files have no {kind.unit}s"
         raise DataError(
-            f"{', '.join(captions)}: no caption has a readable image in {', '.join(images)}: {why}"
+            f"{', '.join(captions)}: no {kind.unit} has a readable image in "
+            f"{', '.join(images)}: {why}"
         )
     return CaptionSet(pixels, [name for _, name in kept], found, left)
 
 
-def hold_out(found: CaptionSet, count: int, seed: int) -> tuple[CaptionSet, CaptionSet]:
+def hold_out(
+    found: CaptionSet, count: int, seed: int, kind: CaptionFormat = CAPTIONS
+) -> tuple[CaptionSet, CaptionSet]:
     """Return the training set and the validation set, which share no image.
 
     Args:
         found: All images and captions.
         count: The number of images to hold out; at most a tenth of all, at least one.
         seed: The random seed.
+        kind: The kind of the files, for messages.
 
     Raises:
         DataError: If there are fewer than two images.
@@ -229,8 +318,8 @@ def hold_out(found: CaptionSet, count: int, seed: int) -> tuple[CaptionSet, Capt
     total = len(found.names)
     if total < 2:
         raise DataError(
-            f"{found.captions[0].file}: one image with captions is not enough to train and to "
-            "validate; give more images, or --valid-captions"
+            f"{found.captions[0].file}: one image with {kind.unit}s is not enough to train and to "
+            f"validate; give more images, or {kind.valid_flag}"
         )
     order = np.random.default_rng(seed).permutation(total)
     cut = max(1, min(count, total // 10))
@@ -300,14 +389,21 @@ def _of_table(line: str, where: str) -> tuple[str, str]:
     return head if head and number.isdigit() else name, text
 
 
-_Place = tuple[int, str]
+Place = tuple[int, str]
 """The number of a folder, and a name in it."""
 
 
-def _places(folders: Sequence[ImageFolder]) -> dict[str, _Place]:
-    """Return the place of each image by its name, and by its name without folders if one has it."""
-    whole: dict[str, _Place] = {}
-    short: dict[str, list[_Place]] = {}
+def image_places(folders: Sequence[ImageFolder]) -> dict[str, Place]:
+    """Return the place of each image by its name, and by its name without folders if one has it.
+
+    Args:
+        folders: The folders.
+
+    Raises:
+        DataError: If two folders have an image of one name.
+    """
+    whole: dict[str, Place] = {}
+    short: dict[str, list[Place]] = {}
     for number, folder in enumerate(folders):
         for name in folder.names:
             if name in whole:
@@ -322,14 +418,14 @@ def _places(folders: Sequence[ImageFolder]) -> dict[str, _Place]:
 
 def _decoded(
     folders: Sequence[ImageFolder],
-    wanted: Sequence[_Place],
+    wanted: Sequence[Place],
     size: int | None,
     left: LeftOutCaptions,
     check: Callable[[], None],
-) -> tuple[np.ndarray, list[_Place]]:
+) -> tuple[np.ndarray, list[Place]]:
     """Return the pixels of images and the places of those that are whole, decoded in threads."""
 
-    def decoded(place: _Place) -> np.ndarray | DataError:
+    def decoded(place: Place) -> np.ndarray | DataError:
         number, name = place
         try:
             return decode_image(folders[number].read(name), size, name)
@@ -341,7 +437,7 @@ def _decoded(
         shape = (0, 0) if isinstance(first, DataError) else first.shape[:2]
         size = shape[0] if 0 < shape[0] == shape[1] <= LARGEST_SIZE else USUAL_SIZE
     found: list[np.ndarray] = []
-    kept: list[_Place] = []
+    kept: list[Place] = []
     with ThreadPoolExecutor(available_cores()) as pool:
         for begin in range(0, len(wanted), _CHUNK):
             check()
@@ -355,10 +451,11 @@ def _decoded(
     return np.stack(found) if found else np.empty((0, 0, 0, 3), np.uint8), kept
 
 
-def shown_counts(found: CaptionSet) -> str:
+def shown_counts(found: CaptionSet, unit: str = "caption") -> str:
     """Return the number of images and captions, as a clause.
 
     Args:
         found: The set.
+        unit: The noun for a caption.
     """
-    return f"{counted(len(found.names), 'image')} with {counted(len(found.captions), 'caption')}"
+    return f"{counted(len(found.names), 'image')} with {counted(len(found.captions), unit)}"

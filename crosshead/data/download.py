@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from crosshead.config import nearest
+from crosshead.data.ambiguous import write_ambiguous
 from crosshead.data.remote import RemoteFile, fetch
 from crosshead.data.scenes import write_scenes
 from crosshead.data.synthetic import date_files, date_pairs
@@ -72,16 +73,20 @@ DATA_SETS: dict[str, list[RemoteFile]] = {
 }
 """All data sets by name."""
 
-DATES, SCENES = "dates", "scenes"
-"""The data sets that are generated and not downloaded: English and German dates, and images of
-coloured shapes with captions."""
+DATES = "dates"
+"""The data set of English and German dates, which is generated and not downloaded."""
+
+DRAWN = {"scenes": write_scenes, "ambiguous": write_ambiguous}
+"""The data sets of coloured shapes, which are drawn and not downloaded: with captions, and with
+pairs of sentences that have an ambiguous word."""
 
 
 def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
     """Download a data set.
 
-    `dates` and `scenes` need no network, because they are generated (`crosshead.data.synthetic`,
-    `crosshead.data.scenes`). Existing files with the right checksum stay.
+    `dates`, `scenes` and `ambiguous` need no network, because they are generated
+    (`crosshead.data.synthetic`, `crosshead.data.scenes`, `crosshead.data.ambiguous`). Existing
+    files with the right checksum stay.
 
     Args:
         name: The name of the data set.
@@ -92,7 +97,7 @@ def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
         DataError: If the name is unknown, the source cannot be reached or sends something
             unexpected, or another file is in the way.
     """
-    known = [*DATA_SETS, DATES, SCENES]
+    known = [*DATA_SETS, DATES, *DRAWN]
     if name not in known:
         raise DataError(f"there is no data set {name!r}; {nearest(name, known)}")
     if directory.exists() and not directory.is_dir():
@@ -100,10 +105,10 @@ def download(name: str, directory: Path, say: Callable[[str], None]) -> None:
     if name == DATES:
         _write_dates(directory, say)
         return
-    if name == SCENES:
+    if name in DRAWN:
         if directory.exists() and any(directory.iterdir()):
             raise DataError(f"{directory}: is not empty; name a new directory with --out")
-        for path in write_scenes(directory):
+        for path in DRAWN[name](directory):
             say(f"{path}: generated")
         return
     for file in DATA_SETS[name]:

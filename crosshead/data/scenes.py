@@ -12,10 +12,10 @@ in every scene. So it tests whether a model names what it has never seen togethe
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,13 @@ COLOURS = {
 SHAPES = ("circle", "square", "triangle", "cross")
 """The names of the shapes, which are the nouns of the captions."""
 
-UNSEEN = (
+Kind = tuple[str, str]
+"""A colour and a shape."""
+
+KINDS: tuple[Kind, ...] = tuple((colour, shape) for colour in COLOURS for shape in SHAPES)
+"""All combinations of colour and shape."""
+
+UNSEEN: tuple[Kind, ...] = (
     ("red", "cross"),
     ("green", "triangle"),
     ("blue", "circle"),
@@ -107,11 +113,16 @@ def scenes(count: int, size: int, seed: int, *, unseen: bool = False) -> Iterato
     Raises:
         DataError: If the size is below 24.
     """
-    if size < 24:
-        raise DataError(f"scenes of {size} pixels are too small to draw; give 24 or more")
+    check_size(size)
     rng = np.random.default_rng([seed, int(unseen)])
     for _ in range(count):
         yield _scene(rng, size, unseen)
+
+
+def check_size(size: int) -> None:
+    """Raise `DataError` if images of `size` pixels are too small for scenes."""
+    if size < 24:
+        raise DataError(f"scenes of {size} pixels are too small to draw; give 24 or more")
 
 
 def write_scenes(
@@ -136,23 +147,55 @@ def write_scenes(
         DataError: If the size or a number of scenes is out of range.
         UserError: If Pillow is missing, or a file cannot be written.
     """
-    for count in (train, others):
+    check_counts(train, others)
+
+    def facts(scene: Scene) -> dict[str, Any]:
+        regions = [each._asdict() for each in scene.regions]
+        return {"caption": scene.caption, "regions": regions}
+
+    sets = {}
+    for number, name in enumerate(SETS):
+        count = train if name == "train" else others
+        found = scenes(count, size, seed * len(SETS) + number, unseen=name == "unseen")
+        sets[name] = ((scene.pixels, facts(scene)) for scene in found)
+    return write_sets(directory, sets)
+
+
+def check_counts(*counts: int) -> None:
+    """Raise `DataError` if one of the numbers of scenes is out of range."""
+    for count in counts:
         if not 1 <= count <= MOST_SCENES:
             raise DataError(f"{count:,} scenes: expected 1 to {MOST_SCENES:,} in a set")
+
+
+def write_sets(
+    directory: Path, sets: Mapping[str, Iterable[tuple[np.ndarray, Mapping[str, Any]]]]
+) -> list[Path]:
+    """Write sets of images with facts: all images as `images.zip`, and JSON Lines for each set.
+
+    Args:
+        directory: The folder of the files.
+        sets: For each name the pixels and the facts of each image. A line has the name of the
+            image as `image`, and its facts.
+
+    Returns:
+        The files.
+
+    Raises:
+        UserError: If Pillow is missing, or a file cannot be written.
+    """
     make_directory(directory)
     images, contents = io.BytesIO(), {}
     with zipfile.ZipFile(images, "w") as archive:
-        for number, name in enumerate(SETS):
-            count = train if name == "train" else others
-            drawn = scenes(count, size, seed * len(SETS) + number, unseen=name == "unseen")
+        for name, drawn in sets.items():
             rows = []
-            for index, scene in enumerate(drawn):
+            for index, (pixels, facts) in enumerate(drawn):
                 image = f"{name}/{index:06d}.png"
                 # Without a date, the same arguments give the same bytes.
-                archive.writestr(zipfile.ZipInfo(image), encode_png(scene.pixels))
-                regions = [each._asdict() for each in scene.regions]
-                rows.append({"image": image, "caption": scene.caption, "regions": regions})
-            contents[f"{name}.jsonl"] = "".join(json.dumps(row) + "\n" for row in rows).encode()
+                archive.writestr(zipfile.ZipInfo(image), encode_png(pixels))
+                rows.append({"image": image, **facts})
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            contents[f"{name}.jsonl"] = "".join(lines).encode()
     for name, content in {IMAGES: images.getvalue(), **contents}.items():
         atomic_write(directory / name, content)
     return [directory / name for name in (IMAGES, *contents)]
@@ -202,13 +245,12 @@ def patches_of(region: Region, size: int, patch: int) -> np.ndarray:
 
 def _scene(rng: np.random.Generator, size: int, unseen: bool) -> Scene:
     """Draw a scene of two or three objects, and write its caption."""
-    things = _things(rng, 2 + int(rng.integers(2)), unseen)
-    pixels = rng.normal(_BACKGROUND, _NOISE, (size, size, 3))
-    boxes = [_draw(rng, pixels, thing) for thing in things]
+    things = placed(rng, _kinds(rng, 2 + int(rng.integers(2)), unseen))
+    pixels, boxes = drawn(rng, size, things)
     first, second = things[0], things[1]
-    parts = [first.phrase, _relation(first, second), second.phrase]
+    parts = [first.phrase, relation(first, second), second.phrase]
     if len(things) == 3:
-        parts += ["and", _relation(first, things[2]), things[2].phrase]
+        parts += ["and", relation(first, things[2]), things[2].phrase]
     regions: list[Region] = []
     words = 0
     for part in parts:
@@ -216,20 +258,29 @@ def _scene(rng: np.random.Generator, size: int, unseen: bool) -> Scene:
         if part.startswith("a "):
             regions.append(Region(words - 1, boxes[len(regions)]))
     caption = " ".join(parts)
-    return Scene(pixels.round().clip(0, 255).astype(np.uint8), caption, regions)
+    return Scene(pixels, caption, regions)
 
 
-def _things(rng: np.random.Generator, count: int, unseen: bool) -> list[Thing]:
-    """Return objects of different kinds, in the order of the caption.
-
-    Large objects come first, and objects of one size in reading order. The first object shares its
-    row or its column with each of the others.
-    """
-    kinds = [(colour, shape) for colour in COLOURS for shape in SHAPES]
-    seen = [kind for kind in kinds if kind not in UNSEEN]
+def _kinds(rng: np.random.Generator, count: int, unseen: bool) -> list[Kind]:
+    """Return different kinds of objects, one of them from `UNSEEN` if `unseen` is true."""
+    seen = [kind for kind in KINDS if kind not in UNSEEN]
     chosen = [seen[index] for index in rng.choice(len(seen), count, replace=False)]
     if unseen:
         chosen[int(rng.integers(count))] = UNSEEN[int(rng.integers(len(UNSEEN)))]
+    return chosen
+
+
+def placed(rng: np.random.Generator, kinds: Sequence[Kind]) -> list[Thing]:
+    """Return objects of two or three kinds with sizes and places, in the order of the caption.
+
+    Large objects come first, and objects of one size in reading order. The first object shares its
+    row or its column with each of the others.
+
+    Args:
+        rng: The source of random numbers.
+        kinds: The colour and the shape of each object.
+    """
+    count = len(kinds)
     while True:
         row, column = (int(each) for each in rng.integers(CELLS, size=2))
         other_row, other_column = (
@@ -242,15 +293,38 @@ def _things(rng: np.random.Generator, count: int, unseen: bool) -> list[Thing]:
         if ordered[0][1] == (row, column):
             return [
                 Thing(colour, shape, is_small, *place)
-                for (colour, shape), (is_small, place) in zip(chosen, ordered, strict=True)
+                for (colour, shape), (is_small, place) in zip(kinds, ordered, strict=True)
             ]
 
 
-def _relation(one: Thing, other: Thing) -> str:
-    """Return the words between two objects of one row or of one column."""
+def relation(one: Thing, other: Thing) -> str:
+    """Return the words between two objects of one row or of one column.
+
+    Args:
+        one: The object that is named first.
+        other: The object that is named after the words.
+    """
     if one.row == other.row:
         return "left of" if one.column < other.column else "right of"
     return "above" if one.row < other.row else "below"
+
+
+def drawn(
+    rng: np.random.Generator, size: int, things: Sequence[Thing]
+) -> tuple[np.ndarray, list[tuple[int, int, int, int]]]:
+    """Return the image of some objects and the box of each object.
+
+    Args:
+        rng: The source of random numbers.
+        size: Height and width in pixels.
+        things: The objects.
+
+    Returns:
+        Pixels "H W C", `uint8`, and boxes as in `Region`.
+    """
+    pixels = rng.normal(_BACKGROUND, _NOISE, (size, size, 3))
+    boxes = [_draw(rng, pixels, thing) for thing in things]
+    return pixels.round().clip(0, 255).astype(np.uint8), boxes
 
 
 def _draw(rng: np.random.Generator, pixels: np.ndarray, thing: Thing) -> tuple[int, int, int, int]:

@@ -43,10 +43,12 @@ def attention_weights(
     Args:
         pipeline: The pipeline that `crosshead.load` returns.
         text: A line to translate, or a text. For a masked model it may contain `[MASK]`. For a
-            captioner it is the file of an image.
+            captioner it is the file of an image, and for a multimodal model the file of an image,
+            a tab and a sentence.
         target: The translation given to the decoder, by default the model's own.
-        kind: "cross" (target to source), "encoder" or "decoder" (self-attention). By default
-            cross-attention if the model has it, or else its only kind.
+        kind: "cross" (target to source), "encoder" or "decoder" (self-attention), or "image" (from
+            a sentence to the image beside it). By default cross-attention if the model has it, or
+            else its only kind.
 
     Returns:
         The weights of all layers and heads, on the CPU in float32.

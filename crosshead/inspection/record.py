@@ -17,6 +17,7 @@ NAMES: dict[AttentionKind, str] = {
     "cross": "cross-attention",
     "encoder": "encoder self-attention",
     "decoder": "decoder self-attention",
+    "image": "attention to the image",
 }
 """The names of the kinds of attention for people."""
 
@@ -83,7 +84,7 @@ def choose_kind(model: Model, kind: str | None) -> AttentionKind:
 
     Args:
         model: The model.
-        kind: "cross", "encoder" or "decoder"; None for the default.
+        kind: "cross", "encoder", "decoder" or "image"; None for the default.
 
     Raises:
         ConfigError: If the model has no attention, or no attention of this kind.

@@ -15,6 +15,7 @@ from crosshead.models.image_convnet import ConvNet, ConvNetConfig
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.linear_forecaster import LinearForecaster, LinearForecasterConfig
+from crosshead.models.multimodal import MultimodalConfig, MultimodalTransformer
 from crosshead.models.patch_forecaster import PatchForecaster, PatchForecasterConfig
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.models.registry import (
@@ -58,6 +59,8 @@ __all__ = [
     "LinearForecasterConfig",
     "Model",
     "ModelConfig",
+    "MultimodalConfig",
+    "MultimodalTransformer",
     "PatchForecaster",
     "PatchForecasterConfig",
     "PositionKind",

@@ -16,8 +16,9 @@ from crosshead.attention.dropout import check_share
 from crosshead.config import MOST_WIDTH, Config
 from crosshead.vocabulary import BOS
 
-AttentionKind = Literal["cross", "encoder", "decoder"]
-"""Kinds of attention: to the source, and the self-attention of an encoder or of a decoder."""
+AttentionKind = Literal["cross", "encoder", "decoder", "image"]
+"""Kinds of attention: to the source, the self-attention of an encoder or of a decoder, and from a
+sentence to the image beside it."""
 
 
 class ModelConfig(Config, ABC):
@@ -212,7 +213,8 @@ class SequenceModel(TokenModel):
 
         Args:
             source: The sources: padded token ids, "B S", for a model of pairs; "B 0", empty, for a
-                model of monolingual text; images for a captioner.
+                model of monolingual text; images for a captioner; images and token ids for a
+                multimodal model.
         """
 
     @abstractmethod

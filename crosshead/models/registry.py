@@ -13,6 +13,7 @@ from crosshead.models.image_convnet import ConvNet, ConvNetConfig
 from crosshead.models.image_encoder import ImageShape
 from crosshead.models.language import LanguageConfig, TransformerLanguageModel
 from crosshead.models.linear_forecaster import LinearForecaster, LinearForecasterConfig
+from crosshead.models.multimodal import MultimodalConfig, MultimodalTransformer
 from crosshead.models.patch_forecaster import PatchForecaster, PatchForecasterConfig
 from crosshead.models.recurrent import Recurrent, RecurrentConfig
 from crosshead.models.series_decoders import (
@@ -44,6 +45,7 @@ CONFIGS: dict[str, type[ModelConfig]] = {
     "vit": VisionTransformerConfig,
     "convnet": ConvNetConfig,
     "captioner": CaptionerConfig,
+    "multimodal": MultimodalConfig,
 }
 """The configuration class of each `architecture`."""
 
@@ -61,6 +63,7 @@ MODELS: dict[str, type[Model]] = {
     "vit": VisionTransformer,
     "convnet": ConvNet,
     "captioner": Captioner,
+    "multimodal": MultimodalTransformer,
 }
 """The model class of each `architecture`."""
 

@@ -144,7 +144,17 @@ class EncoderDecoder(SequenceModel):
         Args:
             source: The source, as for `encode`.
         """
-        memory, mask = self.encode(source)
+        return self.begin(*self.encode(source))
+
+    def begin(
+        self, memory: Float[Tensor, "B S D"], mask: Bool[Tensor, "B 1 1 S"] | None
+    ) -> TransformerState:
+        """Return the state before the first token, one row per encoded source.
+
+        Args:
+            memory: The memory, "B S D".
+            mask: Its padding mask, "B 1 1 S", or None without padding.
+        """
         if mask is None:
             mask = torch.ones(len(memory), 1, 1, memory.shape[1], dtype=torch.bool).to(
                 memory.device

@@ -5,6 +5,7 @@ from crosshead.pipelines.captioner import ImageCaption, ImageCaptioner
 from crosshead.pipelines.forecaster import Forecast, SeriesForecaster
 from crosshead.pipelines.image_classifier import ImageClassifier
 from crosshead.pipelines.mask_filler import MaskFiller
+from crosshead.pipelines.multimodal_translator import MultimodalTranslator
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
 
@@ -14,6 +15,7 @@ __all__ = [
     "ImageCaptioner",
     "ImageClassifier",
     "MaskFiller",
+    "MultimodalTranslator",
     "Pipeline",
     "SeriesForecaster",
     "TextGenerator",

@@ -178,18 +178,7 @@ class ImageCaptioner(Pipeline):
         Raises:
             DataError: If the file is no whole image, or the array has other axes.
         """
-        size = self.bundle.config.image_size
-        if isinstance(image, str | os.PathLike):
-            return decode_image(_contents(Path(image)), size, str(image))
-        shape = getattr(image, "shape", None)
-        if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape[2:] != (3,):
-            raise DataError(
-                "expected the file of an image, or pixels of type uint8 with axes H W C and 3 "
-                f"channels; found {type(image).__name__} {shape if shape is not None else ''}"
-            )
-        if image.shape[:2] == (size, size):
-            return image
-        return decode_image(encode_png(image), size, "pixels")
+        return fitted_pixels(image, self.bundle.config.image_size)
 
     def attention_inputs(
         self, text: str, target: str | None, kind: AttentionKind
@@ -227,7 +216,7 @@ class ImageCaptioner(Pipeline):
         batch = collate([((), ids)], [0], bundle.specials.start)
         images = as_floats(np.stack([pixels]))  # a copy: decoded pixels are read-only
         inputs = images.to(self.device), batch.target_input.to(self.device)
-        patches = [f"{row + 1},{column + 1}" for row, column in np.ndindex(self.rows, self.rows)]
+        patches = patch_names(self.rows)
         if kind == "encoder":
             return AttentionInputs(inputs, patches, patches)
         pieces = bundle.target_tokenizer.pieces
@@ -268,6 +257,38 @@ class ImageCaptioner(Pipeline):
         ids = [*found.tokens, EOS] if found.finished else found.tokens
         text = tokenizer.decode(found.tokens)
         return ImageCaption(text, found.log_prob, found.score, tokenizer.pieces(ids))
+
+
+def fitted_pixels(image: ImageLike, size: int) -> np.ndarray:
+    """Return an image in a size, "H W C".
+
+    Args:
+        image: The file of an image, or its pixels "H W C".
+        size: Height and width in pixels.
+
+    Raises:
+        DataError: If the file is no whole image, or the array has other axes.
+    """
+    if isinstance(image, str | os.PathLike):
+        return decode_image(_contents(Path(image)), size, str(image))
+    shape = getattr(image, "shape", None)
+    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape[2:] != (3,):
+        raise DataError(
+            "expected the file of an image, or pixels of type uint8 with axes H W C and 3 "
+            f"channels; found {type(image).__name__} {shape if shape is not None else ''}"
+        )
+    if image.shape[:2] == (size, size):
+        return image
+    return decode_image(encode_png(image), size, "pixels")
+
+
+def patch_names(rows: int) -> list[str]:
+    """Return the names of patches, row by row: their row and column, from 1.
+
+    Args:
+        rows: The number of rows of patches, and of columns.
+    """
+    return [f"{row + 1},{column + 1}" for row, column in np.ndindex(rows, rows)]
 
 
 def _contents(path: Path) -> bytes:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import NamedTuple, overload
 
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
@@ -67,16 +67,21 @@ class Translation:
     was_passed_through: bool = False
 
 
-class Translator(TextPipeline):
-    """Translates lines of raw text with a bundle's model.
+class PlannedLines(NamedTuple):
+    """The parts in which lines are searched."""
 
-    A call translates a text or a list of lines with the bundle's search settings. `translate` takes
-    other settings and returns more about each line. The model (`translator.model`, a plain
-    `torch.nn.Module`) may be moved to another device.
-    """
+    parts: list[list[str]]
+    """The parts of each line."""
+    rows: list[int]
+    """The row of the line of each part."""
+    ids: list[list[int]]
+    """The token ids of each part."""
+    numbers: list[int]
+    """The number of each part, for samples."""
 
-    does, verb = "translates", "translate"
-    usage = "Translate with: {command} {bundle} FILE"
+
+class LineTranslator(TextPipeline):
+    """The base of pipelines that translate lines, and split the lines that are too long."""
 
     @property
     def model(self) -> SequenceModel:
@@ -89,6 +94,133 @@ class Translator(TextPipeline):
         longest = int(MARGIN * self.bundle.config.longest_source)
         positions = self.bundle.config.model.most_source
         return longest if positions is None else min(longest, positions - 1)
+
+    def planned(self, lines: Sequence[str], first: int) -> PlannedLines:
+        """Return the parts in which lines are searched.
+
+        Args:
+            lines: The lines.
+            first: The number of the first line, for samples.
+        """
+        parts = [self._parts(line) for line in lines]
+        texts = [part for line_parts in parts for part in line_parts]
+        return PlannedLines(
+            parts,
+            [row for row, line_parts in enumerate(parts) for _ in line_parts],
+            token_ids(self.bundle.source_tokenizer, texts),
+            # Samples are drawn by number: the line's, and the number of the part in the line.
+            [
+                (line << 20) + index
+                for line, line_parts in enumerate(parts, first)
+                for index in range(len(line_parts))
+            ],
+        )
+
+    def joined(
+        self,
+        lines: Sequence[str],
+        planned: PlannedLines,
+        hypotheses: Sequence[list[Hypothesis]],
+        decode: DecodeConfig,
+        n_best: int,
+    ) -> list[list[Translation]]:
+        """Return the translations of each line, best first, from those of its parts.
+
+        Args:
+            lines: The lines.
+            planned: The parts of the lines.
+            hypotheses: The hypotheses of each part.
+            decode: The settings of the search.
+            n_best: The number of translations per line.
+        """
+        found = iter(hypotheses)
+        return [
+            self._joined(line_parts, [next(found) for _ in line_parts], decode, n_best)
+            if line_parts or not line.strip()
+            else [Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=True)]
+            for line, line_parts in zip(lines, planned.parts, strict=True)
+        ]
+
+    def facts(self) -> list[list[str]]:
+        """Return tokenizers, languages, the longest source and the search settings."""
+        longest = self.bundle.config.longest_source
+        return [
+            *super().facts(),
+            [
+                "longest source",
+                f"{longest} tokens; a longer line is split at the ends of its sentences, and a "
+                f"sentence of more than {self.max_source_length} tokens is cut into parts",
+            ],
+            ["search", search_name(self.bundle.config.decode)],
+        ]
+
+    def _parts(self, line: str) -> list[str]:
+        """Return the parts in which a line is translated: the line, or its sentences.
+
+        A blank line and a line that is passed through have no parts.
+        """
+        if not line.strip():
+            return []
+        length = self._source_length
+        # A very long line is checked before tokenizing it, which needs more memory.
+        if len(line) > LONGEST_STRETCH and longest_stretch(line) > LONGEST_STRETCH:
+            return []
+        if length(line.strip()) <= min(self.bundle.config.longest_source, self.max_source_length):
+            return [line]
+        return split_long(line, length, self.max_source_length)
+
+    def _source_length(self, text: str) -> int:
+        return len(self.bundle.source_tokenizer.encode(text))
+
+    def _joined(
+        self,
+        parts: list[str],
+        found: list[list[Hypothesis]],
+        decode: DecodeConfig,
+        n_best: int,
+    ) -> list[Translation]:
+        """Return the translations of a line: its n-th joins the n-th of each part."""
+        if not parts:
+            return [Translation("", 0.0, 0.0, [], [])]
+        count = min(n_best, max(len(hypotheses) for hypotheses in found))
+        translations = [
+            self._translation(
+                parts, [each[min(rank, len(each) - 1)] for each in found], decode.length_penalty
+            )
+            for rank in range(count)
+        ]
+        if len(parts) > 1:
+            translations.sort(key=lambda translation: translation.score, reverse=True)
+        return translations
+
+    def _translation(
+        self, parts: list[str], hypotheses: list[Hypothesis], alpha: float
+    ) -> Translation:
+        tokenizer = self.bundle.target_tokenizer
+        texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in hypotheses]
+        ids = [[*h.tokens, EOS] if h.finished else h.tokens for h in hypotheses]
+        pieces = [piece for part in ids for piece in tokenizer.pieces(part)]
+        log_probs = [value for h in hypotheses for value in h.token_log_probs]
+        text = join_parts(parts, texts)
+        if len(parts) == 1:
+            [only] = hypotheses
+            return Translation(text, only.log_prob, only.score, pieces, log_probs)
+        log_prob = math.fsum(log_probs)
+        score = log_prob / length_penalty(len(log_probs), alpha)
+        cut = len(parts) > len(split_sentences("".join(parts)))
+        return Translation(text, log_prob, score, pieces, log_probs, True, cut)
+
+
+class Translator(LineTranslator):
+    """Translates lines of raw text with a bundle's model.
+
+    A call translates a text or a list of lines with the bundle's search settings. `translate` takes
+    other settings and returns more about each line. The model (`translator.model`, a plain
+    `torch.nn.Module`) may be moved to another device.
+    """
+
+    does, verb = "translates", "translate"
+    usage = "Translate with: {command} {bundle} FILE"
 
     @overload
     def __call__(self, text: str) -> str: ...  # type: ignore[overload-overlap]
@@ -146,31 +278,18 @@ class Translator(TextPipeline):
         """
         decode = decode or self.bundle.config.decode
         lines = checked_lines(lines)
-        parts = [self._parts(line) for line in lines]
-        texts = [part for line_parts in parts for part in line_parts]
-        # Samples are drawn by number: the line's number, and the number of the part in the line.
-        numbers = [
-            (line << 20) + index
-            for line, line_parts in enumerate(parts, first)
-            for index in range(len(line_parts))
-        ]
+        planned = self.planned(lines, first)
         hypotheses = search_all(
             self.model,
-            TokenInputs(token_ids(self.bundle.source_tokenizer, texts)),
+            TokenInputs(planned.ids),
             self.bundle.specials,
             decode,
             n_best,
-            numbers=numbers,
+            numbers=planned.numbers,
             most=self.bundle.config.model.most_positions,
             progress=progress,
         )
-        found = iter(hypotheses)
-        return [
-            self._joined(line_parts, [next(found) for _ in line_parts], decode, n_best)
-            if line_parts or not line.strip()
-            else [Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=True)]
-            for line, line_parts in zip(lines, parts, strict=True)
-        ]
+        return self.joined(lines, planned, hypotheses, decode, n_best)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0
@@ -229,24 +348,6 @@ class Translator(TextPipeline):
         examples = encode_pairs(self.bundle, sources, targets)
         return why_too_long(self.bundle.config, examples, first)
 
-    def _parts(self, line: str) -> list[str]:
-        """Return the parts in which a line is translated: the line, or its sentences.
-
-        A blank line and a line that is passed through have no parts.
-        """
-        if not line.strip():
-            return []
-        length = self._source_length
-        # A very long line is checked before tokenizing it, which needs more memory.
-        if len(line) > LONGEST_STRETCH and longest_stretch(line) > LONGEST_STRETCH:
-            return []
-        if length(line.strip()) <= min(self.bundle.config.longest_source, self.max_source_length):
-            return [line]
-        return split_long(line, length, self.max_source_length)
-
-    def _source_length(self, text: str) -> int:
-        return len(self.bundle.source_tokenizer.encode(text))
-
     def attention_inputs(
         self, text: str, target: str | None, kind: AttentionKind
     ) -> AttentionInputs:
@@ -293,54 +394,3 @@ class Translator(TextPipeline):
             scored="Search",
             languages=[config.source_language, config.target_language],
         )
-
-    def facts(self) -> list[list[str]]:
-        """Return tokenizers, languages, the longest source and the search settings."""
-        longest = self.bundle.config.longest_source
-        return [
-            *super().facts(),
-            [
-                "longest source",
-                f"{longest} tokens; a longer line is split at the ends of its sentences, and a "
-                f"sentence of more than {self.max_source_length} tokens is cut into parts",
-            ],
-            ["search", search_name(self.bundle.config.decode)],
-        ]
-
-    def _joined(
-        self,
-        parts: list[str],
-        found: list[list[Hypothesis]],
-        decode: DecodeConfig,
-        n_best: int,
-    ) -> list[Translation]:
-        """Return the translations of a line: its n-th joins the n-th of each part."""
-        if not parts:
-            return [Translation("", 0.0, 0.0, [], [])]
-        count = min(n_best, max(len(hypotheses) for hypotheses in found))
-        translations = [
-            self._translation(
-                parts, [each[min(rank, len(each) - 1)] for each in found], decode.length_penalty
-            )
-            for rank in range(count)
-        ]
-        if len(parts) > 1:
-            translations.sort(key=lambda translation: translation.score, reverse=True)
-        return translations
-
-    def _translation(
-        self, parts: list[str], hypotheses: list[Hypothesis], alpha: float
-    ) -> Translation:
-        tokenizer = self.bundle.target_tokenizer
-        texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in hypotheses]
-        ids = [[*h.tokens, EOS] if h.finished else h.tokens for h in hypotheses]
-        pieces = [piece for part in ids for piece in tokenizer.pieces(part)]
-        log_probs = [value for h in hypotheses for value in h.token_log_probs]
-        text = join_parts(parts, texts)
-        if len(parts) == 1:
-            [only] = hypotheses
-            return Translation(text, only.log_prob, only.score, pieces, log_probs)
-        log_prob = math.fsum(log_probs)
-        score = log_prob / length_penalty(len(log_probs), alpha)
-        cut = len(parts) > len(split_sentences("".join(parts)))
-        return Translation(text, log_prob, score, pieces, log_probs, True, cut)

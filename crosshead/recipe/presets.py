@@ -212,6 +212,17 @@ _CAPTIONER: dict[str, Sections] = {
     },
 }  # fmt: skip
 
+_MULTIMODAL: dict[str, Sections] = {
+    "tiny": {
+        "tokenizer": {"kind": "words", "vocab_size": 8000},
+        "model": {
+            "encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "d_ff": 128, "heads": 4,
+            "dropout": 0.0, "norm": "pre", "patch_positions": "sinusoidal",
+        },
+        "train": _CAPTIONER["tiny"]["train"],
+    },
+}  # fmt: skip
+
 PRESETS: dict[str, dict[str, Sections]] = {
     "transformer": _TRANSFORMER,
     "recurrent": _RECURRENT,
@@ -226,6 +237,7 @@ PRESETS: dict[str, dict[str, Sections]] = {
     "vit": _VIT,
     "convnet": _CONVNET,
     "captioner": _CAPTIONER,
+    "multimodal": _MULTIMODAL,
 }
 """Presets by architecture and size. `base` and `big` are the models of Vaswani et al. 2017, Table
 3, and never stop early. The other presets are for small data: vocabulary, warm-up and validation

@@ -113,8 +113,8 @@ class TrainConfig(Config):
     """The metric that chooses checkpoints. Translation has `bleu` (of greedy translations, the
     default) and `loss`; language models have `loss` (the default) and `bits_per_character`; masked
     models have `loss`; forecasters have `loss` (the default) and `mae`, the mean absolute error;
-    classifiers have `accuracy` (the default) and `loss`, captioners `bleu` (the default), `exact`
-    (exact match) and `loss`."""
+    classifiers have `accuracy` (the default) and `loss`, captioners and multimodal models
+    `bleu` (the default), `exact` (exact match) and `loss`."""
 
     log_every: int = Field(100, ge=1, le=MOST)
     """The number of updates between lines of the log."""

@@ -16,6 +16,7 @@ from crosshead.studies.heads import HEADS
 from crosshead.studies.linear import LINEAR
 from crosshead.studies.long import LONG
 from crosshead.studies.masks import MASKS
+from crosshead.studies.multimodal import MULTIMODAL
 from crosshead.studies.parallelism import PARALLELISM
 from crosshead.studies.patches import PATCHES
 from crosshead.studies.scaling import SCALING
@@ -31,7 +32,7 @@ STUDIES: dict[str, Study] = {
     for study in (
         BOTTLENECK, SCALING, SETS, SINUSOIDS, EXTRAPOLATION, MASKS, FEEDFORWARD, GRADIENTS,
         PARALLELISM, STABILITY, HEADS, HEADCOST, TABLE1, LONG, LINEAR,
-        PATCHES, GROUNDING, VISION,
+        PATCHES, GROUNDING, VISION, MULTIMODAL,
     )
 }  # fmt: skip
 """In the order in which they are run and listed."""

@@ -19,10 +19,13 @@ from crosshead.bundle.image_text_bundle import ImageTextBundle, ImageTextBundleC
 from crosshead.config import called
 from crosshead.data.batching import plan_in_order
 from crosshead.data.captions import (
+    CAPTIONS,
     NOT_DESCRIBED,
     CaptionData,
+    CaptionFormat,
     CaptionRows,
     CaptionSet,
+    ImageTextData,
     hold_out,
     read_caption_set,
     shown_counts,
@@ -33,8 +36,7 @@ from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.errors import DataError
 from crosshead.evaluation.captions import caption_scores, multi_bleu
 from crosshead.models.base import Model
-from crosshead.models.captioner import CaptionerConfig
-from crosshead.models.image_encoder import ImageShape
+from crosshead.models.image_encoder import ImageShape, ImageStackConfig
 from crosshead.models.registry import build_image_text_model
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.captioner import ImageCaptioner
@@ -57,27 +59,37 @@ _EXAMPLE_SIZE = 64
 """The size of the images of the models in the table of presets."""
 
 
-class CaptioningRecipe(TokenRecipe):
+class ImageTextRecipe(TokenRecipe):
+    """A run on images with text."""
+
+    data: SerializeAsAny[ImageTextData]
+
+    @model_validator(mode="after")
+    def _check_images(self, info: ValidationInfo) -> Self:
+        assert isinstance(self.model, ImageStackConfig)
+        if self.data.image_size is not None:
+            ImageShape(self.data.image_size).patches(self.model.patch_size)
+        most, longest = self.model.most_positions, self.data.max_length
+        if most is not None and longest + 1 > most:
+            raise ValueError(
+                f"{called('data.max_length', info)} {longest} (and the end token) is "
+                f"more than the {most} learned positions of model.max_length; lower the first or "
+                "raise the second"
+            )
+        if self.tokenizer.sampling:
+            raise ValueError("tokenizer.sampling is for translation without images; leave it out")
+        return self
+
+
+class CaptioningRecipe(ImageTextRecipe):
     """A run on images with captions."""
 
     data: SerializeAsAny[CaptionData]
 
     @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> Self:
-        assert isinstance(self.model, CaptionerConfig)
-        if self.data.image_size is not None:
-            ImageShape(self.data.image_size).patches(self.model.patch_size)
-        most = self.model.most_positions
-        if most is not None and self.data.max_length + 1 > most:
-            raise ValueError(
-                f"{called('data.max_length', info)} {self.data.max_length} (and the end token) is "
-                f"more than the {most} learned positions of model.max_length; lower the first or "
-                "raise the second"
-            )
+    def _check(self) -> Self:
         if not self.tokenizer.joint:
             raise ValueError("captions have one side: set tokenizer.joint = true")
-        if self.tokenizer.sampling:
-            raise ValueError("tokenizer.sampling is for translation; leave it out")
         return self
 
 
@@ -126,22 +138,28 @@ class CaptionCorpus(TokenCorpus):
         found = hashlib.sha256()
         for rows in (self.train_rows, self.valid_rows):
             found.update(np.ascontiguousarray(rows.pixels).tobytes())
-            found.update(
-                json.dumps([list(rows.images), [ids for _, ids in rows.examples]]).encode()
-            )
+            found.update(json.dumps([list(rows.images), self.texts(rows)]).encode())
         return found.hexdigest()
+
+    def texts(self, rows: CaptionRows) -> list[Any]:
+        """Return the ids of rows for the checksum.
+
+        Args:
+            rows: The rows.
+        """
+        return [ids for _, ids in rows.examples]
 
     def origin(self, row: int) -> str:
         """Return the file and the line of a caption."""
         caption = self.train.captions[self.rows[row]]
         return f"{caption.file}:{caption.line}"
 
-    def opening(self, data: CaptionData) -> list[str]:
+    def opening(self, data: ImageTextData) -> list[str]:
         """Return the numbers of images and captions, and what was left out."""
         size = self.image_size
         first = (
-            f"{shown_counts(self.train)} to train on, {size} x {size} pixels in "
-            f"{self.longest_input} patches; validation: {self.validation(data)}"
+            f"{shown_counts(self.train, self.unit)} to train on, {size} x {size} pixels in "
+            f"{self.train_rows.patches} patches; validation: {self.validation(data)}"
         )
         lines = self.train.left_out.lines()
         if not self.held_out:  # images of one part have no caption in the files of the other
@@ -151,23 +169,23 @@ class CaptionCorpus(TokenCorpus):
         longer = len(self.train.captions) - self.size
         if longer:
             lines.append(
-                f"left out: {counted(longer, 'caption')} of more than data.max_length "
+                f"left out: {counted(longer, self.unit)} of more than data.max_length "
                 f"{data.max_length} tokens"
             )
         return [first, *lines]
 
-    def validation(self, data: CaptionData) -> str:
+    def validation(self, data: ImageTextData) -> str:
         """Return a clause about the validation set."""
-        found = shown_counts(self.valid)
+        found = shown_counts(self.valid, self.unit)
         if self.held_out:
             return f"{found} held out"
-        return f"{found} of {', '.join(data.valid_captions)}"
+        return f"{found} of {', '.join(data.valid_files)}"
 
     def left_out(self) -> dict[str, int]:
         """Return the number of captions and images left out of training, by reason."""
         counts = self.train.left_out.counts()
         if not self.held_out:
-            counts.pop(NOT_DESCRIBED, None)
+            counts.pop(f"{NOT_DESCRIBED}{self.unit}", None)
         longer = len(self.train.captions) - self.size
         return {**counts, **({"too long": longer} if longer else {})}
 
@@ -180,15 +198,14 @@ class CaptionCorpus(TokenCorpus):
         ]
         return "\n".join(lines) + "\n", "--captions, with the same --images"
 
-    def bundle_config(self, recipe: CaptioningRecipe, longest_input: int) -> ImageTextBundleConfig:  # type: ignore[override]
-        """Return the tokenizer, the size of the images and the search."""
-        size = self.target_tokenizer.vocab_size
+    def bundle_config(self, recipe: ImageTextRecipe, longest_input: int) -> ImageTextBundleConfig:  # type: ignore[override]
+        """Return the tokenizers, the size of the images and the search."""
         return ImageTextBundleConfig(
             task=recipe.model.task,
             model=recipe.model,
-            joint_tokenizer=True,
-            source_vocabulary=size,
-            target_vocabulary=size,
+            joint_tokenizer=recipe.tokenizer.joint,
+            source_vocabulary=self.source_tokenizer.vocab_size,
+            target_vocabulary=self.target_tokenizer.vocab_size,
             longest_source=longest_input,
             longest_target=int(self.train_rows.lengths[:, 1].max()),
             image_size=self.image_size,
@@ -196,10 +213,10 @@ class CaptionCorpus(TokenCorpus):
         )
 
     def bundle(self, config: Any, model: Any) -> ImageTextBundle:
-        """Return the bundle of a model, with the tokenizer."""
+        """Return the bundle of a model, with the tokenizers."""
         return ImageTextBundle(config, model, self.source_tokenizer, self.target_tokenizer)
 
-    def completed(self, recipe: CaptioningRecipe) -> CaptioningRecipe:  # type: ignore[override]
+    def completed(self, recipe: ImageTextRecipe) -> ImageTextRecipe:  # type: ignore[override]
         """Return the recipe with the chosen vocabulary size and image size."""
         data = recipe.data.model_copy(update={"image_size": self.image_size})
         return recipe.model_copy(update={"tokenizer": self.tokenizer, "data": data})
@@ -232,28 +249,7 @@ def read_corpus(
             raise Stopped
 
     data = recipe.data
-    if not data.images or not data.captions:
-        raise DataError(
-            "no training data: give a folder of images (--images) and a file of captions "
-            "(--captions)"
-        )
-    if base is not None and data.image_size not in (None, base.config.image_size):
-        raise DataError(
-            f"data.image_size is {data.image_size}, and the bundle has {base.config.image_size}; "
-            "fine-tuning keeps it: leave it out"
-        )
-    size = data.image_size if base is None else base.config.image_size
-    train = read_caption_set(data.images, data.captions, size, check)
-    assert isinstance(recipe.model, CaptionerConfig)
-    try:
-        patches = ImageShape(int(train.pixels.shape[1])).patches(recipe.model.patch_size)
-    except ValueError as error:
-        raise DataError(str(error)) from None
-    if data.valid_captions:
-        size = int(train.pixels.shape[1])
-        valid = read_caption_set(data.images, data.valid_captions, size, check)
-    else:
-        train, valid = hold_out(train, data.valid_size, recipe.train.seed)
+    train, valid, patches = read_sets(recipe, base, CAPTIONS, "captions", check)
     config = recipe.tokenizer
     if resumed is not None:
         tokenizer = load_tokenizer(resumed, "tokenizer")
@@ -275,7 +271,7 @@ def read_corpus(
         return CaptionRows(of.pixels, images, examples, patches, start=recipe.model.start_token)
 
     return CaptionCorpus(
-        _card_files(data, train),
+        card_files(data),
         config,
         tokenizer,
         tokenizer,
@@ -288,16 +284,87 @@ def read_corpus(
     )
 
 
-def _card_files(data: CaptionData, train: CaptionSet) -> list[CardFile]:
-    """Return the caption files, for the model card."""
+def read_sets(
+    recipe: ImageTextRecipe,
+    base: ImageTextBundle | None,
+    kind: CaptionFormat,
+    flag: str,
+    check: Callable[[], None],
+) -> tuple[CaptionSet, CaptionSet, int]:
+    """Read the images of a recipe and their texts.
+
+    Args:
+        recipe: The settings of the run.
+        base: The bundle that training starts from, whose image size is kept, or None.
+        kind: The kind of the files of texts.
+        flag: The name of the option for these files, without dashes.
+        check: Called several times a second; an exception from it ends the call.
+
+    Returns:
+        The training set, the validation set, and the number of patches of an image.
+
+    Raises:
+        DataError: If the images or the texts cannot be used.
+    """
+    data = recipe.data
+    if not data.images or not data.text_files:
+        raise DataError(
+            f"no training data: give a folder of images (--images) and a file of {flag} (--{flag})"
+        )
+    if base is not None and data.image_size not in (None, base.config.image_size):
+        raise DataError(
+            f"data.image_size is {data.image_size}, and the bundle has {base.config.image_size}; "
+            "fine-tuning keeps it: leave it out"
+        )
+    size = data.image_size if base is None else base.config.image_size
+    train = read_caption_set(data.images, data.text_files, size, check, kind)
+    assert isinstance(recipe.model, ImageStackConfig)
+    try:
+        patches = ImageShape(int(train.pixels.shape[1])).patches(recipe.model.patch_size)
+    except ValueError as error:
+        raise DataError(str(error)) from None
+    if not data.valid_files:
+        return *hold_out(train, data.valid_size, recipe.train.seed, kind), patches
+    size = int(train.pixels.shape[1])
+    return train, read_caption_set(data.images, data.valid_files, size, check, kind), patches
+
+
+def card_files(data: ImageTextData) -> list[CardFile]:
+    """Return the files of text, for the model card.
+
+    Args:
+        data: The section `[data]` of the recipe.
+    """
     return [
         CardFile(name, sum(1 for _ in iter_lines(Path(name))), file_sha256(Path(name)))
-        for name in data.captions
+        for name in data.text_files
     ]
 
 
-class CaptioningValidator(Validator[CaptioningRecipe, CaptionCorpus, ImageTextBundle]):
+class CaptioningValidator(Validator[ImageTextRecipe, CaptionCorpus, ImageTextBundle]):
     """Validates by the loss of the references, and by BLEU and exact match of greedy captions."""
+
+    labels: ClassVar[tuple[str, str, str]] = ("image", "output", "reference")
+    """The names of the parts of a sample."""
+
+    def inputs(self) -> list[str]:
+        """Return a text for each input of the validation set: the name of the image."""
+        return self.corpus.valid.names
+
+    def references(self) -> list[list[str]]:
+        """Return the references of each input."""
+        return self.corpus.valid.references()
+
+    def outputs(self, decode: DecodeConfig) -> list[str]:
+        """Return the best output for each input.
+
+        Args:
+            decode: The settings of the search.
+        """
+        found = ImageCaptioner(self.bundle).search(
+            self.corpus.valid.pixels, decode, progress=lambda share: self.stop_if_asked()
+        )
+        return [best[0].text for best in found]
 
     def search_description(self) -> str:
         """Return a short description of the search for captions."""
@@ -311,7 +378,7 @@ class CaptioningValidator(Validator[CaptioningRecipe, CaptionCorpus, ImageTextBu
         most = max(self.recipe.train.batch_tokens, int(lengths.max()))
         plan = plan_in_order(lengths, most)
         means = self.means(rows.collate(each.tolist()) for each in plan)
-        found, references = self._captions(DecodeConfig(beam=1)), self.corpus.valid.references()
+        found, references = self.outputs(DecodeConfig(beam=1)), self.references()
         exact = sum(text in wanted for text, wanted in zip(found, references, strict=True))
         scores = {"bleu": multi_bleu(found, references), "exact": 100 * exact / len(found)}
         return Validation({**means, **scores})
@@ -319,16 +386,16 @@ class CaptioningValidator(Validator[CaptioningRecipe, CaptionCorpus, ImageTextBu
     def findings(self, weights: dict[str, Tensor]) -> Findings:
         """Return the scores on the validation set by the search of the recipe, and samples."""
         self.bundle_of(weights)
-        valid = self.corpus.valid
-        found, references = self._captions(self.recipe.decode), valid.references()
+        inputs, references = self.inputs(), self.references()
+        found = self.outputs(self.recipe.decode)
         scores = caption_scores(found, references)
         firsts = [each[0] for each in references]
-        faults = translation_faults(scores[0].value, valid.names, found, firsts)
+        faults = translation_faults(scores[0].value, inputs, found, firsts)
         return Findings(
             [BundleScore.of(score, "validation") for score in scores],
             faults,
-            ("image", "output", "reference"),
-            translation_samples(valid.names, found, firsts),
+            self.labels,
+            translation_samples(inputs, found, firsts),
             scores_enough=not faults,
         )
 
@@ -336,12 +403,6 @@ class CaptioningValidator(Validator[CaptioningRecipe, CaptionCorpus, ImageTextBu
     def validations_to_score(self) -> float:
         """The estimated duration of the end of the run, in validations."""
         return float(self.recipe.decode.beam)
-
-    def _captions(self, decode: DecodeConfig) -> list[str]:
-        found = ImageCaptioner(self.bundle).search(
-            self.corpus.valid.pixels, decode, progress=lambda share: self.stop_if_asked()
-        )
-        return [best[0].text for best in found]
 
 
 class CaptioningTask(TokenTask):

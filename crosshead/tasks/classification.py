@@ -296,8 +296,8 @@ class ClassificationTask(Task):
     counter: ClassVar[str] = "images"
 
     def recognizes(self, data: Mapping[str, Any]) -> bool:
-        """Return whether `[data]` names images without captions."""
-        return bool(data.get("images")) and not data.get("captions")
+        """Return whether `[data]` names images without captions and without pairs."""
+        return bool(data.get("images")) and not (data.get("captions") or data.get("pairs"))
 
     def read(
         self,

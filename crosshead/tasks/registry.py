@@ -21,6 +21,7 @@ from crosshead.tasks.classification import ClassificationTask
 from crosshead.tasks.forecasting import ForecastingTask
 from crosshead.tasks.language import LanguageTask
 from crosshead.tasks.masked import MaskedTask
+from crosshead.tasks.multimodal import MultimodalTask
 from crosshead.tasks.translation import TranslationTask
 
 TASKS: dict[str, Task] = {
@@ -30,6 +31,7 @@ TASKS: dict[str, Task] = {
     "forecasting": ForecastingTask(),
     "classification": ClassificationTask(),
     "captioning": CaptioningTask(),
+    "multimodal": MultimodalTask(),
 }
 """The tasks by the `task` of a model's configuration."""
 

@@ -375,8 +375,8 @@ from crosshead.bundle.weights import build_without_memory
 from crosshead.models.convolutional import ConvolutionalConfig
 from functools import partial
 from crosshead.models.forecaster import ForecasterConfig, ForecasterShape
-from crosshead.models.captioner import CaptionerConfig
-from crosshead.models.image_encoder import ImageShape
+from crosshead.models.base import TokenModelConfig
+from crosshead.models.image_encoder import ImageShape, ImageStackConfig
 from crosshead.models.registry import CONFIGS, build_classifier, build_forecaster
 from crosshead.models.registry import build_image_text_model, build_model
 from crosshead.models.vision_transformer import ClassifierConfig
@@ -395,7 +395,7 @@ for config in found:
     build = partial(build_model, config, 10**6, 10**6)
     if isinstance(config, ForecasterConfig):
         build = partial(build_forecaster, config, ForecasterShape(336, 10**6, 7, 4))
-    if isinstance(config, CaptionerConfig):
+    if isinstance(config, ImageStackConfig) and isinstance(config, TokenModelConfig):
         build = partial(build_image_text_model, config, ImageShape(64), 10**6, 10**6)
     if isinstance(config, ClassifierConfig):
         build = partial(build_classifier, config, ImageShape(64), 10**6)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from crosshead.config import validate
+from crosshead.data.ambiguous import PicturedPair, ambiguous_pairs
 from crosshead.data.images import encode_png
 from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.scenes import Scene, scenes
@@ -64,6 +65,19 @@ def write_captions(folder: Path, images: int, size: int = 24, each: int = 1) -> 
         texts = [scene.caption, f"here is {scene.caption}"][:each]
         rows += [json.dumps({"image": name, "caption": text}) for text in texts]
     write(folder / "captions.jsonl", "\n".join(rows) + "\n")
+    return found
+
+
+def write_image_pairs(folder: Path, count: int, size: int = 24) -> list[PicturedPair]:
+    """Write pairs beside images as `images/NNN.png` and `pairs.jsonl`."""
+    found = list(ambiguous_pairs(count, size, seed=1))
+    (folder / "images").mkdir(exist_ok=True)
+    rows = []
+    for number, pair in enumerate(found):
+        name = f"{number:03d}.png"
+        (folder / "images" / name).write_bytes(encode_png(pair.pixels))
+        rows.append(json.dumps({"image": name, "source": pair.source, "target": pair.target}))
+    write(folder / "pairs.jsonl", "\n".join(rows) + "\n")
     return found
 
 

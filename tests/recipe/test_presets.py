@@ -33,6 +33,7 @@ def test_presets_are_whole_recipes_but_for_the_data(architecture: str, size: str
     recipe = preset(architecture, size)
     assert recipe.model.architecture == architecture
     chosen = {"translation": "bleu", "captioning": "bleu", "classification": "accuracy"}
+    chosen["multimodal"] = "bleu"
     assert recipe.train.metric == chosen.get(TASKS[architecture], "loss")
     assert hasattr(recipe, "decode") == (
         TASKS[architecture] not in ("forecasting", "classification")

@@ -133,6 +133,7 @@ def test_every_preset_is_a_whole_run_once_there_is_data(model: str, preset: str)
         "forecasting": {"data": {"series": "series.csv"}},
         "classification": IMAGES,
         "captioning": {"data": {"images": "images", "captions": "captions.jsonl"}},
+        "multimodal": {"data": {"images": "images", "pairs": "pairs.jsonl"}},
     }
     recipe = compose(preset, {"model": model}, data.get(recipe.model.task, TEXT))
     assert recipe.model.architecture == model

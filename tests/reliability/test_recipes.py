@@ -153,6 +153,7 @@ def presets() -> dict[tuple[type[ModelConfig], str], Tables]:
         "forecasting": {"series": "absent/en"},
         "classification": {"images": "absent/en"},
         "captioning": {"images": "absent/en", "captions": "absent/de"},
+        "multimodal": {"images": "absent/en", "pairs": "absent/de"},
     }
     return {
         (model, name): compose(

@@ -21,6 +21,7 @@ RESTS_ON_SIZE = {
     "patches",
     "grounding",
     "vision",
+    "multimodal",
 }
 """Studies all of whose quantities rest on training, or on layers that are not small."""
 

@@ -11,13 +11,14 @@ from crosshead.models.registry import CONFIGS, MODELS
 from crosshead.recipe.presets import PRESETS
 from crosshead.tasks.captioning import CaptionCorpus
 from crosshead.tasks.classification import ImageCorpus
+from crosshead.tasks.multimodal import ImagePairCorpus
 from crosshead.tasks.parallel_corpus import ParallelCorpus
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.registry import TASKS, register_architecture
 from crosshead.tasks.series_corpus import SeriesCorpus
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
 from tests.data.drawn_images import write_images
-from tests.data.written import write_captions, write_series
+from tests.data.written import write_captions, write_image_pairs, write_series
 from tests.tasks.reading import read_corpus
 
 KINDS = {
@@ -27,6 +28,7 @@ KINDS = {
     "forecasting": SeriesCorpus,
     "classification": ImageCorpus,
     "captioning": CaptionCorpus,
+    "multimodal": ImagePairCorpus,
 }
 
 
@@ -53,6 +55,7 @@ def test_data_are_read_as_the_task_of_the_model_says(
     pairs = {"source": ["a"], "target": ["b"], "valid_source": ["a"], "valid_target": ["b"]}
     write_series(Path("series.csv"))
     write_captions(Path(), 4)
+    write_image_pairs(Path(), 4)
     task = config.task  # type: ignore[attr-defined]
     architecture = config.model_fields["architecture"].default  # type: ignore[attr-defined]
     recipe = compose(
@@ -62,6 +65,7 @@ def test_data_are_read_as_the_task_of_the_model_says(
                 "forecasting": {"series": ["series.csv"], "context": 24, "horizon": 3},
                 "classification": {"images": [str(write_images(tmp_path / "set"))]},
                 "captioning": {"images": ["images"], "captions": ["captions.jsonl"]},
+                "multimodal": {"images": ["images"], "pairs": ["pairs.jsonl"]},
             }.get(task, {"text": ["a"]}),
             "model": architecture,
             "tokenizer": {}

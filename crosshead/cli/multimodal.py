@@ -1,0 +1,187 @@
+"""The parts of `translate` and `evaluate` for sentences beside images."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from crosshead.cli.answers import answering, search_settings
+from crosshead.cli.terminal import at_terminal, json_line, note, table
+from crosshead.data.captions import NOT_DESCRIBED, image_places, read_caption_set
+from crosshead.data.image_pairs import PAIRS, other_images
+from crosshead.data.images import ImageFolder, decode_image
+from crosshead.errors import DataError
+from crosshead.evaluation.bootstrap import CorpusScore
+from crosshead.evaluation.captions import caption_scores
+from crosshead.pipelines.multimodal_translator import MultimodalTranslator
+from crosshead.pipelines.translator import Translation
+from crosshead.system.progress import counted
+from crosshead.tasks.loading import load_as
+
+NOTHING = Translation("", 0.0, 0.0, [], [])
+"""The translation of a line whose image cannot be read."""
+
+
+class BesideImages:
+    """A translator of lines `image<TAB>sentence`, with the images of some folders.
+
+    A line whose image cannot be read gets an empty translation, and its reason is printed.
+
+    Args:
+        bundle: The bundle of the model.
+        images: Folders or zip archives.
+        device: The device to compute on.
+        threads: Number of threads, or None for PyTorch's choice.
+        precision: The number format of the computation.
+
+    Raises:
+        BundleError: If the model reads no images beside sentences.
+        DataError: If a folder cannot be read.
+    """
+
+    def __init__(
+        self, bundle: Path, images: Sequence[str], device: str, threads: int | None, precision: str
+    ) -> None:
+        self._folders = [ImageFolder(Path(name)) for name in images]
+        self._places = image_places(self._folders)
+        self._translator = load_as(MultimodalTranslator, bundle, device, threads, precision)
+        self.bundle = self._translator.bundle
+        self._broken = 0
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        *,
+        decode: Any,
+        n_best: int,
+        first: int,
+        progress: Callable[[float], None],
+    ) -> list[list[Translation]]:
+        """Return the translations of each line, best first.
+
+        Args:
+            lines: The lines.
+            decode: The settings of the search.
+            n_best: The number of translations per line.
+            first: The number of lines before these.
+            progress: A callback that gets the finished share, from 0 to 1.
+        """
+        rows, pixels, texts = [], [], []
+        for row, line in enumerate(lines):
+            if not line.strip():
+                continue
+            name, tab, sentence = line.partition("\t")
+            try:
+                pixels.append(self._pixels(name) if tab else _no_tab(line))
+            except DataError as error:
+                note(f"error: line {first + row + 1}: {error}")
+                self._broken += 1
+                continue
+            rows.append(row)
+            texts.append(sentence)
+        found = [[NOTHING] for _ in lines]
+        if rows:
+            images = range(len(rows))
+            best = self._translator.search(
+                np.stack(pixels), images, texts, decode, n_best, first, progress
+            )
+            for row, translations in zip(rows, best, strict=True):
+                found[row] = translations
+        return found
+
+    def finish(self) -> None:
+        """Raise `DataError` if lines had no readable image."""
+        if self._broken:
+            raise DataError(
+                f"{counted(self._broken, 'line')} had no readable image and got no translation"
+            )
+
+    def _pixels(self, name: str) -> np.ndarray:
+        """Return the image of this name in the model's size."""
+        place = self._places.get(name) or self._places.get(PurePosixPath(name).name)
+        if place is None:
+            folders = ", ".join(str(each.path) for each in self._folders)
+            raise DataError(f"{name!r}: no such image in {folders}")
+        number, found = place
+        data = self._folders[number].read(found)
+        return decode_image(data, self.bundle.config.image_size, found)
+
+
+class PairScores(NamedTuple):
+    """The scores of translations with a choice of images."""
+
+    images: str
+    """`right`, or `shuffled` among the sentences."""
+    scores: list[CorpusScore]
+
+
+def pair_evaluation(
+    bundle: Path,
+    images: Sequence[str],
+    pairs: Sequence[str],
+    metrics: Sequence[str],
+    tokenize: str | None,
+    flags: Mapping[str, Any],
+    device: str,
+    threads: int | None,
+) -> list[PairScores]:
+    """Return the scores of a model with the right images, and with shuffled images.
+
+    Args:
+        bundle: The bundle of the model.
+        images: Folders or zip archives.
+        pairs: Files of pairs beside images.
+        metrics: The names of metrics.
+        tokenize: The tokenisation of BLEU, or None for sacreBLEU's.
+        flags: Settings of the search that override the bundle's.
+        device: The device to compute on.
+        threads: Number of threads, or None for PyTorch's choice.
+
+    Raises:
+        BundleError: If the model reads no images beside sentences.
+        DataError: If the images or the pairs cannot be used.
+    """
+    translator = load_as(MultimodalTranslator, bundle, device, threads)
+    decode = search_settings(translator.bundle.config.decode, False, flags, None)
+    found = read_caption_set(images, pairs, translator.bundle.config.image_size, kind=PAIRS)
+    for line in found.left_out.lines():
+        if NOT_DESCRIBED not in line:
+            note(line)
+    right = [each.image for each in found.captions]
+    chosen = {"right": right, "shuffled": other_images(right)}
+    rows, total = [], len(chosen) * len(right)
+    with answering(total if at_terminal() else None, "sentences") as advance:
+        for number, (name, of) in enumerate(chosen.items()):
+            progress = partial(advance, number * len(right), len(right))
+            best = translator.search(found.pixels, of, found.sources, decode, progress=progress)
+            texts = [each[0].text for each in best]
+            references = [[text] for text in found.texts]
+            rows.append(PairScores(name, caption_scores(texts, references, metrics, tokenize)))
+    return rows
+
+
+def pairs_table(found: Sequence[PairScores]) -> str:
+    """Return a table of scores: a row with the right images, and a row with shuffled images."""
+    rows = [["images", *(each.metric for each in found[0].scores)]]
+    for images, scores in found:
+        rows.append(
+            [images, *(f"{each.value:.2f} ({each.low:.2f} to {each.high:.2f})" for each in scores)]
+        )
+    signatures = [f"{each.metric}: {each.signature}\n" for each in found[0].scores]
+    return table(rows) + "\n" + "".join(signatures)
+
+
+def pairs_jsonl(found: Sequence[PairScores]) -> str:
+    """Return scores as JSON Lines, with the choice of images in each."""
+    return "".join(
+        json_line({"images": images, **dataclasses.asdict(each)})
+        for images, scores in found
+        for each in scores
+    )
+
+
+def _no_tab(line: str) -> np.ndarray:
+    raise DataError(f"expected `image<TAB>sentence`, found {line[:60]!r}")

@@ -1,0 +1,146 @@
+"""Pairs of sentences beside images: the section `[data]`, reading, and the rows of an epoch.
+
+A pair is a caption of an image (`crosshead.data.captions`) that has a source.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from crosshead.data.batching import Batch, collate
+from crosshead.data.captions import (
+    CaptionFormat,
+    CaptionRows,
+    ImageTextData,
+    ReadCaption,
+    is_json_lines,
+    numbered_lines,
+)
+from crosshead.data.images import as_floats
+from crosshead.data.section import Names
+from crosshead.errors import DataError
+
+KEYS = ("image", "source", "target")
+"""The keys of a line of JSON, and the columns of a table."""
+
+
+class ImagePairData(ImageTextData):
+    """Images and pairs: the section `[data]` of a recipe for multimodal translation."""
+
+    file_keys: ClassVar[tuple[str, ...]] = ("images", "pairs", "valid_pairs")
+
+    pairs: Names = Field(default_factory=list)
+    """Files of pairs beside images. JSON Lines if the name ends in `.jsonl`, with the keys `image`,
+    `source` and `target`; otherwise lines `image<TAB>source<TAB>target`. `image` is a name in a
+    folder of `images`. An image may have several pairs."""
+
+    valid_pairs: Names = Field(default_factory=list)
+    """Files of pairs for validation, in the form of `pairs`; their images are in `images` too.
+    Unset: some images are held out of training, with all their pairs."""
+
+    @property
+    def text_files(self) -> list[str]:
+        """The files of pairs."""
+        return self.pairs
+
+    @property
+    def valid_files(self) -> list[str]:
+        """The files of pairs for validation."""
+        return self.valid_pairs
+
+
+def read_image_pairs(path: Path) -> Iterator[ReadCaption]:
+    """Yield the pairs of a file.
+
+    Args:
+        path: JSON Lines if the name ends in `.jsonl`, otherwise lines
+            `image<TAB>source<TAB>target`.
+
+    Raises:
+        DataError: If a line is no pair beside an image; the message names file and line.
+    """
+    of_line = _of_json if is_json_lines(path) else _of_table
+    for number, line in numbered_lines(path):
+        name, source, target = of_line(line, f"{path}:{number}")
+        yield ReadCaption(number, name, " ".join(target.split()), " ".join(source.split()))
+
+
+PAIRS = CaptionFormat(
+    "pair", read_image_pairs, lambda row: not (row.source and row.text), valid_flag="--valid-pairs"
+)
+"""The files of pairs beside images."""
+
+
+@dataclass(frozen=True)
+class ImagePairRows(CaptionRows):
+    """An epoch of pairs and their images."""
+
+    row = "pair"
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        """Return the given rows as a batch of images, sources and targets."""
+        batch = collate(self.examples, rows, self.start)
+        images = as_floats(self.pixels[[self.images[row] for row in rows]])
+        return Batch((images, *batch.inputs), batch.target_output)
+
+    def extent(self, row: int) -> str:
+        """Return the number of patches and of tokens of both sides, for messages."""
+        source, target = map(len, self.examples[row])
+        return f"{self.patches:,} patches, {source:,} and {target:,} tokens"
+
+
+def other_images(images: Sequence[int], seed: int = 1) -> list[int]:
+    """Return another image for each sentence: images are shuffled, and none stays at its place.
+
+    Args:
+        images: The number of the image of each sentence.
+        seed: The random seed.
+
+    Returns:
+        The number of the image that each sentence gets. Sentences with one image get one image.
+
+    Raises:
+        DataError: If all sentences have the same image.
+
+    Reference:
+        Caglayan et al. 2019, "Probing the Need for Visual Context in Multimodal Machine
+        Translation" (incongruent decoding).
+    """
+    known = sorted(set(images))
+    if len(known) < 2:
+        raise DataError("shuffling the images needs sentences with two different images or more")
+    order = np.random.default_rng(seed).permutation(known).tolist()
+    # A circle through all images leaves none at its place.
+    follower = dict(zip(order, [*order[1:], order[0]], strict=True))
+    return [follower[image] for image in images]
+
+
+def _of_json(line: str, where: str) -> tuple[str, str, str]:
+    """Return image, source and target of a line of JSON."""
+    try:
+        row = json.loads(line)
+        name, source, target = (row[key] for key in KEYS)
+        if isinstance(name, str) and isinstance(source, str) and isinstance(target, str):
+            return name, source, target
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise DataError(
+        f"{where}: expected an object with the texts `image`, `source` and `target`, found "
+        f"{line[:60]!r}"
+    )
+
+
+def _of_table(line: str, where: str) -> tuple[str, str, str]:
+    """Return image, source and target of a line with tabs between them."""
+    cells = line.split("\t")
+    if len(cells) != len(KEYS) or not cells[0].strip():
+        raise DataError(
+            f"{where}: expected `image<TAB>source<TAB>target`, found {line[:60]!r}; end the name "
+            "of a file of JSON Lines in .jsonl"
+        )
+    return cells[0].strip(), cells[1], cells[2]
