@@ -28,11 +28,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_json_lines_and_lines_of_flickr_are_the_same_captions(folder: Path) -> None:
     found = list(read_captions(folder / "captions.jsonl"))
-    table = "".join(f"{name}#{line % 2}\t{text}\n" for line, name, text in found)
+    table = "".join(f"{name}#{line % 2}\t{text}\n" for line, name, text, _ in found)
     write(folder / "captions.token", table)
     assert list(read_captions(folder / "captions.token")) == found and len(found) == 24
     write(folder / "a.token", "a#b.png\t  two\t words \n\n")
-    assert list(read_captions(folder / "a.token")) == [(1, "a#b.png", "two words")]
+    assert list(read_captions(folder / "a.token")) == [(1, "a#b.png", "two words", "")]
 
 
 def test_a_set_has_each_image_once_and_all_its_captions(folder: Path) -> None:
