@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-RESAMPLES, SEED = 1000, 12345
-"""The number of bootstrap resamples, and their seed, which is sacreBLEU's default. The signature
-contains both."""
+RESAMPLES = 1000
+"""The number of bootstrap resamples. The signature contains it."""
+
+SEED = 12345
+"""The seed of the bootstrap, sacreBLEU's default. The signature contains it."""
 
 
 @dataclass(frozen=True)
