@@ -49,7 +49,7 @@ _VIT = {
 _SMALL_VIT = {"layers": 1, "d_model": 16, "d_ff": 16, "heads": 2}
 
 
-class Kind(NamedTuple):
+class ClassifierKind(NamedTuple):
     """A classifier."""
 
     name: str
@@ -61,12 +61,14 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "patch": Kind("Vision Transformer, patches", {**_VIT, "stem": "patch"}, 0.001, _SMALL_VIT),
-    "stem": Kind(
+    "patch": ClassifierKind(
+        "Vision Transformer, patches", {**_VIT, "stem": "patch"}, 0.001, _SMALL_VIT
+    ),
+    "stem": ClassifierKind(
         "Vision Transformer, convolution stem", {**_VIT, "stem": "convolution"}, 0.001, _SMALL_VIT
     ),
     # This width makes the network as large and as slow as the Vision Transformers.
-    "convnet": Kind(
+    "convnet": ClassifierKind(
         "convolutional network",
         {"architecture": "convnet", "d_model": 224, "blocks": 3, "dropout": 0.0},
         0.001,

@@ -64,7 +64,7 @@ MEASURED_SCENES = 200
 """The scenes of each set whose attention is measured."""
 
 
-class Found(NamedTuple):
+class NounFindings(NamedTuple):
     """The results of a captioner."""
 
     exact: float
@@ -83,7 +83,7 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         sizes = {"train": 40, "others": 6} if effort.quick else {}
         write_scenes(folder / "data", **sizes)
         jobs = {each: partial(_measured, folder, effort, each) for each in seeds}
-        found: dict[int, Found] = {}
+        found: dict[int, NounFindings] = {}
         kept = []
         for each, result in runs.side_by_side(jobs, quick=effort.quick):
             found[each] = result
@@ -115,14 +115,14 @@ def _place(folder: Path, effort: Effort, seed: int) -> Path:
     return runs.place_of(folder, _recipe(folder, effort, seed), effort.share)
 
 
-def _measured(folder: Path, effort: Effort, seed: int) -> Found:
+def _measured(folder: Path, effort: Effort, seed: int) -> NounFindings:
     """Train a captioner, if it is not trained, and return its results."""
     place, recipe = _place(folder, effort, seed), _recipe(folder, effort, seed)
     runs.ensure_trained(place, recipe)
     captioner = load_as(ImageCaptioner, place, "cpu")
     exact = partial(_exact, captioner, folder / "data")
     attention = partial(_attention, captioner, folder / "data")
-    return Found(
+    return NounFindings(
         exact("test"), exact("unseen"), attention("valid"), attention("test"), attention("unseen")
     )
 
@@ -146,7 +146,7 @@ def _attention(captioner: ImageCaptioner, data: Path, name: str) -> Grounding:
     return grounding(captioner, pixels, given.texts[rows], read_regions(path)[rows])
 
 
-def _inside(found: Found) -> tuple[float, float, float]:
+def _inside(found: NounFindings) -> tuple[float, float, float]:
     """Return weight and peaks on the test set, and weight for new combinations.
 
     They are of the head with the most weight inside on the validation set.
@@ -169,7 +169,7 @@ def first_layer(found: Grounding) -> float:
     return next((float(layer) for layer, each in enumerate(best, 1) if each >= 0.5), math.inf)
 
 
-def quantities(results: Sequence[Found], effort: Effort) -> dict[str, Value]:
+def quantities(results: Sequence[NounFindings], effort: Effort) -> dict[str, Value]:
     """Return the quantities of the bands, averaged over seeds."""
     inside, peaks, new = (
         statistics.mean(each) for each in zip(*map(_inside, results), strict=True)
@@ -183,7 +183,7 @@ def quantities(results: Sequence[Found], effort: Effort) -> dict[str, Value]:
     return {**values, CHANCE: statistics.mean(each.test.chance for each in results)}
 
 
-def tables(results: Sequence[Found]) -> list[Table]:
+def tables(results: Sequence[NounFindings]) -> list[Table]:
     """Return the weight inside the region by layer and head, and exact matches, by seed."""
     layers, heads = results[0].test.inside.shape
     rows = [["layer", *(f"head {head + 1}" for head in range(heads))]]
@@ -204,7 +204,7 @@ def tables(results: Sequence[Found]) -> list[Table]:
     return [Table(title, rows), Table("Captions of 500 scenes each", right)]
 
 
-def draw(results: Sequence[Found], figure: Any) -> None:
+def draw(results: Sequence[NounFindings], figure: Any) -> None:
     """Draw the weight inside the region, a point for each head, by layer."""
     axes = figure.subplots()
     layers, _ = results[0].test.inside.shape

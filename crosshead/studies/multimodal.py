@@ -89,7 +89,7 @@ _SHAPE = {
 _OVER_IMAGES = {"architecture": "multimodal", "patch_size": 6, "patch_positions": "sinusoidal"}
 
 
-class Found(NamedTuple):
+class PairFindings(NamedTuple):
     """The results of one seed, in per cent, by `RIGHT`, `SHUFFLED` and `WITHOUT`."""
 
     words: Mapping[str, float]
@@ -109,7 +109,7 @@ def run(effort: Effort, seed: int, say: Say) -> Result:
         write_ambiguous(folder / "data", **sizes)
         _write_sides(folder / "data")
         jobs = {each: partial(_measured, folder, effort, each) for each in seeds}
-        found: dict[int, Found] = {}
+        found: dict[int, PairFindings] = {}
         kept = []
         for each, result in runs.side_by_side(jobs, quick=effort.quick):
             found[each] = result
@@ -157,7 +157,7 @@ def _place(folder: Path, effort: Effort, recipe: Any) -> Path:
     return runs.place_of(folder, recipe, effort.share)
 
 
-def _measured(folder: Path, effort: Effort, seed: int) -> Found:
+def _measured(folder: Path, effort: Effort, seed: int) -> PairFindings:
     """Train both models, if they are not trained, and return their results on the test set."""
     recipes = _recipes(folder, effort, seed)
     places = [_place(folder, effort, recipe) for recipe in recipes]
@@ -176,7 +176,7 @@ def _measured(folder: Path, effort: Effort, seed: int) -> Found:
     }
     outputs = {name: [best[0].text for best in each] for name, each in found.items()}
     gate, other = gates(beside, test)
-    return Found(
+    return PairFindings(
         {
             name: 100 * ambiguous_right(test.sources, texts, test.texts)
             for name, texts in outputs.items()
@@ -208,7 +208,7 @@ def gates(beside: MultimodalTranslator, test: CaptionSet) -> tuple[float, float]
     return statistics.mean(of_word[True]), statistics.mean(of_word[False])
 
 
-def quantities(results: Sequence[Found], effort: Effort) -> dict[str, Value]:
+def quantities(results: Sequence[PairFindings], effort: Effort) -> dict[str, Value]:
     """Return the quantities of the bands, averaged over seeds."""
 
     def mean(values: Sequence[float]) -> float:
@@ -227,7 +227,7 @@ def quantities(results: Sequence[Found], effort: Effort) -> dict[str, Value]:
     return after_training(effort, values)
 
 
-def tables(results: Sequence[Found]) -> list[Table]:
+def tables(results: Sequence[PairFindings]) -> list[Table]:
     """Return ambiguous words right and sentences exactly right, by image and seed."""
     rows = [["image", "ambiguous words right, %", "other sentences exactly right, %"]]
     rows += [
@@ -241,7 +241,7 @@ def tables(results: Sequence[Found]) -> list[Table]:
     return [Table("1,000 test sentences, half of them with an ambiguous word, by seed", rows)]
 
 
-def draw(results: Sequence[Found], figure: Any) -> None:
+def draw(results: Sequence[PairFindings], figure: Any) -> None:
     """Draw both percentages by image, a point for each seed."""
     axes = figure.subplots()
     names = [RIGHT, SHUFFLED, WITHOUT]

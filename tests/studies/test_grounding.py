@@ -13,7 +13,7 @@ from crosshead.studies.grounding import (
     INSIDE,
     PEAKS,
     UNSEEN_INSIDE,
-    Found,
+    NounFindings,
     first_layer,
     quantities,
     tables,
@@ -30,7 +30,7 @@ VALID, TEST, NEW = (
     of([0.2, 0.6], [0.9, 0.1]),
     of([0.3, 0.4], [1.0, 0.0]),
 )
-FOUND = Found(96.0, 40.0, VALID, TEST, NEW)
+FOUND = NounFindings(96.0, 40.0, VALID, TEST, NEW)
 
 
 def test_the_head_is_chosen_on_the_validation_set() -> None:

@@ -20,7 +20,7 @@ from crosshead.studies.multimodal import (
     RIGHT,
     SHUFFLED,
     WITHOUT,
-    Found,
+    PairFindings,
     _recipes,
     _write_sides,
     exact_elsewhere,
@@ -31,7 +31,7 @@ from crosshead.studies.multimodal import (
 from tests.models.small_captioners import pixels
 from tests.models.small_multimodal import translator
 
-FOUND = Found(
+FOUND = PairFindings(
     {RIGHT: 98.0, SHUFFLED: 48.0, WITHOUT: 51.0},
     {RIGHT: 99.0, SHUFFLED: 96.0, WITHOUT: 100.0},
     0.6,
