@@ -22,7 +22,7 @@ from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
 from crosshead.training.activations import Measurement
-from crosshead.training.budget import STOPPED, End, EndKind
+from crosshead.training.budget import STOPPED, End, EndKind, Overhead, fraction_done
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
     average_weights,
@@ -162,7 +162,7 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
         context.say(line)
     context.say(f"resuming from update {progress.update} in {out}")
     progress.names = _names(progress.names, began, recipe, given)
-    changed_rate = _rate_changes(began.train, recipe, progress.update + 1)
+    changed_rate = _rate_changes(began.train, recipe, progress)
     for change in [*changed_rate, *_continue_from(setup, progress)]:
         context.say(f"{change}: the weights will not be bit-identical to an uninterrupted run")
     return setup
@@ -267,20 +267,24 @@ def _names(typed: list[str], began: Recipe, now: Recipe, given: Recipe) -> list[
     ]
 
 
-def _rate_changes(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
-    """Return a clause for each change of the learning rate; `update` is the next update."""
-    now, changes = recipe.train, []
+def _rate_changes(began: TrainConfig, recipe: Recipe, progress: Progress) -> list[str]:
+    """Return a clause for each change of the learning rate of the next update."""
+    now, changes, update = recipe.train, [], progress.update + 1
     if began.learning_rate != now.learning_rate:
         changes.append(
             f"with a learning rate of {now.learning_rate:g}, where the run had "
             f"{began.learning_rate:g}"
         )
-    if now.schedule == "cosine" and began.max_updates != now.max_updates:
-        before, after = (learning_rate(each, recipe.model.d_model, update) for each in (began, now))
+    before, after = (
+        learning_rate(
+            each, recipe.model.d_model, update, fraction_done(each, progress, Overhead(), 0.0)
+        )
+        for each in (began.model_copy(update={"learning_rate": now.learning_rate}), now)
+    )
+    if before != after:
         changes.append(
-            f"with a cosine that ends at update {now.max_updates:,} instead of "
-            f"{began.max_updates:,} (learning rate at update {update:,}: {after:.3g} instead of "
-            f"{before:.3g})"
+            f"with another end of the schedule (learning rate at update {update:,}: {after:.3g} "
+            f"instead of {before:.3g})"
         )
     return changes
 
