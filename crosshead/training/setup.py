@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import Silent, counted
-from crosshead.tasks.base import Task
+from crosshead.tasks.base import Speed, Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
 from crosshead.training.activations import Measurement
@@ -54,7 +55,8 @@ from crosshead.training.settings import (
     stored_recipe,
     with_data_files,
 )
-from crosshead.training.sizes import with_sizes
+from crosshead.training.sizes import seconds_for_updates, with_sizes
+from crosshead.training.speed import measured_seconds
 
 
 class NothingToTrain(Exception):
@@ -116,8 +118,7 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     for line in lines:
         context.say(line)
     corpus = task.read(recipe, base, None, context.say, context.should_stop)
-    first = corpus.epochs(recipe)(0)
-    recipe = with_sizes(corpus.completed(_on_machine(recipe, machine)), first)
+    recipe = _settled(corpus.completed(_on_machine(recipe, machine)), corpus, machine, context)
     setup = _set_up(recipe, machine, corpus, context)
     if base is not None:
         setup.optimizer.set_weights(weights_of(base.model))
@@ -209,6 +210,30 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
         setup.optimizer.set_weights(weights_of(load_bundle(start).model))
         setup.progress.validated = -1
     return setup
+
+
+def _settled(recipe: Recipe, corpus: Corpus, machine: Machine, context: Context) -> Recipe:
+    """Fill in the settings that depend on the data, the budget and the speed of this machine."""
+    minutes, world = recipe.train.max_minutes, context.world
+    free = free_memory(machine.device, world.local_size)
+
+    def seconds_per_update(recipe: Recipe) -> float | None:
+        refuse_large_model(recipe, corpus, machine, world, free)
+        seconds = measured_seconds(recipe, corpus, machine)
+        return seconds and seconds / world.size
+
+    seconds, budget = None, None
+    if minutes is not None:
+        seconds = seconds_for_updates(minutes, time.perf_counter() - context.began)
+    if recipe.open:
+        speed = Speed(seconds_per_update, seconds)
+        recipe, lines = task_of(recipe).settle(recipe, corpus, speed)
+        for line in lines:
+            context.say(line)
+    if seconds is not None and recipe.train.warmup is None:
+        each = seconds_per_update(recipe)
+        budget = each and seconds / each
+    return with_sizes(recipe.opened(()), corpus.epochs(recipe)(0), budget)
 
 
 def _machine(recipe: Recipe, context: Context) -> Machine:
