@@ -64,7 +64,7 @@ def test_from_train_and_translate_to_the_kernel(
     out = str(tmp_path / "run")
     sizes = ["--set", "tokenizer.kind=characters", "--max-updates", "2", "--threads", "1"]
     for verb, arguments in {
-        "train": [*corpus, "--out", out, *sizes],
+        "train": [*corpus, "--out", out, "--preset", "tiny", *sizes],
         "translate": [out, corpus[1], "--threads", "1"],
     }.items():
         chains.clear()
