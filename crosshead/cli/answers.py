@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,33 @@ def _shown(piece: str) -> str:
 
 def _flag(key: str) -> str:
     return f"--{key.replace('_', '-')}"
+
+
+def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str]:
+    """Return the bundles and the file among the arguments of `translate`.
+
+    The last one of `more` is the file, unless it is a directory or a packed bundle. Without a file,
+    the lines come from `-`, standard input.
+    """
+    bundles = [bundle, *map(Path, more)]
+    last = bundles[-1]
+    if not more or last.is_dir() or (last.is_file() and zipfile.is_zipfile(last)):
+        return bundles, "-"
+    return bundles[:-1], more[-1]
+
+
+def only(bundles: Sequence[Path], option: str) -> Path:
+    """Return the only bundle; `option` names data that no ensemble takes.
+
+    Raises:
+        UserError: If there are several bundles.
+    """
+    if len(bundles) > 1:
+        raise UserError(
+            f"{option} takes one bundle, found {len(bundles)}; only models that translate text "
+            "alone form an ensemble"
+        )
+    return bundles[0]
 
 
 def check_output(output: Path | None, file: str, bundle: Path) -> None:

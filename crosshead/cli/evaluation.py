@@ -59,7 +59,7 @@ def check_distinct(bundles: Sequence[Path]) -> None:
 
 
 def translation_evaluation(
-    bundle: Path,
+    bundles: Sequence[Path],
     source: Path,
     reference: Path,
     metrics: Sequence[str],
@@ -71,7 +71,7 @@ def translation_evaluation(
     """Return the scores of a translation model on a test set.
 
     Args:
-        bundle: The bundle of the model.
+        bundles: The bundle of the model, or several bundles of an ensemble.
         source: The file of source sentences.
         reference: The file of reference translations.
         metrics: The names of metrics.
@@ -86,7 +86,7 @@ def translation_evaluation(
     """
     sources, references = read_aligned(source, reference)
     instead = "give --text, not --source and --reference"
-    translator = load_as(Translator, bundle, device, threads, instead=instead)
+    translator = load_as(Translator, bundles, device, threads, instead=instead)
     return evaluate(
         translator, sources, references, metrics, tokenize,
         translate=lambda lines: translated(translator, lines, flags),

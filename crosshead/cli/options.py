@@ -11,6 +11,14 @@ BundleArgument = Annotated[
         metavar="BUNDLE", help="Trained model: a directory, or a file made by `crosshead pack`."
     ),
 ]
+BundlesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="BUNDLE",
+        help="Trained model: a directory, or a file made by `crosshead pack`. Several models that "
+        "translate are an ensemble: each token has the mean of their probabilities.",
+    ),
+]
 SourceOption = Annotated[
     Path,
     typer.Option(

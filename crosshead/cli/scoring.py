@@ -9,7 +9,7 @@ import typer
 from crosshead.cli.app import app
 from crosshead.cli.options import (
     BeamOption,
-    BundleArgument,
+    BundlesArgument,
     DeviceOption,
     JsonlOption,
     MetricsOption,
@@ -141,6 +141,7 @@ what the error says. The first given kind counts; without one, it is a test set 
 @app.command(
     epilog="\b\nExamples:\n"
     "  crosshead evaluate runs/en-de --source test.en --reference test.de\n"
+    "  crosshead evaluate runs/first runs/second --source test.en --reference test.de\n"
     "  crosshead evaluate runs/shakespeare --text test.txt --stride 64\n"
     "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01\n"
     "  crosshead evaluate runs/photos --images photos.zip\n"
@@ -148,7 +149,7 @@ what the error says. The first given kind counts; without one, it is a test set 
     "  crosshead evaluate runs/signs --images images.zip --pairs test.jsonl"
 )
 def evaluate(
-    bundle: BundleArgument,
+    bundles: BundlesArgument,
     source: SourcesOption = None,
     reference: ReferencesOption = None,
     text: TextOption = None,
@@ -172,7 +173,8 @@ def evaluate(
 
     Give --source and --reference for a model that translates. Each metric is printed with its 95 %
     bootstrap interval and a signature: sacreBLEU's, or for perplexity one that names its
-    normalisation. The bundle holds the default search settings.
+    normalisation. The bundle holds the default search settings. Several bundles are scored
+    together, as an ensemble.
 
     Give --text for a model of monolingual text. The command prints perplexity and bits per
     character, or for a masked language model masked perplexity and accuracy. The model reads the
@@ -192,7 +194,7 @@ def evaluate(
     chrF and exact match with the right images, and with images shuffled among the sentences
     (Caglayan et al. 2019). Equal scores mean that the images are of no use to the model.
     """
-    from crosshead.cli import classify, evaluation, multimodal
+    from crosshead.cli import answers, classify, evaluation, multimodal
 
     _check_kind(
         {
@@ -205,6 +207,9 @@ def evaluate(
     )  # fmt: skip
     search = {"beam": beam, "length_penalty": length_penalty}
     listed = "bleu,chrf" if metrics is None else metrics
+    given = {"--pairs": pairs, "--images": images, "--series": series, "--text": text}
+    others = [option for option, value in given.items() if value is not None]
+    bundle = answers.only(bundles, others[0]) if others else bundles[0]
     if pairs is not None and images is not None:
         names = evaluation.metric_names(listed, tokenize)
         beside = multimodal.pair_evaluation(
@@ -231,7 +236,7 @@ def evaluate(
         assert source is not None and reference is not None  # by `_check_kind`
         names = evaluation.metric_names(listed, tokenize, ["perplexity"])
         scores = evaluation.translation_evaluation(
-            bundle, source, reference, names, tokenize, search, device, threads
+            bundles, source, reference, names, tokenize, search, device, threads
         )
     put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
 
@@ -301,7 +306,7 @@ def compare(
 
 @app.command(epilog="\b\nExample:\n  crosshead score runs/en-de --source test.en --target test.de")
 def score(
-    bundle: BundleArgument,
+    bundles: BundlesArgument,
     source: SourceOption,
     target: Annotated[
         Path, typer.Option(metavar="F", help="File of translations to score, one per source line.")
@@ -328,6 +333,6 @@ def score(
     from crosshead.tasks.loading import load_as
 
     sources, targets = read_aligned(source, target)
-    translator = load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT)
+    translator = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
     for text in answers.scored(translator, sources, targets, jsonl):
         put(text)

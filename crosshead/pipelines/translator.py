@@ -23,6 +23,7 @@ from crosshead.models.base import AttentionKind, SequenceModel, decodable
 from crosshead.pipelines.base import AttentionInputs, TextPipeline
 from crosshead.pipelines.batched_search import TokenInputs, search_all
 from crosshead.pipelines.scoring import (
+    MostPositions,
     ScoredTranslation,
     checked_lines,
     encode_pairs,
@@ -92,8 +93,14 @@ class LineTranslator(TextPipeline):
     def max_source_length(self) -> int:
         """The largest number of source tokens, without the end, that is translated in one piece."""
         longest = int(MARGIN * self.bundle.config.longest_source)
-        positions = self.bundle.config.model.most_source
+        positions = self.most_positions[0]
         return longest if positions is None else min(longest, positions - 1)
+
+    @property
+    def most_positions(self) -> MostPositions:
+        """The largest number of positions of a source and of a target, or None without a limit."""
+        config = self.bundle.config.model
+        return config.most_source, config.most_positions
 
     def planned(self, lines: Sequence[str], first: int) -> PlannedLines:
         """Return the parts in which lines are searched.
@@ -286,7 +293,7 @@ class Translator(LineTranslator):
             decode,
             n_best,
             numbers=planned.numbers,
-            most=self.bundle.config.model.most_positions,
+            most=self.most_positions[1],
             progress=progress,
         )
         return self.joined(lines, planned, hypotheses, decode, n_best)
@@ -327,7 +334,7 @@ class Translator(LineTranslator):
                 tokens or more than the model has positions.
         """
         examples = encode_pairs(self.bundle, sources, targets)
-        for why in why_too_long(self.bundle.config, examples, first).values():
+        for why in why_too_long(self.most_positions, examples, first).values():
             raise DataError(f"{why}; split both sides of the pair into sentences")
         return examples
 
@@ -346,7 +353,7 @@ class Translator(LineTranslator):
             DataError: If the lists differ in length.
         """
         examples = encode_pairs(self.bundle, sources, targets)
-        return why_too_long(self.bundle.config, examples, first)
+        return why_too_long(self.most_positions, examples, first)
 
     def attention_inputs(
         self, text: str, target: str | None, kind: AttentionKind
