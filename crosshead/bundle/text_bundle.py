@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleConfig
@@ -43,6 +43,15 @@ class TextBundleConfig(BundleConfig):
     # Language codes such as `en`, if they are known.
     source_language: str | None = None
     target_language: str | None = None
+    # The languages of a model of several directions: the tag of one stands before each source.
+    target_languages: list[str] = Field(default_factory=list)
+
+    @model_serializer(mode="wrap")
+    def _without_no_tags(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if not self.target_languages:  # so that models of one direction are stored as ever
+            del values["target_languages"]
+        return values
 
 
 @dataclass(frozen=True)

@@ -157,6 +157,18 @@ def only(bundles: Sequence[Path], option: str) -> Path:
     return bundles[0]
 
 
+def into(translator: Translator, to: str | None) -> Translator:
+    """Return the translator for the language of `--to`, if it is given.
+
+    Raises:
+        ConfigError: If the model does not translate to this language, or needs one.
+    """
+    if to is not None:
+        return translator.into(to)
+    translator.with_tag([])
+    return translator
+
+
 def check_output(output: Path | None, file: str, bundle: Path) -> None:
     """Raise `UserError` if the output would replace the input, or a file of the model."""
     if output is None or not output.is_file():

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crosshead.cli.answers import answering, search_settings
+from crosshead.cli.answers import answering, into, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest
 from crosshead.data.captions import NOT_DESCRIBED, read_caption_set
@@ -62,6 +62,7 @@ def translation_evaluation(
     bundles: Sequence[Path],
     source: Path,
     reference: Path,
+    to: str | None,
     metrics: Sequence[str],
     tokenize: str | None,
     flags: Mapping[str, Any],
@@ -74,6 +75,7 @@ def translation_evaluation(
         bundles: The bundle of the model, or several bundles of an ensemble.
         source: The file of source sentences.
         reference: The file of reference translations.
+        to: The language to translate to, or None for the model's only one.
         metrics: The names of metrics.
         tokenize: The tokenisation of BLEU, or None for sacreBLEU's.
         flags: Settings of the search that override the bundle's.
@@ -86,7 +88,7 @@ def translation_evaluation(
     """
     sources, references = read_aligned(source, reference)
     instead = "give --text, not --source and --reference"
-    translator = load_as(Translator, bundles, device, threads, instead=instead)
+    translator = into(load_as(Translator, bundles, device, threads, instead=instead), to)
     return evaluate(
         translator, sources, references, metrics, tokenize,
         translate=lambda lines: translated(translator, lines, flags),

@@ -60,6 +60,14 @@ PenaltyOption = Annotated[
         "it off (default: the bundle's).",
     ),
 ]
+ToOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODE",
+        help="Language to translate to, such as de, for a model of several directions (default: "
+        "the model's only one).",
+    ),
+]
 DeviceOption = Annotated[
     str,
     typer.Option(

@@ -18,6 +18,7 @@ from crosshead.cli.options import (
     SourceOption,
     ThreadsOption,
     TokenizeOption,
+    ToOption,
 )
 from crosshead.cli.terminal import put
 from crosshead.errors import UserError
@@ -109,11 +110,11 @@ AnyMetricsOption = Annotated[
 
 _SCORE_TEXT = "to score a text: `crosshead evaluate BUNDLE --text FILE`"
 _TRANSLATION = (
-    "--source", "--reference", "--metrics", "--tokenize", "--beam", "--length-penalty",
+    "--source", "--reference", "--to", "--metrics", "--tokenize", "--beam", "--length-penalty",
 )  # fmt: skip
 _TEXT, _SERIES = ("--stride", "--memory"), ("--start", "--original")
 _NO_SERIES = (_SERIES, "is for forecasts: leave it out, or give --series")
-_NO_WORDS = ("--text", "--source", "--reference", "--series", *_SERIES, *_TEXT)
+_NO_WORDS = ("--text", "--source", "--reference", "--to", "--series", *_SERIES, *_TEXT)
 _REFUSED: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "--pairs": [
         (("--captions", *_NO_WORDS), "is not for pairs: leave it out, or leave out --pairs")
@@ -152,6 +153,7 @@ def evaluate(
     bundles: BundlesArgument,
     source: SourcesOption = None,
     reference: ReferencesOption = None,
+    to: ToOption = None,
     text: TextOption = None,
     series: SeriesOption = None,
     images: ImagesOption = None,
@@ -198,7 +200,7 @@ def evaluate(
 
     _check_kind(
         {
-            "--source": source, "--reference": reference, "--metrics": metrics,
+            "--source": source, "--reference": reference, "--to": to, "--metrics": metrics,
             "--tokenize": tokenize, "--beam": beam, "--length-penalty": length_penalty,
             "--text": text, "--stride": stride, "--memory": memory, "--series": series,
             "--start": start, "--original": original or None, "--images": images,
@@ -236,7 +238,7 @@ def evaluate(
         assert source is not None and reference is not None  # by `_check_kind`
         names = evaluation.metric_names(listed, tokenize, ["perplexity"])
         scores = evaluation.translation_evaluation(
-            bundles, source, reference, names, tokenize, search, device, threads
+            bundles, source, reference, to, names, tokenize, search, device, threads
         )
     put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
 
@@ -271,6 +273,7 @@ def compare(
     ],
     source: SourceOption,
     reference: ReferenceOption,
+    to: ToOption = None,
     metrics: MetricsOption = "bleu,chrf",
     tokenize: TokenizeOption = None,
     beam: BeamOption = None,
@@ -284,7 +287,7 @@ def compare(
     p is the probability that chance alone gives a difference from the first bundle at least as
     large as the measured one.
     """
-    from crosshead.cli import evaluation
+    from crosshead.cli import answers, evaluation
     from crosshead.data.parallel.corpora import read_aligned
     from crosshead.evaluation.comparison import compare as compare_systems
     from crosshead.pipelines.translator import Translator
@@ -296,7 +299,9 @@ def compare(
     flags = {"beam": beam, "length_penalty": length_penalty}
     systems: dict[str, Sequence[str]] = {
         str(bundle): evaluation.translated(
-            load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), sources, flags
+            answers.into(load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), to),
+            sources,
+            flags,
         )
         for bundle in bundles
     }
@@ -311,6 +316,7 @@ def score(
     target: Annotated[
         Path, typer.Option(metavar="F", help="File of translations to score, one per source line.")
     ],
+    to: ToOption = None,
     jsonl: Annotated[
         bool,
         typer.Option(
@@ -333,6 +339,7 @@ def score(
     from crosshead.tasks.loading import load_as
 
     sources, targets = read_aligned(source, target)
-    translator = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
+    loaded = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
+    translator = answers.into(loaded, to)
     for text in answers.scored(translator, sources, targets, jsonl):
         put(text)

@@ -17,6 +17,7 @@ from crosshead.cli.options import (
     PenaltyOption,
     PrecisionOption,
     ThreadsOption,
+    ToOption,
 )
 from crosshead.cli.terminal import note, put
 from crosshead.cli.translation import (
@@ -67,6 +68,7 @@ def distill(
             "training set (default: the teacher's translations alone).",
         ),
     ] = None,
+    to: ToOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     batch_tokens: BatchTokensOption = None,
@@ -87,7 +89,7 @@ def distill(
     flags = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}
     machine = device, threads, precision
     made = _made(
-        bundles, source, out, False, flags, machine,
+        bundles, source, out, False, flags, to, machine,
         lambda translator, work, display: distil(translator, work, out, display, target),
     )  # fmt: skip
     put(_next_command("", made, ""))
@@ -117,6 +119,7 @@ def backtranslate(
             "tell them from human sources (default: none).",
         ),
     ] = None,
+    to: ToOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     sample: SampleOption = False,
@@ -146,7 +149,7 @@ def backtranslate(
     }  # fmt: skip
     machine = device, threads, precision
     made = _made(
-        [bundle], text, out, sample, flags, machine,
+        [bundle], text, out, sample, flags, to, machine,
         lambda translator, work, display: back_translate(translator, work, out, display, tag),
     )  # fmt: skip
     special = shlex.quote(f"tokenizer.special={json.dumps([tag])}") if tag else ""
@@ -159,17 +162,18 @@ def _made(
     out: Path,
     sample: bool,
     flags: Mapping[str, Any],
+    to: str | None,
     machine: tuple[str, int | None, str],
     make: "Callable[[Translator, Synthesis, Display], SyntheticPairs]",
 ) -> "SyntheticPairs":
     """Load the models, translate with progress, and print how many pairs there are."""
-    from crosshead.cli.answers import search_settings
+    from crosshead.cli.answers import into, search_settings
     from crosshead.pipelines.translator import Translator
     from crosshead.system.progress import choose_display, counted
     from crosshead.tasks.loading import load_as
     from crosshead.training.synthetic import Synthesis
 
-    translator = load_as(Translator, bundles, *machine)
+    translator = into(load_as(Translator, bundles, *machine), to)
     decode = search_settings(translator.bundle.config.decode, sample, flags, None)
     display = choose_display(lambda: None)
     try:

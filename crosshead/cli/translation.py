@@ -15,6 +15,7 @@ from crosshead.cli.options import (
     PenaltyOption,
     PrecisionOption,
     ThreadsOption,
+    ToOption,
 )
 from crosshead.cli.terminal import open_output, watched
 from crosshead.system.pipes import count_lines, read_groups
@@ -113,11 +114,13 @@ BatchTokensOption = Annotated[
     '  echo "A dog runs." | crosshead translate runs/en-de --beam 5\n'
     "  crosshead translate runs/en-de input.txt --n-best 3\n"
     "  crosshead translate runs/first runs/second runs/third input.txt\n"
+    "  crosshead translate runs/both input.txt --to de\n"
     "  crosshead translate runs/signs input.tsv --images photos.zip"
 )
 def translate(
     bundle: BundleArgument,
     more: MoreArgument = None,
+    to: ToOption = None,
     images: ImagesOption = None,
     output: OutputOption = None,
     beam: BeamOption = None,
@@ -158,7 +161,7 @@ def translate(
     for each in bundles:
         answers.check_output(output, file, each)
     translator: Translator | BesideImages = (
-        load_as(Translator, bundles, device, threads, precision)
+        answers.into(load_as(Translator, bundles, device, threads, precision), to)
         if images is None
         else BesideImages(answers.only(bundles, "--images"), images, device, threads, precision)
     )

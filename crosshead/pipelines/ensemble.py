@@ -60,6 +60,12 @@ def _check_alike(first: str, expected: TextBundle, name: str, found: TextBundle)
             "ensemble needs models with the same tokenizers: train them on the same training and "
             "validation files with the same [tokenizer]"
         )
+    targets = [" and ".join(each.config.target_languages) or "one" for each in (found, expected)]
+    if targets[0] != targets[1]:
+        raise BundleError(
+            f"{name}: its tags are of the target languages {targets[0]}, but those of {first} of "
+            f"{targets[1]}; an ensemble needs models with the same directions"
+        )
     starts = [bundle.config.model.start_token for bundle in (expected, found)]
     if starts[0] != starts[1]:
         raise BundleError(

@@ -1,13 +1,16 @@
 """Translation of raw text with a bundle."""
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import NamedTuple, Self, overload
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
 from crosshead.data.batching import Example, collate
+from crosshead.data.parallel.directions import tag_of, tagged_languages, with_tag
 from crosshead.data.text.sentences import (
     join_parts,
     longest_stretch,
@@ -84,6 +87,9 @@ class PlannedLines(NamedTuple):
 class LineTranslator(TextPipeline):
     """The base of pipelines that translate lines, and split the lines that are too long."""
 
+    tag: str | None = ""
+    """The tag before each source, such as `<2de>`; None if the target language is not chosen."""
+
     @property
     def model(self) -> SequenceModel:
         """The bundle's model."""
@@ -114,7 +120,7 @@ class LineTranslator(TextPipeline):
         return PlannedLines(
             parts,
             [row for row, line_parts in enumerate(parts) for _ in line_parts],
-            token_ids(self.bundle.source_tokenizer, texts),
+            token_ids(self.bundle.source_tokenizer, self.with_tag(texts)),
             # Samples are drawn by number: the line's, and the number of the part in the line.
             [
                 (line << 20) + index
@@ -122,6 +128,23 @@ class LineTranslator(TextPipeline):
                 for index in range(len(line_parts))
             ],
         )
+
+    def with_tag(self, lines: Sequence[str]) -> list[str]:
+        """Return lines with the tag of the target language, if the model has several.
+
+        Args:
+            lines: The lines.
+
+        Raises:
+            ConfigError: If the target language is not chosen.
+        """
+        if self.tag is None:
+            first, *_ = languages = self.bundle.config.target_languages
+            raise ConfigError(
+                f"this model translates to {' and '.join(languages)}: choose the language with "
+                f"--to {first}, or with into({first!r}) in Python"
+            )
+        return with_tag(self.tag, lines)
 
     def joined(
         self,
@@ -177,7 +200,8 @@ class LineTranslator(TextPipeline):
         return split_long(line, length, self.max_source_length)
 
     def _source_length(self, text: str) -> int:
-        return len(self.bundle.source_tokenizer.encode(text))
+        [tagged] = self.with_tag([text])
+        return len(self.bundle.source_tokenizer.encode(tagged))
 
     def _joined(
         self,
@@ -228,6 +252,49 @@ class Translator(LineTranslator):
 
     does, verb = "translates", "translate"
     usage = "Translate with: {command} {bundle} FILE"
+
+    def __init__(self, bundle: Bundle) -> None:
+        super().__init__(bundle)
+        languages = self.bundle.config.target_languages
+        if languages:
+            self.tag = tag_of(languages[0]) if len(languages) == 1 else None
+
+    def into(self, language: str) -> Self:
+        """Return this translator for a target language of a model of several directions.
+
+        Args:
+            language: The language code.
+
+        Raises:
+            ConfigError: If the model does not translate to this language.
+        """
+        languages = self.bundle.config.target_languages
+        if not languages and language == self.bundle.config.target_language:
+            return self
+        if language not in languages:
+            own = self.bundle.config.target_language
+            knows = " and ".join(languages or ([own] if own else []))
+            raise ConfigError(
+                f"this model does not translate to {language!r}; "
+                + (f"it translates to {knows}" if knows else "its only direction has no code")
+                + (": choose one of them" if len(languages) > 1 else ": leave the language out")
+            )
+        return self._with(tag_of(language))
+
+    @property
+    def target_language(self) -> str | None:
+        """The language that is translated to, if it is known."""
+        chosen = tagged_languages([self.tag or ""])
+        return chosen[0] if chosen else self.bundle.config.target_language
+
+    def of_tagged_lines(self) -> Self:
+        """Return this translator for lines that already begin with a tag, if they need one."""
+        return self._with("")
+
+    def _with(self, tag: str) -> Self:
+        chosen = copy.copy(self)
+        chosen.tag = tag
+        return chosen
 
     @overload
     def __call__(self, text: str) -> str: ...  # type: ignore[overload-overlap]
@@ -333,7 +400,7 @@ class Translator(LineTranslator):
             DataError: If the lists differ in length, or a side has more than `LONGEST_SCORED`
                 tokens or more than the model has positions.
         """
-        examples = encode_pairs(self.bundle, sources, targets)
+        examples = encode_pairs(self.bundle, self.with_tag(checked_lines(sources)), targets)
         for why in why_too_long(self.most_positions, examples, first).values():
             raise DataError(f"{why}; split both sides of the pair into sentences")
         return examples
@@ -352,7 +419,7 @@ class Translator(LineTranslator):
             TypeError: If a side is not a list of texts.
             DataError: If the lists differ in length.
         """
-        examples = encode_pairs(self.bundle, sources, targets)
+        examples = encode_pairs(self.bundle, self.with_tag(checked_lines(sources)), targets)
         return why_too_long(self.most_positions, examples, first)
 
     def attention_inputs(
@@ -392,12 +459,16 @@ class Translator(LineTranslator):
         """Return the words of a model card."""
         sides = (("from", config.source_language), ("to", config.target_language))
         known = [f" {word} `{code}`" for word, code in sides if code]
+        tags = config.target_languages
+        if tags:
+            known = [f" to {' and '.join(f'`{code}`' for code in tags)}"]
+        chosen = f".into({tags[0]!r})" if tags else ""
         return Words(
             does="translates" + ("".join(known) or " from one language to another"),
             hub_task="translation",
-            command="crosshead translate DIR input.txt",
+            command="crosshead translate DIR input.txt" + (f" --to {tags[0]}" if tags else ""),
             variable="translate",
-            call='translate(["A first line.", "Another."])',
+            call=f'translate{chosen}(["A first line.", "Another."])',
             scored="Search",
-            languages=[config.source_language, config.target_language],
+            languages=[config.source_language, config.target_language, *tags],
         )

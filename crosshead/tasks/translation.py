@@ -13,7 +13,7 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option, setting
 from crosshead.config import called
 from crosshead.data.batching import collate, example_lengths, plan_in_order
-from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.parallel.corpora import DataConfig, training_parts
 from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.data.parallel.languages import language_code, suffix_language
 from crosshead.decoding.search import DecodeConfig, search_name
@@ -113,7 +113,7 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         return float(self.recipe.decode.beam)
 
     def _translate(self, decode: DecodeConfig) -> list[str]:
-        translator = Translator(self.bundle)
+        translator = Translator(self.bundle).of_tagged_lines()
         found = translator.translate(
             self.corpus.valid.source, decode=decode, progress=lambda share: self.stop_if_asked()
         )
@@ -135,8 +135,8 @@ class TranslationTask(TokenTask):
     run_files: ClassVar[tuple[str, ...]] = (LEFT_OUT, HELD_OUT)
 
     def prepare(self, recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
-        """Fill in the languages that the file names contain."""
-        return with_languages(recipe)
+        """Fill in the languages that the file names contain, and the tags of directions."""
+        return with_tags(recipe) if recipe.data.directions != "one" else with_languages(recipe)
 
     def read(
         self,
@@ -149,6 +149,24 @@ class TranslationTask(TokenTask):
         """Read, split, tokenize and filter pairs: see `read_parallel`."""
         assert base is None or isinstance(base, TextBundle)
         return read_parallel(recipe, base, resumed, say, should_stop)
+
+
+def with_tags(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
+    """Add the tags of all directions to the pieces that the tokenizer never splits.
+
+    Returns:
+        The recipe, and a list with a message about the directions.
+
+    Raises:
+        DataError: If there is no corpus, or the language of a side is unknown.
+    """
+    parts = training_parts(recipe.data)
+    missing = sorted({part.tag for part in parts} - set(recipe.tokenizer.special))
+    pieces = [*recipe.tokenizer.special, *missing]
+    filled = recipe.tokenizer.model_copy(update={"special": pieces})
+    shown = [f"{part.tag} {' '.join(part.files[::-1] if part.exchanged else part.files)}"
+             for part in parts]  # fmt: skip
+    return recipe.model_copy(update={"tokenizer": filled}), [f"directions: {', '.join(shown)}"]
 
 
 def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:

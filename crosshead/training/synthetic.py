@@ -56,12 +56,17 @@ class Synthesis:
     text: Path
     decode: DecodeConfig
 
-    def settings(self) -> dict[str, Any]:
-        """Return what the translations depend on, as JSON values."""
+    def settings(self, tag: str | None) -> dict[str, Any]:
+        """Return what the translations depend on, as JSON values.
+
+        Args:
+            tag: The tag of the target language, for a model of several directions.
+        """
         configs = [read_stored(bundle / CONFIG) for bundle in self.bundles]
         return {
             "models": [hashlib.sha256(config).hexdigest() for config in configs],
             "text": file_sha256(self.text),
+            "to": tag or "",
             "decode": self.decode.model_dump(),
         }
 
@@ -168,7 +173,7 @@ def _translate(
     Raises:
         UserError: If `out` holds another set, or cannot be written.
     """
-    _check_settings(work, out)
+    _check_settings(work, out, translator.tag)
     path = out / TRANSLATIONS
     with explain_os_errors(path), path.open("ab", buffering=0) as file:
         done = _whole_blocks(path, file, lines)
@@ -196,19 +201,23 @@ def _stored(found: Sequence[Sequence[Translation]]) -> bytes:
     return "".join(f"{text}\n" for text in texts).encode()
 
 
-def _check_settings(work: Synthesis, out: Path) -> None:
+def _check_settings(work: Synthesis, out: Path, tag: str | None) -> None:
     """Check that `out` is unused or holds the same work, and store what the work depends on."""
-    wanted, path = work.settings(), out / SETTINGS
+    wanted, path = work.settings(tag), out / SETTINGS
     if not path.exists():
         if not is_unused(out):
             raise UserError(f"{out}: is not empty and holds no synthetic set; give another --out")
         atomic_write(path, (json.dumps(wanted, indent=1) + "\n").encode())
         return
     found = read_metadata(path)
-    names = {"models": "models", "text": f"text than {work.text}"}
+    names = {
+        "models": "by other models",
+        "text": f"of another text than {work.text}",
+        "to": "into another language",
+    }
     for key, name in names.items():
         if found.get(key) != wanted[key]:
-            raise UserError(f"{out}: holds translations of other {name}; give another --out")
+            raise UserError(f"{out}: holds translations {name}; give another --out")
     before = found.get("decode")
     for key, value in wanted["decode"].items():
         if not isinstance(before, dict) or before.get(key) != value:
@@ -240,8 +249,8 @@ def _write(
 
     The suffixes are the languages of the model, if they are known. `reverse` exchanges them.
     """
-    config = translator.bundle.config
-    languages = [config.source_language, config.target_language][:: -1 if reverse else 1]
+    found = [translator.bundle.config.source_language, translator.target_language]
+    languages = found[::-1] if reverse else found
     suffixes = zip(languages, ("source", "target"), strict=True)
     source, target = (out / f"train.{language or side}" for language, side in suffixes)
     seen: set[bytes] = set()

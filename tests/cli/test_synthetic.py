@@ -80,3 +80,33 @@ def test_wrong_input_is_one_line(tmp_path: Path, text: Path, refused: Refused) -
     said = refused("backtranslate", BUNDLE, text, *out, "--tag", "a b")
     assert "--tag: 'a b' is empty or contains white space" in said
     assert f"{text}: is a file" in refused("distill", BUNDLE, "--source", text, "--out", text)
+
+
+def test_one_model_translates_in_both_directions(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    """Trained with one key; every verb that translates takes the language."""
+    english, german, out = tmp_path / "a.en", tmp_path / "a.de", tmp_path / "run"
+    english.write_text(text.read_text())
+    german.write_text(text.read_text().upper())
+    files = ["--source", english, "--target", german, "--set", "directions=both"]
+    output_of(["train", *files, "--out", out, *TINY, "--max-updates", 2], capfd)
+    for command in (
+        ["translate", out, english],
+        ["evaluate", out, "--source", english, "--reference", german],
+        ["score", out, "--source", english, "--target", german],
+        ["distill", out, "--source", english, "--out", tmp_path / "set"],
+        ["backtranslate", out, english, "--out", tmp_path / "set"],
+    ):
+        assert "this model translates to de and en: choose the language" in refused(*command)
+        assert "does not translate to 'fr'; it translates to de and en" in refused(
+            *command, "--to", "fr"
+        )
+    rows = [output_of(["translate", out, english, "--to", to, "--scores"], capfd)
+            for to in ("de", "en")]  # fmt: skip
+    assert rows[0] != rows[1]
+    output_of(["distill", out, "--source", english, "--out", tmp_path / "set", "--to", "de"], capfd)
+    said = refused("distill", out, "--source", english, "--out", tmp_path / "set", "--to", "en")
+    assert "holds translations into another language" in said
+    said = refused("train", "--text", english, "--set", "directions=both", "--out", tmp_path / "x")
+    assert "data.directions is for translation; leave it out" in said

@@ -7,10 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crosshead
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import BundleError, DataError
+from crosshead.errors import BundleError, ConfigError, DataError
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import build_model
+from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.translator import Translator
 from tests.pipelines.translators import STORED, untrained
 
@@ -243,3 +246,65 @@ def test_a_model_that_diverged_is_named(translator: Translator) -> None:
         broken.projection.weight.fill_(torch.nan)
     with pytest.raises(BundleError, match="not finite"):
         Translator(replace(bundle, model=broken))("One.")
+
+
+@pytest.fixture(scope="module")
+def several() -> Translator:
+    """An untrained model of bytes with tags of two languages."""
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes", special=["<2de>", "<2fr>"]), ["a"])
+    shape = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
+    plain = untrained(shape).bundle
+    size = tokenizer.vocab_size
+    config = plain.config.model_copy(
+        update={"target_languages": ["de", "fr"], "source_vocabulary": size,
+                "target_vocabulary": size}
+    )  # fmt: skip
+    torch.manual_seed(1)
+    model = build_model(shape, size, size).eval()
+    with torch.no_grad():
+        model.projection.weight.mul_(4)
+    return Translator(TextBundle(config, model, tokenizer, tokenizer))
+
+
+def test_the_chosen_language_puts_its_tag_before_each_line(several: Translator) -> None:
+    german, tagged = several.into("de"), several.of_tagged_lines()
+    lines = ["abc", " spaced ", "x"]
+    written = [f"<2de> {line.strip()}" for line in lines]
+    for alone, other in zip(german.translate(lines), tagged.translate(written), strict=True):
+        assert alone[0].text.strip() == other[0].text.strip()
+        assert alone[0].piece_log_probs == other[0].piece_log_probs
+    assert german.score(lines, lines) == tagged.score(written, lines)
+    assert german.score(lines, lines) != several.into("fr").score(lines, lines)
+    assert several.into("fr").into("de")(lines) == german(lines)
+    assert (german.target_language, tagged.target_language) == ("de", None)
+    assert german.facts()[1] == ["languages", "to de and fr, by a tag"]
+
+
+def test_a_missing_or_wrong_language_is_refused(several: Translator) -> None:
+    message = "this model translates to de and fr: choose the language with --to de, or with into"
+    for call in (lambda: several("abc"), lambda: several.score(["a"], ["b"])):
+        with pytest.raises(ConfigError, match=message):
+            call()
+    with pytest.raises(ConfigError, match="does not translate to 'cs'; it translates to de and fr"):
+        several.into("cs")
+    plain = crosshead.load(STORED, "cpu")
+    assert plain.into("de") is plain
+    with pytest.raises(ConfigError, match="does not translate to 'fr'; it translates to de: leave"):
+        plain.into("fr")
+
+
+def test_a_model_of_one_tag_needs_no_choice(several: Translator) -> None:
+    config = several.bundle.config.model_copy(update={"target_languages": ["fr"]})
+    only = Translator(replace(several.bundle, config=config))
+    assert only("abc") == several.into("fr")("abc")
+
+
+def test_the_parts_of_a_long_line_have_a_tag_each(several: Translator) -> None:
+    german = several.into("de")
+    sentences = ["Aa bb cc dd ee.", "Ff gg hh ii jj.", "Kk ll mm nn oo."]
+    [[found]] = german.translate([" ".join(sentences)])
+    assert found.was_split
+    alone = german.translate(sentences)
+    assert found.piece_log_probs == pytest.approx(
+        [value for [each] in alone for value in each.piece_log_probs], abs=1e-4
+    )

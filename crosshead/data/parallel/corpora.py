@@ -5,11 +5,11 @@ defines where a line ends.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import (
@@ -22,6 +22,7 @@ from pydantic import (
 from crosshead.caller import option
 from crosshead.config import MOST, called
 from crosshead.data.parallel.delimited import Layout, layout_of
+from crosshead.data.parallel.directions import languages_in_names, tag_of, with_tag
 from crosshead.data.parallel.languages import looks_like_code
 from crosshead.data.parallel.pairs import CHUNK, Origin, ParallelText, Sides
 from crosshead.data.parallel.tables import (
@@ -103,6 +104,13 @@ class DataConfig(DataSection):
     `pairs`): 2 uses each pair twice, 0.5 half of the pairs, drawn anew in each epoch. An empty
     list means one pass through each."""
 
+    directions: Literal["one", "tagged", "both"] = "one"
+    """The directions of a model of pairs. "one": from `source` to `target`. "tagged": each corpus
+    has its own languages, and a tag of the target language, such as `<2de>`, stands before each
+    source. "both": the same, and each corpus is also used with its sides exchanged. The languages
+    come from `source_language` and `target_language`, or from the names of files or `fields`
+    (Johnson 2017)."""
+
     source_language: str | None = None
     """The language code of the sources, such as `en`, for the bundle and its card. Unset: the
     language in the file suffixes or in the names of `fields`, if both sides have one."""
@@ -182,6 +190,15 @@ class Part:
     files: tuple[str, ...]
     fields: Sequence[str]
     """The source field and the target field of a file with both sides."""
+    tag: str = ""
+    """The tag before each source, such as `<2de>`, or an empty text."""
+    exchanged: bool = False
+    """True exchanges the sides: the second one is then the source."""
+
+    @property
+    def direction(self) -> tuple[str, ...]:
+        """What determines the pairs beside the files: nothing in a corpus without a tag."""
+        return (self.tag, str(self.exchanged)) if self.tag else ()
 
     @cached_property
     def layout(self) -> Layout:
@@ -210,6 +227,12 @@ class Part:
         Raises:
             DataError: If the files cannot be read.
         """
+        for left, right in self._sides():
+            source, target = (right, left) if self.exchanged else (left, right)
+            yield with_tag(self.tag, source), target
+
+    def _sides(self) -> Iterator[Sides]:
+        """Yield both sides as they are in the files, at most `CHUNK` pairs at a time."""
         paths = [Path(name) for name in self.files]
         if len(paths) == 2:
             yield from _aligned_chunks(paths[0], paths[1])
@@ -260,7 +283,9 @@ class Corpora:
         """Return the file and line of pair `row`."""
         number = int(np.searchsorted(self.starts, row, side="right")) - 1
         part = self.parts[number]
-        return Origin(part.files[0], part.line(row - int(self.starts[number])))
+        return Origin(
+            part.files[-1 if part.exchanged else 0], part.line(row - int(self.starts[number]))
+        )
 
     def read(self) -> ParallelText:
         """Return all pairs, held in memory."""
@@ -284,7 +309,7 @@ def training_parts(config: DataConfig) -> list[Part]:
             f"{option('target')}) or files with both sides ({option('pairs')}), or their keys in "
             "[data]"
         )
-    return _parts(config.source, config.target, config.pairs, config.fields)
+    return _directed(_parts(config.source, config.target, config.pairs, config.fields), config)
 
 
 def survey(parts: Sequence[Part]) -> Corpora:
@@ -330,7 +355,8 @@ def read_valid_pairs(
     """
     if not config.valid_source and not config.valid_pairs:
         return None
-    parts = _parts(config.valid_source, config.valid_target, config.valid_pairs, config.fields)
+    files = config.valid_source, config.valid_target, config.valid_pairs
+    parts = _directed(_parts(*files, config.fields), config)
     for part in parts:
         for note in part.notes():
             say(note)
@@ -366,6 +392,50 @@ def _parts(
         check_regular(Path(name))
     aligned = [Part(names, []) for names in zip(source, target, strict=True)]
     return [*aligned, *(Part((name,), fields) for name in pairs)]
+
+
+def _directed(parts: Sequence[Part], config: DataConfig) -> list[Part]:
+    """Return the corpora with their tags, and with `directions` "both" also in reverse.
+
+    Raises:
+        DataError: If the language of a side is unknown.
+    """
+    if config.directions == "one":
+        return list(parts)
+    languages = [languages_of(part, config) for part in parts]
+    found = [
+        replace(part, tag=tag_of(target))
+        for part, (_, target) in zip(parts, languages, strict=True)
+    ]
+    if config.directions == "both":
+        found += [
+            replace(part, tag=tag_of(source), exchanged=True)
+            for part, (source, _) in zip(parts, languages, strict=True)
+        ]
+    return found
+
+
+def languages_of(part: Part, config: DataConfig) -> tuple[str, str]:
+    """Return the source and the target language of a corpus with tags.
+
+    Args:
+        part: The corpus.
+        config: The configuration, whose stated languages come before those in names.
+
+    Raises:
+        DataError: If a language is unknown, or both are the same.
+    """
+    stated = config.source_language, config.target_language
+    named = languages_in_names(part.files, part.fields)
+    source, target = (given or name for given, name in zip(stated, named, strict=True))
+    if source is None or target is None or source == target:
+        raise DataError(
+            f"{' and '.join(part.files)}: expected two languages in the names, such as train.en "
+            f"and train.de, for data.directions = {config.directions!r}, found "
+            f"{source or 'none'} and {target or 'none'}; rename the files or fields, or give "
+            f"{option('source-language')} and {option('target-language')}"
+        )
+    return source, target
 
 
 def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
