@@ -313,7 +313,7 @@ def test_a_bundle_without_the_tag_is_refused(folder: Path) -> None:
 
 
 def test_languages_must_be_known_and_differ(folder: Path) -> None:
-    with pytest.raises(DataError, match=r"expected two languages in the names.*found none and none"):
+    with pytest.raises(DataError, match=r"expected two languages.*found none and none"):
         with_tags(recipe(folder, "data.directions=tagged"))
     stated = recipe(folder, "data.directions=both", "source_language=en", "target_language=de")
     filled, said = with_tags(stated)
