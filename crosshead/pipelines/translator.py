@@ -247,7 +247,11 @@ class Translator(LineTranslator):
 
     A call translates a text or a list of lines with the bundle's search settings. `translate` takes
     other settings and returns more about each line. The model (`translator.model`, a plain
-    `torch.nn.Module`) may be moved to another device.
+    `torch.nn.Module`) may be moved to another device. `into` chooses the language of a model of
+    several directions.
+
+    Args:
+        bundle: The bundle of a model that translates.
     """
 
     does, verb = "translates", "translate"

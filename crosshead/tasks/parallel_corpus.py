@@ -3,7 +3,7 @@
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +16,7 @@ from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.caller import option
 from crosshead.data.batching import Pairs, example_lengths
 from crosshead.data.parallel.cache import cache_directory
-from crosshead.data.parallel.corpora import (
-    Corpora,
-    DataConfig,
-    Part,
-    read_valid_pairs,
-    survey,
-    training_parts,
-)
+from crosshead.data.parallel.corpora import DataConfig, read_valid_pairs, training_parts
 from crosshead.data.parallel.directions import tagged_languages
 from crosshead.data.parallel.examples import (
     Chosen,
@@ -49,7 +42,8 @@ from crosshead.data.parallel.held_out import (
     hold_out,
     in_both_directions,
 )
-from crosshead.data.parallel.pairs import CHUNK, ParallelText, Sides
+from crosshead.data.parallel.pairs import ParallelText
+from crosshead.data.parallel.parts import Corpora, Part, StoppablePart, survey
 from crosshead.data.parallel.shards import cache_key, open_shards, store
 from crosshead.data.text.learning import learn_tokenizers
 from crosshead.data.text.subwords import BpeTokenizer
@@ -82,6 +76,9 @@ class ParallelCorpus(TokenCorpus):
     valid_examples: list[Example]
     held_out: bool
     """True if the validation pairs were held out of the training data."""
+    old_valid: ParallelText | None = None
+    """The validation pairs of an old domain, in fine-tuning."""
+    old_examples: Sequence[Example] = ()
 
     unit, unit_name = "pair", "sentence pairs"
 
@@ -121,7 +118,7 @@ class ParallelCorpus(TokenCorpus):
 
     def sha256(self) -> str:
         """Return the checksum of all training and validation ids, in this order."""
-        both = self.kept.sha256 + Examples.of(self.valid_examples).sha256()
+        both = self.kept.sha256 + Examples.of([*self.valid_examples, *self.old_examples]).sha256()
         return hashlib.sha256(both.encode()).hexdigest()
 
     def origin(self, row: int) -> str:
@@ -139,6 +136,10 @@ class ParallelCorpus(TokenCorpus):
             + (f" (left out: {dropped}; see {LEFT_OUT})" if dropped else "")
             + f"; validation: {self.validation(data)}"
         ]
+        if self.old_valid is not None:
+            names = [*data.old_valid_source, *data.old_valid_target, *data.old_valid_pairs]
+            found = counted(len(self.old_valid), "pair")
+            lines.append(f"old domain: validation with {found} of {', '.join(names)}")
         if self.size < FEW_PAIRS:
             lines.append(
                 f"warning: from {found} a model only learns to repeat them; to translate new "
@@ -178,25 +179,6 @@ class ParallelCorpus(TokenCorpus):
         lines = [json.dumps({"source": source, "target": target}) for source, target in texts]
         how = f"{option('pairs')}, with {option('fields')} source,target"
         return "\n".join(lines) + "\n", how
-
-
-@dataclass(frozen=True)
-class _StoppablePart(Part):
-    """A corpus that calls `stop_if_asked` while it is read."""
-
-    stop_if_asked: Callable[[], None] = lambda: None
-
-    def chunks(self) -> Iterator[Sides]:
-        """Yield the pairs, at most `CHUNK` at a time."""
-        for sides in super().chunks():
-            self.stop_if_asked()
-            yield sides
-
-    def _lines(self) -> Iterator[str]:
-        for number, line in enumerate(super()._lines()):
-            if number % CHUNK == 0:
-                self.stop_if_asked()
-            yield line
 
 
 @dataclass(frozen=True)
@@ -256,7 +238,7 @@ def read_parallel(
 
     data, valid = recipe.data, read_valid_pairs(recipe.data, say)
     parts = [
-        _StoppablePart(part.files, part.fields, part.tag, part.exchanged, stop_if_asked)
+        StoppablePart(part.files, part.fields, part.tag, part.exchanged, stop_if_asked)
         for part in training_parts(data)
     ]
     for part in parts:
@@ -279,14 +261,18 @@ def read_parallel(
             )
     held_out = valid is None
     valid = held.valid if valid is None else valid
-    valid_examples: list[Example] = list(
-        zip(token_ids(source, valid.source), token_ids(target, valid.target), strict=True)
-    )
+    old_valid = read_valid_pairs(data, say, old=True)
     files = _card_files(text, checksums)
     starts = text.starts.tolist()
     return ParallelCorpus(
-        files, config, source, target, kept, starts, valid, valid_examples, held_out
-    )
+        files, config, source, target, kept, starts, valid, _examples(valid, source, target),
+        held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
+    )  # fmt: skip
+
+
+def _examples(text: ParallelText, source: Tokenizer, target: Tokenizer) -> list[Example]:
+    """Return the token ids of pairs."""
+    return list(zip(token_ids(source, text.source), token_ids(target, text.target), strict=True))
 
 
 def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int], Measured]:
@@ -298,9 +284,9 @@ def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int]
         recipe: The settings of the run.
         corpus: The data of the run.
     """
-    examples, seed, weights = corpus.kept.examples, recipe.train.seed, recipe.data.weights
-    weights = weights * (2 if recipe.data.directions == "both" else 1)
+    examples, seed = corpus.kept.examples, recipe.train.seed
     counts = np.diff(corpus.kept.encoded.rows.searchsorted(corpus.starts)).tolist()
+    weights = recipe.data.passes(counts)
 
     def chosen(epoch: int) -> Measured:
         return Chosen(examples, mixture(counts, weights, seed, epoch)) if weights else examples

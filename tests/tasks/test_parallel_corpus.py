@@ -321,3 +321,32 @@ def test_languages_must_be_known_and_differ(folder: Path) -> None:
     assert said == [f"directions: <2de> {folder / 'en'} {folder / 'de'}, <2en> {folder / 'de'} "
                     f"{folder / 'en'}"]  # fmt: skip
     assert with_tags(filled)[0] == filled
+
+
+def test_an_old_domain_is_mixed_in_and_validated(folder: Path) -> None:
+    for side, change in (("en", str), ("de", str.upper)):
+        (folder / f"old.{side}").write_text("".join(f"{change(f'old {n}')}\n" for n in range(50)))
+        (folder / f"valid.{side}").write_text(f"{change('one two')}\n")
+    data = {
+        "source": str(folder / "en"), "target": str(folder / "de"),
+        "old_source": str(folder / "old.en"), "old_target": str(folder / "old.de"),
+        "valid_pairs": str(folder / "tsv"), "old_valid_source": str(folder / "valid.en"),
+        "old_valid_target": str(folder / "valid.de"), "old_ratio": 0.5,
+    }  # fmt: skip
+    settings = compose(flags={"data": data}, assignments=["tokenizer.kind=words"])
+    corpus = read_parallel(settings, None, None)
+    assert corpus.old_valid is not None and corpus.old_valid.target == ["ONE TWO"]
+    assert [line for line in corpus.opening(settings.data) if line.startswith("old domain")] == [
+        f"old domain: validation with 1 pair of {folder / 'valid.en'}, {folder / 'valid.de'}"
+    ]
+    drawn = []
+    for epoch in (0, 1):
+        examples = epoch_examples(settings, corpus)(epoch)
+        sources = [corpus.source_tokenizer.decode(examples[row][0]) for row in range(len(examples))]
+        old = [source for source in sources if source.startswith("old")]
+        assert len(old) == len(LINES) // 2 and sorted(set(sources) - set(old)) == sorted(LINES)
+        drawn.append(old)
+    assert drawn[0] != drawn[1]
+    alone = compose(flags={"data": {**data, "old_valid_target": str(folder / "valid.en")}},
+                    assignments=["tokenizer.kind=words"])  # fmt: skip
+    assert read_parallel(alone, None, None).sha256() != corpus.sha256()

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosshead.caller import option
-from crosshead.data.parallel.corpora import Corpora, DataConfig
+from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.pairs import Origin, ParallelText, Sides, Text, numbered, within
+from crosshead.data.parallel.parts import Corpora
 from crosshead.errors import DataError
 
 _Pair = tuple[str, str]
@@ -97,6 +98,9 @@ def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
         text: The text, as `training_parts` gives it for `directions` "both".
         config: `valid_size` and `max_length`.
         seed: The random seed of the run.
+
+    Returns:
+        The held-out pairs of both directions, and the rows that repeat them.
 
     Raises:
         DataError: As `hold_out` does.

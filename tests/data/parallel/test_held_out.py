@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from crosshead.data.parallel.corpora import DataConfig, survey, training_parts
+from crosshead.data.parallel.corpora import DataConfig, training_parts
 from crosshead.data.parallel.held_out import HeldOut, Remaining, hold_out, in_both_directions
 from crosshead.data.parallel.pairs import Origin, ParallelText
+from crosshead.data.parallel.parts import survey
 from crosshead.errors import DataError
 from tests.data.written import config
 
