@@ -13,14 +13,11 @@ from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
+from crosshead.pipelines.line_translator import LONGEST_STRETCH, Translation
 from crosshead.pipelines.mask_filler import MARK, MaskFiller
 from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.text_generator import TextGenerator
-from crosshead.pipelines.translator import (
-    LONGEST_STRETCH,
-    Translation,
-    Translator,
-)
+from crosshead.pipelines.translator import Translator
 from crosshead.system.files import real_path
 from crosshead.system.progress import Bar, Messages
 

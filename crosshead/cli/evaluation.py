@@ -22,8 +22,9 @@ from crosshead.evaluation.translations import corpus_scores, evaluate
 from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.pipelines.forecaster import SeriesForecaster
 from crosshead.pipelines.image_classifier import ImageClassifier
+from crosshead.pipelines.line_translator import LONGEST_STRETCH
 from crosshead.pipelines.mask_filler import MaskFiller
-from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
+from crosshead.pipelines.translator import Translator
 from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load, load_as

@@ -21,7 +21,8 @@ from crosshead.config import validate
 from crosshead.data.text.tokenizers import TokenizerConfig
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError, UserError
-from crosshead.pipelines.translator import Translation, Translator
+from crosshead.pipelines.line_translator import Translation
+from crosshead.pipelines.translator import Translator
 from crosshead.system.files import (
     atomic_file,
     atomic_write,
