@@ -18,6 +18,7 @@ from crosshead.cli.options import (
     ToOption,
 )
 from crosshead.cli.terminal import open_output, watched
+from crosshead.errors import UserError
 from crosshead.system.pipes import count_lines, read_groups
 
 MoreArgument = Annotated[
@@ -158,6 +159,8 @@ def translate(
     from crosshead.tasks.loading import load_as
 
     bundles, file = answers.bundles_and_file(bundle, more or [])
+    if images is not None and to is not None:
+        raise UserError("--to is not for models that translate beside images; leave it out")
     for each in bundles:
         answers.check_output(output, file, each)
     translator: Translator | BesideImages = (

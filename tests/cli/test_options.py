@@ -17,7 +17,7 @@ SHARED = {
     "--tokenize": ("TokenizeOption", "evaluate compare"),
     "--beam": ("BeamOption", "translate evaluate compare generate"),
     "--length-penalty": ("PenaltyOption", "translate evaluate compare"),
-    "--to": ("ToOption", "translate evaluate compare score distill backtranslate"),
+    "--to": ("ToOption", "translate evaluate compare score distill backtranslate attention"),
     "--device": ("DeviceOption", "translate evaluate compare score generate fill attention"),
     "--threads": ("ThreadsOption", "translate evaluate compare score generate fill study"),
     "--precision": ("PrecisionOption", "translate generate fill"),

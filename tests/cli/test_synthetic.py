@@ -97,6 +97,7 @@ def test_one_model_translates_in_both_directions(
         ["score", out, "--source", english, "--target", german],
         ["distill", out, "--source", english, "--out", tmp_path / "set"],
         ["backtranslate", out, english, "--out", tmp_path / "set"],
+        ["attention", out, "one two.", "--out", tmp_path / "picture.png"],
     ):
         assert "this model translates to de and en: choose the language" in refused(*command)
         assert "does not translate to 'fr'; it translates to de and en" in refused(

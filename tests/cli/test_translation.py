@@ -37,6 +37,8 @@ def test_several_bundles_translate_as_an_ensemble(
     assert output_of(["translate", BUNDLE, other, path, "--beam", 1, "--scores"], capfd) != alone
     said = refused("translate", BUNDLE, other, path, "--images", tmp_path)
     assert "--images takes one bundle, found 2" in said
+    said = refused("translate", BUNDLE, path, "--images", tmp_path, "--to", "de")
+    assert "--to is not for models that translate beside images" in said
     assert "is given twice" in refused("translate", BUNDLE, BUNDLE, path)
     assert "nothing: no such directory" in refused("translate", BUNDLE, "nothing", path)
     assert "nothing: no such file" in refused("translate", BUNDLE, "nothing")
