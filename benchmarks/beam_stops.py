@@ -20,7 +20,8 @@ from crosshead.decoding.beam import Stop
 from crosshead.errors import UserError
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.models.base import SequenceModel
-from crosshead.pipelines.translator import Translation, Translator
+from crosshead.pipelines.line_translator import Translation
+from crosshead.pipelines.translator import Translator
 
 HEADER = ["stop", "steps", "hypothesis-steps", "BLEU", "mean score", "score higher", "lists differ"]
 

@@ -42,10 +42,10 @@ PUBLIC = {
     "crosshead.models": [
         "AttentionParts", "Captioner", "CaptionerConfig", "Classifier", "ClassifierConfig",
         "ConvNet", "ConvNetConfig", "Convolutional", "ConvolutionalConfig", "EncoderConfig",
-        "Forecaster", "ForecasterConfig", "ForecasterShape", "ImageShape", "LanguageConfig",
-        "LinearForecaster", "LinearForecasterConfig", "Model", "ModelConfig", "MultimodalConfig",
-        "MultimodalTransformer", "PatchForecaster", "PatchForecasterConfig", "PositionKind",
-        "Recurrent", "RecurrentConfig", "SequenceModel",
+        "Ensemble", "Forecaster", "ForecasterConfig", "ForecasterShape", "ImageShape",
+        "LanguageConfig", "LinearForecaster", "LinearForecasterConfig", "Model", "ModelConfig",
+        "MultimodalConfig", "MultimodalTransformer", "PatchForecaster", "PatchForecasterConfig",
+        "PositionKind", "Recurrent", "RecurrentConfig", "SequenceModel",
         "SeriesRecurrent", "SeriesRecurrentConfig", "SeriesTransformer", "SeriesTransformerConfig",
         "TokenModel", "TokenModelConfig", "Transformer", "TransformerConfig", "TransformerEncoder",
         "TransformerLanguageModel", "TransformerXL", "TransformerXLConfig", "VisionTransformer",
@@ -53,8 +53,9 @@ PUBLIC = {
         "build_model", "register_positions", "register_score",
     ],
     "crosshead.pipelines": [
-        "Forecast", "ImageCaption", "ImageCaptioner", "ImageClassifier", "MaskFiller", "Pipeline",
-        "MultimodalTranslator", "SeriesForecaster", "TextGenerator", "Translator",
+        "EnsembleTranslator", "Forecast", "ImageCaption", "ImageCaptioner", "ImageClassifier",
+        "MaskFiller", "MultimodalTranslator", "Pipeline", "SeriesForecaster", "TextGenerator",
+        "Translator",
     ],
     "crosshead.tasks": [
         "Corpus", "Epoch", "Findings", "LOSS", "Loss", "Metric", "Sample", "Stopped", "Task",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleConfig
@@ -43,6 +43,15 @@ class TextBundleConfig(BundleConfig):
     # Language codes such as `en`, if they are known.
     source_language: str | None = None
     target_language: str | None = None
+    # The languages of a model of several directions: the tag of one stands before each source.
+    target_languages: list[str] = Field(default_factory=list)
+
+    @model_serializer(mode="wrap")
+    def _without_no_tags(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if not self.target_languages:  # so that models of one direction are stored as ever
+            del values["target_languages"]
+        return values
 
 
 @dataclass(frozen=True)
@@ -116,15 +125,39 @@ class TextBundle(Bundle):
     def why_not_averaged(self, other: Bundle) -> str:
         """Return why another bundle of the same model cannot be averaged with this one, or ""."""
         assert isinstance(other, TextBundle)
-        keys = ("joint_tokenizer", "source_vocabulary", "target_vocabulary")
-        same = all(getattr(self.config, key) == getattr(other.config, key) for key in keys)
-        if same and self._pieces() == other._pieces():
+        same = self.config.joint_tokenizer == other.config.joint_tokenizer
+        if same and not self.tokenizer_differences(other):
             return ""
         return (
             "its tokenizer differs from the tokenizer of {first}; only bundles with the same "
             "tokenizer can be averaged (train the second with --from the first, or resume one run)"
         )
 
-    def _pieces(self) -> list[list[str]]:
-        sides = self.source_tokenizer, self.target_tokenizer
-        return [each.pieces(list(range(each.vocab_size))) for each in sides]
+    def tokenizer_differences(self, other: Self) -> dict[str, str]:
+        """Return how the tokenizers of another bundle differ, by side: "source" and "target".
+
+        Args:
+            other: The other bundle.
+
+        Returns:
+            A clause for each side that differs; an empty dictionary if both sides are the same.
+        """
+        pairs = {
+            "source": (self.source_tokenizer, other.source_tokenizer),
+            "target": (self.target_tokenizer, other.target_tokenizer),
+        }
+        found = {side: _difference(*pair) for side, pair in pairs.items()}
+        return {side: clause for side, clause in found.items() if clause}
+
+
+def _difference(own: Tokenizer, other: Tokenizer) -> str:
+    """Return how a tokenizer differs from another one, as a clause, or an empty text."""
+    if (own.kind, own.vocab_size) != (other.kind, other.vocab_size):
+        kinds = [f"{each.kind} with {each.vocab_size:,} pieces" for each in (other, own)]
+        return f"{kinds[0]} instead of {kinds[1]}"
+    ids = list(range(own.vocab_size))
+    pairs = zip(other.pieces(ids), own.pieces(ids), strict=True)
+    for index, (theirs, ours) in enumerate(pairs):
+        if theirs != ours:
+            return f"piece {index:,} is {theirs!r} instead of {ours!r}"
+    return ""

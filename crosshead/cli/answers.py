@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,11 @@ from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
+from crosshead.pipelines.line_translator import LONGEST_STRETCH, Translation
 from crosshead.pipelines.mask_filler import MARK, MaskFiller
 from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.text_generator import TextGenerator
-from crosshead.pipelines.translator import (
-    LONGEST_STRETCH,
-    Translation,
-    Translator,
-)
+from crosshead.pipelines.translator import Translator
 from crosshead.system.files import real_path
 from crosshead.system.progress import Bar, Messages
 
@@ -127,6 +125,45 @@ def _shown(piece: str) -> str:
 
 def _flag(key: str) -> str:
     return f"--{key.replace('_', '-')}"
+
+
+def bundles_and_file(bundle: Path, more: Sequence[str]) -> tuple[list[Path], str]:
+    """Return the bundles and the file among the arguments of `translate`.
+
+    The last one of `more` is the file, unless it is a directory or a packed bundle. Without a file,
+    the lines come from `-`, standard input.
+    """
+    bundles = [bundle, *map(Path, more)]
+    last = bundles[-1]
+    if not more or last.is_dir() or (last.is_file() and zipfile.is_zipfile(last)):
+        return bundles, "-"
+    return bundles[:-1], more[-1]
+
+
+def only(bundles: Sequence[Path], option: str) -> Path:
+    """Return the only bundle; `option` names data that no ensemble takes.
+
+    Raises:
+        UserError: If there are several bundles.
+    """
+    if len(bundles) > 1:
+        raise UserError(
+            f"{option} takes one bundle, found {len(bundles)}; only models that translate text "
+            "alone form an ensemble"
+        )
+    return bundles[0]
+
+
+def into(translator: Translator, to: str | None) -> Translator:
+    """Return the translator for the language of `--to`, if it is given.
+
+    Raises:
+        ConfigError: If the model does not translate to this language, or needs one.
+    """
+    if to is not None:
+        return translator.into(to)
+    translator.with_tag([])
+    return translator
 
 
 def check_output(output: Path | None, file: str, bundle: Path) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crosshead.cli.answers import answering, search_settings
+from crosshead.cli.answers import answering, into, search_settings
 from crosshead.cli.terminal import at_terminal, json_line, note, table
 from crosshead.config import nearest
 from crosshead.data.captions import NOT_DESCRIBED, read_caption_set
@@ -22,8 +22,9 @@ from crosshead.evaluation.translations import corpus_scores, evaluate
 from crosshead.pipelines.captioner import ImageCaptioner
 from crosshead.pipelines.forecaster import SeriesForecaster
 from crosshead.pipelines.image_classifier import ImageClassifier
+from crosshead.pipelines.line_translator import LONGEST_STRETCH
 from crosshead.pipelines.mask_filler import MaskFiller
-from crosshead.pipelines.translator import LONGEST_STRETCH, Translator
+from crosshead.pipelines.translator import Translator
 from crosshead.system.lines import LONGEST_TEXT, read_lines
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load, load_as
@@ -59,9 +60,10 @@ def check_distinct(bundles: Sequence[Path]) -> None:
 
 
 def translation_evaluation(
-    bundle: Path,
+    bundles: Sequence[Path],
     source: Path,
     reference: Path,
+    to: str | None,
     metrics: Sequence[str],
     tokenize: str | None,
     flags: Mapping[str, Any],
@@ -71,9 +73,10 @@ def translation_evaluation(
     """Return the scores of a translation model on a test set.
 
     Args:
-        bundle: The bundle of the model.
+        bundles: The bundle of the model, or several bundles of an ensemble.
         source: The file of source sentences.
         reference: The file of reference translations.
+        to: The language to translate to, or None for the model's only one.
         metrics: The names of metrics.
         tokenize: The tokenisation of BLEU, or None for sacreBLEU's.
         flags: Settings of the search that override the bundle's.
@@ -86,7 +89,7 @@ def translation_evaluation(
     """
     sources, references = read_aligned(source, reference)
     instead = "give --text, not --source and --reference"
-    translator = load_as(Translator, bundle, device, threads, instead=instead)
+    translator = into(load_as(Translator, bundles, device, threads, instead=instead), to)
     return evaluate(
         translator, sources, references, metrics, tokenize,
         translate=lambda lines: translated(translator, lines, flags),

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from crosshead.cli.app import app
-from crosshead.cli.options import BundleArgument, DeviceOption
+from crosshead.cli.options import BundleArgument, DeviceOption, ToOption
 from crosshead.cli.terminal import put
 
 
@@ -57,6 +57,7 @@ def attention(
         int | None,
         typer.Option(metavar="H", help="Head to draw, counted from 1 (default: all heads)."),
     ] = None,
+    to: ToOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Draw the attention weights of a model on a text.
@@ -69,6 +70,7 @@ def attention(
     For a classifier of images the picture shows the image, and over it the weights of the class
     token for the patches of the image.
     """
+    from crosshead.cli.answers import into
     from crosshead.errors import ConfigError
     from crosshead.inspection import (
         attention_weights,
@@ -84,6 +86,8 @@ def attention(
 
     check_picture(out)
     pipeline = load(bundle, device)
+    if to is not None and not isinstance(pipeline, Translator):
+        raise ConfigError(f"--to is for models that translate text; this one {pipeline.does}")
     if isinstance(pipeline, ImageClassifier):
         if target is not None:
             raise ConfigError("a classifier takes no target; leave out --target")
@@ -93,7 +97,9 @@ def attention(
         draw_image_attention(over, layer=layer, head=head, rollout=kind == "rollout", path=out)
         put(f"{kind or 'encoder'} attention over {text}: {out}\n")
         return
-    if not isinstance(pipeline, Translator):
+    if isinstance(pipeline, Translator):
+        pipeline = into(pipeline, to)
+    else:
         text = text.replace("\\n", "\n")
     found = attention_weights(pipeline, text, target=target, kind=kind)
     draw_attention(found, layer=layer, head=head, path=out)

@@ -16,8 +16,8 @@ from crosshead.data.images import ImageFolder, decode_image
 from crosshead.errors import DataError
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.captions import caption_scores
+from crosshead.pipelines.line_translator import Translation
 from crosshead.pipelines.multimodal_translator import MultimodalTranslator
-from crosshead.pipelines.translator import Translation
 from crosshead.system.progress import counted
 from crosshead.tasks.loading import load_as
 

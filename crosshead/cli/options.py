@@ -11,6 +11,14 @@ BundleArgument = Annotated[
         metavar="BUNDLE", help="Trained model: a directory, or a file made by `crosshead pack`."
     ),
 ]
+BundlesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="BUNDLE",
+        help="Trained model: a directory, or a file made by `crosshead pack`. Several models that "
+        "translate are an ensemble: each token has the mean of their probabilities.",
+    ),
+]
 SourceOption = Annotated[
     Path,
     typer.Option(
@@ -50,6 +58,14 @@ PenaltyOption = Annotated[
         metavar="A",
         help="Exponent of the length penalty; larger values favour longer translations, 0 turns "
         "it off (default: the bundle's).",
+    ),
+]
+ToOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODE",
+        help="Language to translate to, such as de, for a model of several directions (default: "
+        "the model's only one).",
     ),
 ]
 DeviceOption = Annotated[

@@ -121,6 +121,7 @@ def run_report(summary: Summary) -> str:
         ["ended", summary.reason],
         ["weights", summary.weights],
         *_score_rows(summary),
+        *map(list, summary.domains),
         [
             "training",
             f"{counted(progress.update, 'update')}{skipped}, {progress.epochs:.1f} epochs, "

@@ -9,7 +9,7 @@ import typer
 from crosshead.cli.app import app
 from crosshead.cli.options import (
     BeamOption,
-    BundleArgument,
+    BundlesArgument,
     DeviceOption,
     JsonlOption,
     MetricsOption,
@@ -18,6 +18,7 @@ from crosshead.cli.options import (
     SourceOption,
     ThreadsOption,
     TokenizeOption,
+    ToOption,
 )
 from crosshead.cli.terminal import put
 from crosshead.errors import UserError
@@ -109,11 +110,11 @@ AnyMetricsOption = Annotated[
 
 _SCORE_TEXT = "to score a text: `crosshead evaluate BUNDLE --text FILE`"
 _TRANSLATION = (
-    "--source", "--reference", "--metrics", "--tokenize", "--beam", "--length-penalty",
+    "--source", "--reference", "--to", "--metrics", "--tokenize", "--beam", "--length-penalty",
 )  # fmt: skip
 _TEXT, _SERIES = ("--stride", "--memory"), ("--start", "--original")
 _NO_SERIES = (_SERIES, "is for forecasts: leave it out, or give --series")
-_NO_WORDS = ("--text", "--source", "--reference", "--series", *_SERIES, *_TEXT)
+_NO_WORDS = ("--text", "--source", "--reference", "--to", "--series", *_SERIES, *_TEXT)
 _REFUSED: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "--pairs": [
         (("--captions", *_NO_WORDS), "is not for pairs: leave it out, or leave out --pairs")
@@ -141,6 +142,7 @@ what the error says. The first given kind counts; without one, it is a test set 
 @app.command(
     epilog="\b\nExamples:\n"
     "  crosshead evaluate runs/en-de --source test.en --reference test.de\n"
+    "  crosshead evaluate runs/first runs/second --source test.en --reference test.de\n"
     "  crosshead evaluate runs/shakespeare --text test.txt --stride 64\n"
     "  crosshead evaluate runs/ett --series ETTh1.csv --start 2018-02-01\n"
     "  crosshead evaluate runs/photos --images photos.zip\n"
@@ -148,9 +150,10 @@ what the error says. The first given kind counts; without one, it is a test set 
     "  crosshead evaluate runs/signs --images images.zip --pairs test.jsonl"
 )
 def evaluate(
-    bundle: BundleArgument,
+    bundles: BundlesArgument,
     source: SourcesOption = None,
     reference: ReferencesOption = None,
+    to: ToOption = None,
     text: TextOption = None,
     series: SeriesOption = None,
     images: ImagesOption = None,
@@ -172,7 +175,8 @@ def evaluate(
 
     Give --source and --reference for a model that translates. Each metric is printed with its 95 %
     bootstrap interval and a signature: sacreBLEU's, or for perplexity one that names its
-    normalisation. The bundle holds the default search settings.
+    normalisation. The bundle holds the default search settings. Several bundles are scored
+    together, as an ensemble.
 
     Give --text for a model of monolingual text. The command prints perplexity and bits per
     character, or for a masked language model masked perplexity and accuracy. The model reads the
@@ -192,11 +196,11 @@ def evaluate(
     chrF and exact match with the right images, and with images shuffled among the sentences
     (Caglayan et al. 2019). Equal scores mean that the images are of no use to the model.
     """
-    from crosshead.cli import classify, evaluation, multimodal
+    from crosshead.cli import answers, classify, evaluation, multimodal
 
     _check_kind(
         {
-            "--source": source, "--reference": reference, "--metrics": metrics,
+            "--source": source, "--reference": reference, "--to": to, "--metrics": metrics,
             "--tokenize": tokenize, "--beam": beam, "--length-penalty": length_penalty,
             "--text": text, "--stride": stride, "--memory": memory, "--series": series,
             "--start": start, "--original": original or None, "--images": images,
@@ -205,6 +209,9 @@ def evaluate(
     )  # fmt: skip
     search = {"beam": beam, "length_penalty": length_penalty}
     listed = "bleu,chrf" if metrics is None else metrics
+    given = {"--pairs": pairs, "--images": images, "--series": series, "--text": text}
+    others = [option for option, value in given.items() if value is not None]
+    bundle = answers.only(bundles, others[0]) if others else bundles[0]
     if pairs is not None and images is not None:
         names = evaluation.metric_names(listed, tokenize)
         beside = multimodal.pair_evaluation(
@@ -231,7 +238,7 @@ def evaluate(
         assert source is not None and reference is not None  # by `_check_kind`
         names = evaluation.metric_names(listed, tokenize, ["perplexity"])
         scores = evaluation.translation_evaluation(
-            bundle, source, reference, names, tokenize, search, device, threads
+            bundles, source, reference, to, names, tokenize, search, device, threads
         )
     put(evaluation.scores_jsonl(scores) if jsonl else evaluation.scores_table(scores))
 
@@ -266,6 +273,7 @@ def compare(
     ],
     source: SourceOption,
     reference: ReferenceOption,
+    to: ToOption = None,
     metrics: MetricsOption = "bleu,chrf",
     tokenize: TokenizeOption = None,
     beam: BeamOption = None,
@@ -279,7 +287,7 @@ def compare(
     p is the probability that chance alone gives a difference from the first bundle at least as
     large as the measured one.
     """
-    from crosshead.cli import evaluation
+    from crosshead.cli import answers, evaluation
     from crosshead.data.parallel.corpora import read_aligned
     from crosshead.evaluation.comparison import compare as compare_systems
     from crosshead.pipelines.translator import Translator
@@ -291,7 +299,9 @@ def compare(
     flags = {"beam": beam, "length_penalty": length_penalty}
     systems: dict[str, Sequence[str]] = {
         str(bundle): evaluation.translated(
-            load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), sources, flags
+            answers.into(load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT), to),
+            sources,
+            flags,
         )
         for bundle in bundles
     }
@@ -301,11 +311,12 @@ def compare(
 
 @app.command(epilog="\b\nExample:\n  crosshead score runs/en-de --source test.en --target test.de")
 def score(
-    bundle: BundleArgument,
+    bundles: BundlesArgument,
     source: SourceOption,
     target: Annotated[
         Path, typer.Option(metavar="F", help="File of translations to score, one per source line.")
     ],
+    to: ToOption = None,
     jsonl: Annotated[
         bool,
         typer.Option(
@@ -328,6 +339,7 @@ def score(
     from crosshead.tasks.loading import load_as
 
     sources, targets = read_aligned(source, target)
-    translator = load_as(Translator, bundle, device, threads, instead=_SCORE_TEXT)
+    loaded = load_as(Translator, bundles, device, threads, instead=_SCORE_TEXT)
+    translator = answers.into(loaded, to)
     for text in answers.scored(translator, sources, targets, jsonl):
         put(text)

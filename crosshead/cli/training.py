@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     "  crosshead train --images photos --captions captions.jsonl --out runs/captions\n"
     "  crosshead train --images photos --pairs pairs.jsonl --out runs/beside-photos\n"
     "  crosshead train --pairs corpus.jsonl --fields en,de --preset small --out runs/en-de\n"
+    "  crosshead train --from runs/base --mix runs/base --source new.en --target new.de \\\n"
+    "      --valid-source valid.en --valid-target valid.de --out runs/tuned\n"
     "  crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30"
 )
 def train(
@@ -213,6 +215,15 @@ def train(
             help="Fine-tune this bundle: start from its weights and keep its tokenizer.",
         ),
     ] = None,
+    mix: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Mix in the training data of this earlier run, so that --from forgets less, and "
+            "report on its validation set too. data.old_ratio sets the share (default: as many "
+            "pairs as new ones).",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in --out from its last checkpoint.")
     ] = False,
@@ -305,7 +316,7 @@ def train(
     from crosshead.cli import reports
     from crosshead.system.progress import choose_display
     from crosshead.training.run import train as run_recipe
-    from crosshead.training.settings import typed_flags, without_unset
+    from crosshead.training.settings import old_domain, typed_flags, without_unset
 
     given = without_unset({
         "data": {
@@ -325,6 +336,8 @@ def train(
         },
     })  # fmt: skip
     typed = typed_flags(given, assignments or [])
+    if mix is not None and not resume:
+        given.setdefault("data", {}).update(old_domain(mix))
     if resume and force:
         raise UserError(
             f"--resume continues the run in {out}, --force replaces it; leave out one of them"

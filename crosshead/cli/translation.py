@@ -15,17 +15,19 @@ from crosshead.cli.options import (
     PenaltyOption,
     PrecisionOption,
     ThreadsOption,
+    ToOption,
 )
 from crosshead.cli.terminal import open_output, watched
+from crosshead.errors import UserError
 from crosshead.system.pipes import count_lines, read_groups
 
-FileArgument = Annotated[
-    str,
+MoreArgument = Annotated[
+    list[str] | None,
     typer.Argument(
-        metavar="FILE",
+        metavar="BUNDLE|FILE",
         show_default=False,
-        help="File to translate, one sentence per line; a .gz file is unpacked (default: -, "
-        "standard input).",
+        help="More models of an ensemble, then the file to translate, one sentence per line; a .gz "
+        "file is unpacked (default: -, standard input).",
     ),
 ]
 ImagesOption = Annotated[
@@ -112,11 +114,14 @@ BatchTokensOption = Annotated[
     "  crosshead translate runs/en-de input.txt --output output.txt\n"
     '  echo "A dog runs." | crosshead translate runs/en-de --beam 5\n'
     "  crosshead translate runs/en-de input.txt --n-best 3\n"
+    "  crosshead translate runs/first runs/second runs/third input.txt\n"
+    "  crosshead translate runs/both input.txt --to de\n"
     "  crosshead translate runs/signs input.tsv --images photos.zip"
 )
 def translate(
     bundle: BundleArgument,
-    file: FileArgument = "-",
+    more: MoreArgument = None,
+    to: ToOption = None,
     images: ImagesOption = None,
     output: OutputOption = None,
     beam: BeamOption = None,
@@ -141,6 +146,10 @@ def translate(
     A score is the log-probability divided by the length penalty. A line that is too long for the
     model is split at the ends of sentences, with a warning.
 
+    Several bundles are an ensemble: each token has the mean of the models' probabilities. Their
+    tokenizers must be the same, and the first one gives the search settings. The last argument is
+    the file, unless it is a directory or a packed bundle.
+
     With --images, a line whose image cannot be read is named on standard error and gets an empty
     line, and the exit code is 2 at the end.
     """
@@ -149,11 +158,15 @@ def translate(
     from crosshead.pipelines.translator import Translator
     from crosshead.tasks.loading import load_as
 
-    answers.check_output(output, file, bundle)
+    bundles, file = answers.bundles_and_file(bundle, more or [])
+    if images is not None and to is not None:
+        raise UserError("--to is not for models that translate beside images; leave it out")
+    for each in bundles:
+        answers.check_output(output, file, each)
     translator: Translator | BesideImages = (
-        load_as(Translator, bundle, device, threads, precision)
+        answers.into(load_as(Translator, bundles, device, threads, precision), to)
         if images is None
-        else BesideImages(bundle, images, device, threads, precision)
+        else BesideImages(answers.only(bundles, "--images"), images, device, threads, precision)
     )
     flags = {
         "beam": beam, "length_penalty": length_penalty, "temperature": temperature,

@@ -37,6 +37,11 @@ class DataSection(Config):
     file_keys: ClassVar[tuple[str, ...]] = ()
     """The keys that name files. The value of each is a list."""
 
+    @property
+    def has_old_validation(self) -> bool:
+        """True if there are validation files of an old domain, in fine-tuning."""
+        return False
+
     def files(self) -> list[str]:
         """Return the names of all training and validation files."""
         return [name for key in self.file_keys for name in getattr(self, key)]

@@ -10,6 +10,7 @@ from crosshead.models.base import Model, ModelConfig, SequenceModel, TokenModel,
 from crosshead.models.captioner import Captioner, CaptionerConfig
 from crosshead.models.convolutional import Convolutional, ConvolutionalConfig
 from crosshead.models.encoder_only import EncoderConfig, TransformerEncoder
+from crosshead.models.ensemble import Ensemble
 from crosshead.models.forecaster import Forecaster, ForecasterConfig, ForecasterShape
 from crosshead.models.image_convnet import ConvNet, ConvNetConfig
 from crosshead.models.image_encoder import ImageShape
@@ -50,6 +51,7 @@ __all__ = [
     "Convolutional",
     "ConvolutionalConfig",
     "EncoderConfig",
+    "Ensemble",
     "Forecaster",
     "ForecasterConfig",
     "ForecasterShape",

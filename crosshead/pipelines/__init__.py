@@ -2,6 +2,7 @@
 
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.captioner import ImageCaption, ImageCaptioner
+from crosshead.pipelines.ensemble import EnsembleTranslator
 from crosshead.pipelines.forecaster import Forecast, SeriesForecaster
 from crosshead.pipelines.image_classifier import ImageClassifier
 from crosshead.pipelines.mask_filler import MaskFiller
@@ -10,6 +11,7 @@ from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
 
 __all__ = [
+    "EnsembleTranslator",
     "Forecast",
     "ImageCaption",
     "ImageCaptioner",

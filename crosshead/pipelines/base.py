@@ -123,7 +123,9 @@ class TextPipeline(Pipeline):
             vocabulary = f"{kinds[0]}, {sizes[0]:,} pieces; {kinds[1]}, {sizes[1]:,} pieces"
         rows = [["tokenizer", vocabulary]]
         known = [config.source_language, config.target_language]
-        if any(known):
+        if config.target_languages:
+            rows.append(["languages", f"to {' and '.join(config.target_languages)}, by a tag"])
+        elif any(known):
             rows.append(["languages", " to ".join(code or "unknown" for code in known)])
         return rows
 

@@ -21,8 +21,8 @@ from crosshead.models.multimodal import ImagesAndTokens, MultimodalConfig, Multi
 from crosshead.pipelines.base import AttentionInputs
 from crosshead.pipelines.batched_search import search_all
 from crosshead.pipelines.captioner import ImageLike, fitted_pixels, patch_names
+from crosshead.pipelines.line_translator import LineTranslator, Translation
 from crosshead.pipelines.scoring import checked_lines
-from crosshead.pipelines.translator import LineTranslator, Translation
 from crosshead.vocabulary import EOS
 
 Beside = tuple[ImageLike, str]

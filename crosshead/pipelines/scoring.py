@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Batch, Example, collate, example_lengths, plan_in_order
 from crosshead.data.text.tokenizers import token_ids
 from crosshead.errors import DataError
@@ -17,6 +17,9 @@ from crosshead.vocabulary import EOS
 
 SCORED_LOGITS = 2**25
 """The number of logits that scoring holds at once: 128 MiB of float32."""
+
+MostPositions = tuple[int | None, int | None]
+"""The largest number of positions of a source and of a target; None is no limit."""
 
 
 @dataclass(frozen=True)
@@ -94,19 +97,16 @@ def encode_pairs(
 
 
 def why_too_long(
-    config: TextBundleConfig, examples: Sequence[Example], first: int
+    most_positions: MostPositions, examples: Sequence[Example], first: int
 ) -> dict[int, str]:
     """Return why pairs are too long to be scored, by their rows from 0.
 
     Args:
-        config: The configuration of the bundle.
+        most_positions: The limits of the model.
         examples: The token ids of the pairs.
         first: The number of pairs before these, for messages.
     """
-    bounds = [
-        min(LONGEST_SCORED, positions or LONGEST_SCORED)
-        for positions in (config.model.most_source, config.model.most_positions)
-    ]
+    bounds = [min(LONGEST_SCORED, positions or LONGEST_SCORED) for positions in most_positions]
     found = {}
     for row, lengths in enumerate(example_lengths(examples).tolist()):
         for side, length, most in zip(("source", "target"), lengths, bounds, strict=True):

@@ -1,27 +1,20 @@
 """Translation of raw text with a bundle."""
 
-import math
+import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import Self, overload
 
+from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import Words
 from crosshead.bundle.text_bundle import TextBundleConfig
 from crosshead.data.batching import Example, collate
-from crosshead.data.text.sentences import (
-    join_parts,
-    longest_stretch,
-    one_line,
-    split_long,
-    split_sentences,
-)
-from crosshead.data.text.tokenizers import token_ids
-from crosshead.decoding.candidates import length_penalty
-from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
+from crosshead.data.parallel.directions import tag_of, tagged_languages
+from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, DataError
-from crosshead.models.base import AttentionKind, SequenceModel, decodable
-from crosshead.pipelines.base import AttentionInputs, TextPipeline
+from crosshead.models.base import AttentionKind
+from crosshead.pipelines.base import AttentionInputs
 from crosshead.pipelines.batched_search import TokenInputs, search_all
+from crosshead.pipelines.line_translator import LineTranslator, Translation
 from crosshead.pipelines.scoring import (
     ScoredTranslation,
     checked_lines,
@@ -31,196 +24,64 @@ from crosshead.pipelines.scoring import (
 )
 from crosshead.vocabulary import EOS
 
-MARGIN = 1.2
-"""A single sentence is translated whole up to this many times the longest source of training."""
-
-LONGEST_STRETCH = 10_000
-"""The largest number of characters without a space or the end of a clause that is translated. A
-longer stretch (an image in base64, for example) is not text and would take minutes. Its line is
-passed through unchanged."""
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a line.
-
-    Attributes:
-        text: The translation.
-        log_prob: The sum of `piece_log_probs`.
-        score: `log_prob` divided by the length penalty. Hypotheses are ranked by it.
-        pieces: The tokens that the model produced, including the end of the sentence if it was
-            produced (once for each part of a split line).
-        piece_log_probs: The natural log-probabilities of the pieces.
-        was_split: True if the line was too long for the model and was translated in parts.
-        sentence_was_cut: True if even a single sentence was too long and was cut.
-        was_passed_through: True if the line was not translated because it has more than
-            `LONGEST_STRETCH` characters without a space. `text` is then the line itself.
-    """
-
-    text: str
-    log_prob: float
-    score: float
-    pieces: list[str]
-    piece_log_probs: list[float]
-    was_split: bool = False
-    sentence_was_cut: bool = False
-    was_passed_through: bool = False
-
-
-class PlannedLines(NamedTuple):
-    """The parts in which lines are searched."""
-
-    parts: list[list[str]]
-    """The parts of each line."""
-    rows: list[int]
-    """The row of the line of each part."""
-    ids: list[list[int]]
-    """The token ids of each part."""
-    numbers: list[int]
-    """The number of each part, for samples."""
-
-
-class LineTranslator(TextPipeline):
-    """The base of pipelines that translate lines, and split the lines that are too long."""
-
-    @property
-    def model(self) -> SequenceModel:
-        """The bundle's model."""
-        return decodable(self.bundle.model)
-
-    @property
-    def max_source_length(self) -> int:
-        """The largest number of source tokens, without the end, that is translated in one piece."""
-        longest = int(MARGIN * self.bundle.config.longest_source)
-        positions = self.bundle.config.model.most_source
-        return longest if positions is None else min(longest, positions - 1)
-
-    def planned(self, lines: Sequence[str], first: int) -> PlannedLines:
-        """Return the parts in which lines are searched.
-
-        Args:
-            lines: The lines.
-            first: The number of the first line, for samples.
-        """
-        parts = [self._parts(line) for line in lines]
-        texts = [part for line_parts in parts for part in line_parts]
-        return PlannedLines(
-            parts,
-            [row for row, line_parts in enumerate(parts) for _ in line_parts],
-            token_ids(self.bundle.source_tokenizer, texts),
-            # Samples are drawn by number: the line's, and the number of the part in the line.
-            [
-                (line << 20) + index
-                for line, line_parts in enumerate(parts, first)
-                for index in range(len(line_parts))
-            ],
-        )
-
-    def joined(
-        self,
-        lines: Sequence[str],
-        planned: PlannedLines,
-        hypotheses: Sequence[list[Hypothesis]],
-        decode: DecodeConfig,
-        n_best: int,
-    ) -> list[list[Translation]]:
-        """Return the translations of each line, best first, from those of its parts.
-
-        Args:
-            lines: The lines.
-            planned: The parts of the lines.
-            hypotheses: The hypotheses of each part.
-            decode: The settings of the search.
-            n_best: The number of translations per line.
-        """
-        found = iter(hypotheses)
-        return [
-            self._joined(line_parts, [next(found) for _ in line_parts], decode, n_best)
-            if line_parts or not line.strip()
-            else [Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=True)]
-            for line, line_parts in zip(lines, planned.parts, strict=True)
-        ]
-
-    def facts(self) -> list[list[str]]:
-        """Return tokenizers, languages, the longest source and the search settings."""
-        longest = self.bundle.config.longest_source
-        return [
-            *super().facts(),
-            [
-                "longest source",
-                f"{longest} tokens; a longer line is split at the ends of its sentences, and a "
-                f"sentence of more than {self.max_source_length} tokens is cut into parts",
-            ],
-            ["search", search_name(self.bundle.config.decode)],
-        ]
-
-    def _parts(self, line: str) -> list[str]:
-        """Return the parts in which a line is translated: the line, or its sentences.
-
-        A blank line and a line that is passed through have no parts.
-        """
-        if not line.strip():
-            return []
-        length = self._source_length
-        # A very long line is checked before tokenizing it, which needs more memory.
-        if len(line) > LONGEST_STRETCH and longest_stretch(line) > LONGEST_STRETCH:
-            return []
-        if length(line.strip()) <= min(self.bundle.config.longest_source, self.max_source_length):
-            return [line]
-        return split_long(line, length, self.max_source_length)
-
-    def _source_length(self, text: str) -> int:
-        return len(self.bundle.source_tokenizer.encode(text))
-
-    def _joined(
-        self,
-        parts: list[str],
-        found: list[list[Hypothesis]],
-        decode: DecodeConfig,
-        n_best: int,
-    ) -> list[Translation]:
-        """Return the translations of a line: its n-th joins the n-th of each part."""
-        if not parts:
-            return [Translation("", 0.0, 0.0, [], [])]
-        count = min(n_best, max(len(hypotheses) for hypotheses in found))
-        translations = [
-            self._translation(
-                parts, [each[min(rank, len(each) - 1)] for each in found], decode.length_penalty
-            )
-            for rank in range(count)
-        ]
-        if len(parts) > 1:
-            translations.sort(key=lambda translation: translation.score, reverse=True)
-        return translations
-
-    def _translation(
-        self, parts: list[str], hypotheses: list[Hypothesis], alpha: float
-    ) -> Translation:
-        tokenizer = self.bundle.target_tokenizer
-        texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in hypotheses]
-        ids = [[*h.tokens, EOS] if h.finished else h.tokens for h in hypotheses]
-        pieces = [piece for part in ids for piece in tokenizer.pieces(part)]
-        log_probs = [value for h in hypotheses for value in h.token_log_probs]
-        text = join_parts(parts, texts)
-        if len(parts) == 1:
-            [only] = hypotheses
-            return Translation(text, only.log_prob, only.score, pieces, log_probs)
-        log_prob = math.fsum(log_probs)
-        score = log_prob / length_penalty(len(log_probs), alpha)
-        cut = len(parts) > len(split_sentences("".join(parts)))
-        return Translation(text, log_prob, score, pieces, log_probs, True, cut)
-
 
 class Translator(LineTranslator):
     """Translates lines of raw text with a bundle's model.
 
     A call translates a text or a list of lines with the bundle's search settings. `translate` takes
     other settings and returns more about each line. The model (`translator.model`, a plain
-    `torch.nn.Module`) may be moved to another device.
+    `torch.nn.Module`) may be moved to another device. `into` chooses the language of a model of
+    several directions.
+
+    Args:
+        bundle: The bundle of a model that translates.
     """
 
     does, verb = "translates", "translate"
     usage = "Translate with: {command} {bundle} FILE"
+
+    def __init__(self, bundle: Bundle) -> None:
+        super().__init__(bundle)
+        languages = self.bundle.config.target_languages
+        if languages:
+            self.tag = tag_of(languages[0]) if len(languages) == 1 else None
+
+    def into(self, language: str) -> Self:
+        """Return this translator for a target language of a model of several directions.
+
+        Args:
+            language: The language code.
+
+        Raises:
+            ConfigError: If the model does not translate to this language.
+        """
+        languages = self.bundle.config.target_languages
+        if not languages and language == self.bundle.config.target_language:
+            return self
+        if language not in languages:
+            own = self.bundle.config.target_language
+            knows = " and ".join(languages or ([own] if own else []))
+            raise ConfigError(
+                f"this model does not translate to {language!r}; "
+                + (f"it translates to {knows}" if knows else "its only direction has no code")
+                + (": choose one of them" if len(languages) > 1 else ": leave the language out")
+            )
+        return self._with(tag_of(language))
+
+    @property
+    def target_language(self) -> str | None:
+        """The language that is translated to, if it is known."""
+        chosen = tagged_languages([self.tag or ""])
+        return chosen[0] if chosen else self.bundle.config.target_language
+
+    def of_tagged_lines(self) -> Self:
+        """Return this translator for lines that already begin with a tag, if they need one."""
+        return self._with("")
+
+    def _with(self, tag: str) -> Self:
+        chosen = copy.copy(self)
+        chosen.tag = tag
+        return chosen
 
     @overload
     def __call__(self, text: str) -> str: ...  # type: ignore[overload-overlap]
@@ -286,7 +147,7 @@ class Translator(LineTranslator):
             decode,
             n_best,
             numbers=planned.numbers,
-            most=self.bundle.config.model.most_positions,
+            most=self.most_positions[1],
             progress=progress,
         )
         return self.joined(lines, planned, hypotheses, decode, n_best)
@@ -326,8 +187,8 @@ class Translator(LineTranslator):
             DataError: If the lists differ in length, or a side has more than `LONGEST_SCORED`
                 tokens or more than the model has positions.
         """
-        examples = encode_pairs(self.bundle, sources, targets)
-        for why in why_too_long(self.bundle.config, examples, first).values():
+        examples = encode_pairs(self.bundle, self.with_tag(checked_lines(sources)), targets)
+        for why in why_too_long(self.most_positions, examples, first).values():
             raise DataError(f"{why}; split both sides of the pair into sentences")
         return examples
 
@@ -345,8 +206,8 @@ class Translator(LineTranslator):
             TypeError: If a side is not a list of texts.
             DataError: If the lists differ in length.
         """
-        examples = encode_pairs(self.bundle, sources, targets)
-        return why_too_long(self.bundle.config, examples, first)
+        examples = encode_pairs(self.bundle, self.with_tag(checked_lines(sources)), targets)
+        return why_too_long(self.most_positions, examples, first)
 
     def attention_inputs(
         self, text: str, target: str | None, kind: AttentionKind
@@ -385,12 +246,16 @@ class Translator(LineTranslator):
         """Return the words of a model card."""
         sides = (("from", config.source_language), ("to", config.target_language))
         known = [f" {word} `{code}`" for word, code in sides if code]
+        tags = config.target_languages
+        if tags:
+            known = [f" to {' and '.join(f'`{code}`' for code in tags)}"]
+        chosen = f".into({tags[0]!r})" if tags else ""
         return Words(
             does="translates" + ("".join(known) or " from one language to another"),
             hub_task="translation",
-            command="crosshead translate DIR input.txt",
+            command="crosshead translate DIR input.txt" + (f" --to {tags[0]}" if tags else ""),
             variable="translate",
-            call='translate(["A first line.", "Another."])',
+            call=f'translate{chosen}(["A first line.", "Another."])',
             scored="Search",
-            languages=[config.source_language, config.target_language],
+            languages=[config.source_language, config.target_language, *tags],
         )

@@ -1,14 +1,21 @@
 """Load a bundle as the pipeline of its task: `crosshead.load`."""
 
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
+from crosshead.bundle.base import Bundle
+from crosshead.bundle.text_bundle import TextBundle
 from crosshead.config import nearest
 from crosshead.errors import BundleError, ConfigError
 from crosshead.pipelines.base import Pipeline, TextPipeline
+from crosshead.pipelines.ensemble import EnsembleTranslator
+from crosshead.pipelines.translator import Translator
 from crosshead.system.devices import choose_device, choose_threads, hold_kernels
-from crosshead.system.files import StrPath
+from crosshead.system.files import StrPath, real_path
 from crosshead.tasks.registry import TASKS, load_bundle
 
 T = TypeVar("T", bound=Pipeline)
@@ -18,7 +25,7 @@ PRECISIONS = ["float32", "bfloat16"]
 
 
 def load(
-    path: StrPath,
+    path: StrPath | Sequence[StrPath],
     device: str = "auto",
     threads: int | None = None,
     precision: str = "float32",
@@ -26,7 +33,8 @@ def load(
     """Load the bundle at `path` as the pipeline of its task, such as a `Translator`.
 
     Args:
-        path: The directory of a bundle, or a packed bundle.
+        path: The directory of a bundle, or a packed bundle. A list of several bundles that
+            translate is an ensemble: see `EnsembleTranslator`.
         device: The device, as `choose_device` takes it.
         threads: The number of CPU threads, as `choose_threads` takes it; None keeps PyTorch's.
         precision: One of `PRECISIONS`. On a processor with hardware support, `bfloat16` is about
@@ -36,23 +44,63 @@ def load(
         The pipeline.
 
     Raises:
-        BundleError: If there is no valid bundle at `path`.
+        BundleError: If there is no valid bundle at `path`, or several bundles are no ensemble.
         ConfigError: If the device, the number of threads or the precision is not available.
     """
-    place = choose_device(device)
+    places = _places(path)
+    chosen = choose_device(device)
     if precision not in PRECISIONS:
         raise ConfigError(f"unknown precision {precision!r}; {nearest(precision, PRECISIONS)}")
     if threads is not None:
         choose_threads(threads)
     hold_kernels()
-    bundle = load_bundle(path, place)
-    bundle.model.to(getattr(torch, precision))
+    bundles = {}
+    for place in places:
+        bundle = load_bundle(place, chosen)
+        bundle.model.to(getattr(torch, precision))
+        bundles[os.fspath(place)] = bundle
+    if len(bundles) > 1:
+        return _ensemble(bundles)
     return TASKS[bundle.config.task].pipeline(bundle)
+
+
+def _places(path: StrPath | Sequence[StrPath]) -> Sequence[StrPath]:
+    """Return the paths of one or several bundles.
+
+    Raises:
+        BundleError: If there is none, or one is given twice.
+    """
+    places = [path] if isinstance(path, str | os.PathLike) else list(path)
+    if not places:
+        raise BundleError("expected a bundle, or several bundles of an ensemble, found none")
+    real = [real_path(Path(place)) for place in places]
+    for place, found in zip(places, real, strict=True):
+        if real.count(found) > 1:
+            raise BundleError(f"{place} is given twice; name each bundle of an ensemble once")
+    return places
+
+
+def _ensemble(bundles: Mapping[str, Bundle]) -> EnsembleTranslator:
+    """Return the translator of several bundles.
+
+    Raises:
+        BundleError: If a bundle does not translate text, or tokenizers differ.
+    """
+    translating: dict[str, TextBundle] = {}
+    for name, bundle in bundles.items():
+        pipeline = TASKS[bundle.config.task].pipeline
+        if not issubclass(pipeline, Translator) or not isinstance(bundle, TextBundle):
+            raise BundleError(
+                f"{name} is a model that {pipeline.does}; only models that translate text form an "
+                "ensemble: give this bundle alone"
+            )
+        translating[name] = bundle
+    return EnsembleTranslator(translating)
 
 
 def load_as(
     kind: type[T],
-    path: StrPath,
+    path: StrPath | Sequence[StrPath],
     device: str = "auto",
     threads: int | None = None,
     precision: str = "float32",
@@ -63,7 +111,7 @@ def load_as(
 
     Args:
         kind: The class of the pipeline.
-        path: The directory of a bundle, or a packed bundle.
+        path: A bundle, or several bundles of an ensemble, as in `load`.
         device: The device, as in `load`.
         threads: The number of CPU threads, as in `load`.
         precision: The number format, as in `load`.
@@ -74,12 +122,14 @@ def load_as(
         The pipeline.
 
     Raises:
-        BundleError: If there is no valid bundle at `path`, or it is of another kind.
+        BundleError: If there is no valid bundle at `path`, or it is of another kind, or several
+            bundles are no ensemble.
         ConfigError: If the device, the number of threads or the precision is not available.
     """
     found = load(path, device, threads, precision)
     if not isinstance(found, kind):
         if instead is None or not isinstance(found, TextPipeline):
             instead = f"see `crosshead {found.verb}`"
-        raise BundleError(f"{path} is a model that {found.does}; {instead}")
+        name = " and ".join(os.fspath(place) for place in _places(path))
+        raise BundleError(f"{name} is a model that {found.does}; {instead}")
     return found

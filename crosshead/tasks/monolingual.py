@@ -32,6 +32,8 @@ class MonolingualRecipe(TextRecipe):
                     f"{called(f'data.{key}', info)} is for translation; a model of monolingual "
                     f"text ({self.model.architecture}) is trained on {called('data.text', info)}"
                 )
+        if self.data.directions != "one":
+            raise ValueError("data.directions is for translation; leave it out")
         if self.data.context > self.train.batch_tokens:
             raise ValueError(
                 f"data.context {self.data.context} does not fit into train.batch_tokens "

@@ -3,26 +3,21 @@
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from crosshead.bundle.card import CardFile
-from crosshead.bundle.text_bundle import TextBundle
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.caller import option
 from crosshead.data.batching import Pairs, example_lengths
 from crosshead.data.parallel.cache import cache_directory
-from crosshead.data.parallel.corpora import (
-    Corpora,
-    DataConfig,
-    Part,
-    read_valid_pairs,
-    survey,
-    training_parts,
-)
+from crosshead.data.parallel.corpora import DataConfig, read_valid_pairs, training_parts
+from crosshead.data.parallel.directions import tagged_languages
 from crosshead.data.parallel.examples import (
     Chosen,
     Example,
@@ -40,13 +35,20 @@ from crosshead.data.parallel.filters import (
     write_held_out,
     write_left_out,
 )
-from crosshead.data.parallel.held_out import NOTHING, HeldOut, Remaining, hold_out
-from crosshead.data.parallel.pairs import CHUNK, ParallelText, Sides
+from crosshead.data.parallel.held_out import (
+    NOTHING,
+    HeldOut,
+    Remaining,
+    hold_out,
+    in_both_directions,
+)
+from crosshead.data.parallel.pairs import ParallelText
+from crosshead.data.parallel.parts import Corpora, Part, StoppablePart, survey
 from crosshead.data.parallel.shards import cache_key, open_shards, store
 from crosshead.data.text.learning import learn_tokenizers
 from crosshead.data.text.subwords import BpeTokenizer
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
-from crosshead.errors import DataError, UserError
+from crosshead.errors import ConfigError, DataError, UserError
 from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.system.devices import available_cores
 from crosshead.system.lines import file_sha256
@@ -74,6 +76,9 @@ class ParallelCorpus(TokenCorpus):
     valid_examples: list[Example]
     held_out: bool
     """True if the validation pairs were held out of the training data."""
+    old_valid: ParallelText | None = None
+    """The validation pairs of an old domain, in fine-tuning."""
+    old_examples: Sequence[Example] = ()
 
     unit, unit_name = "pair", "sentence pairs"
 
@@ -86,6 +91,17 @@ class ParallelCorpus(TokenCorpus):
     def longest_input(self) -> int:
         """The number of tokens of the longest source in training."""
         return int(self.kept.examples.source.lengths.max())
+
+    def bundle_config(self, recipe: TextRecipe, longest_input: int) -> TextBundleConfig:
+        """Return the configuration of the run's bundle, with the languages of its tags."""
+        config = super().bundle_config(recipe, longest_input)
+        if recipe.data.directions == "one":
+            return config
+        targets = tagged_languages(self.source_tokenizer.special)
+        changes: dict[str, Any] = {"target_languages": targets}
+        if recipe.data.directions == "both":
+            changes |= {"source_language": None, "target_language": None}
+        return config.model_copy(update=changes)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -102,7 +118,7 @@ class ParallelCorpus(TokenCorpus):
 
     def sha256(self) -> str:
         """Return the checksum of all training and validation ids, in this order."""
-        both = self.kept.sha256 + Examples.of(self.valid_examples).sha256()
+        both = self.kept.sha256 + Examples.of([*self.valid_examples, *self.old_examples]).sha256()
         return hashlib.sha256(both.encode()).hexdigest()
 
     def origin(self, row: int) -> str:
@@ -120,6 +136,10 @@ class ParallelCorpus(TokenCorpus):
             + (f" (left out: {dropped}; see {LEFT_OUT})" if dropped else "")
             + f"; validation: {self.validation(data)}"
         ]
+        if self.old_valid is not None:
+            names = [*data.old_valid_source, *data.old_valid_target, *data.old_valid_pairs]
+            found = counted(len(self.old_valid), "pair")
+            lines.append(f"old domain: validation with {found} of {', '.join(names)}")
         if self.size < FEW_PAIRS:
             lines.append(
                 f"warning: from {found} a model only learns to repeat them; to translate new "
@@ -162,25 +182,6 @@ class ParallelCorpus(TokenCorpus):
 
 
 @dataclass(frozen=True)
-class _StoppablePart(Part):
-    """A corpus that calls `stop_if_asked` while it is read."""
-
-    stop_if_asked: Callable[[], None]
-
-    def chunks(self) -> Iterator[Sides]:
-        """Yield the pairs, at most `CHUNK` at a time."""
-        for sides in super().chunks():
-            self.stop_if_asked()
-            yield sides
-
-    def _lines(self) -> Iterator[str]:
-        for number, line in enumerate(super()._lines()):
-            if number % CHUNK == 0:
-                self.stop_if_asked()
-            yield line
-
-
-@dataclass(frozen=True)
 class _Reading:
     """The training text and its held-out set, each read at first use."""
 
@@ -195,7 +196,10 @@ class _Reading:
 
     @cached_property
     def held(self) -> HeldOut:
-        return NOTHING if self.seed is None else hold_out(self.text, self.data, self.seed)
+        if self.seed is None:
+            return NOTHING
+        choose = in_both_directions if self.data.directions == "both" else hold_out
+        return choose(self.text, self.data, self.seed)
 
 
 def read_parallel(
@@ -234,31 +238,41 @@ def read_parallel(
 
     data, valid = recipe.data, read_valid_pairs(recipe.data, say)
     parts = [
-        _StoppablePart(part.files, part.fields, stop_if_asked) for part in training_parts(data)
+        StoppablePart(part.files, part.fields, part.tag, part.exchanged, stop_if_asked)
+        for part in training_parts(data)
     ]
     for part in parts:
-        for note in part.notes():
+        for note in () if part.exchanged else part.notes():
             say(note)
     checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
     reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
     config, source, target = _tokenizers(recipe.tokenizer, base, resumed, reading, stop_if_asked)
+    _check_tags(parts, source)
     text, kept, held = _tokenized(reading, (source, target), checksums, say, stop_if_asked)
     for part in parts:
-        if len(part.files) == 2 and checksums[part.files[0]] == checksums[part.files[1]]:
+        if (
+            len(part.files) == 2
+            and not part.exchanged
+            and checksums[part.files[0]] == checksums[part.files[1]]
+        ):
             say(
                 f"warning: {' and '.join(part.files)} hold the same text, so the model learns to "
                 f"copy; check {option('source')} and {option('target')}"
             )
     held_out = valid is None
     valid = held.valid if valid is None else valid
-    valid_examples: list[Example] = list(
-        zip(token_ids(source, valid.source), token_ids(target, valid.target), strict=True)
-    )
+    old_valid = read_valid_pairs(data, say, old=True)
     files = _card_files(text, checksums)
     starts = text.starts.tolist()
     return ParallelCorpus(
-        files, config, source, target, kept, starts, valid, valid_examples, held_out
-    )
+        files, config, source, target, kept, starts, valid, _examples(valid, source, target),
+        held_out, old_valid, _examples(old_valid, source, target) if old_valid else (),
+    )  # fmt: skip
+
+
+def _examples(text: ParallelText, source: Tokenizer, target: Tokenizer) -> list[Example]:
+    """Return the token ids of pairs."""
+    return list(zip(token_ids(source, text.source), token_ids(target, text.target), strict=True))
 
 
 def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int], Measured]:
@@ -270,8 +284,9 @@ def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int]
         recipe: The settings of the run.
         corpus: The data of the run.
     """
-    examples, seed, weights = corpus.kept.examples, recipe.train.seed, recipe.data.weights
+    examples, seed = corpus.kept.examples, recipe.train.seed
     counts = np.diff(corpus.kept.encoded.rows.searchsorted(corpus.starts)).tolist()
+    weights = recipe.data.passes(counts)
 
     def chosen(epoch: int) -> Measured:
         return Chosen(examples, mixture(counts, weights, seed, epoch)) if weights else examples
@@ -288,6 +303,17 @@ def epoch_examples(recipe: TextRecipe, corpus: ParallelCorpus) -> Callable[[int]
         )
 
     return sampled
+
+
+def _check_tags(parts: Sequence[Part], source: Tokenizer) -> None:
+    """Raise `ConfigError` if a tag is not one piece of the source tokenizer."""
+    missing = sorted({part.tag for part in parts} - {"", *source.special})
+    if missing:
+        known = " and ".join(tagged_languages(source.special)) or "none"
+        raise ConfigError(
+            f"the tokenizer has no piece {' and '.join(missing)}: its model was not trained for "
+            f"this target language (tags: {known}); train a new model, or choose another bundle"
+        )
 
 
 def _tokenizers(
@@ -325,7 +351,7 @@ def _tokenized(
 ) -> tuple[Corpora, Kept, HeldOut]:
     """Return the text, its kept pairs and its held-out pairs, in memory or in the cache."""
     data, parts = reading.data, reading.parts
-    files = [[checksums[name] for name in part.files] for part in parts]
+    files = [[*(checksums[name] for name in part.files), *part.direction] for part in parts]
     with tempfile.TemporaryDirectory() as scratch:
         key = cache_key(files, data, tokenizers, reading.seed, Path(scratch))
     place = cache_directory() / key
@@ -354,7 +380,8 @@ def _with_sampling(tokenizer: Tokenizer, sampling: float) -> Tokenizer:
 def _card_files(text: Corpora, checksums: Mapping[str, str]) -> list[CardFile]:
     """Return each training file with its number of pairs and checksum, in recipe order."""
     counts = {part.files: count for part, count in zip(text.parts, text.counts, strict=True)}
-    aligned = [part for part in text.parts if len(part.files) == 2]
+    parts = [part for part in text.parts if not part.exchanged]  # the same files again
+    aligned = [part for part in parts if len(part.files) == 2]
     names = [(part.files[side], part) for side in (0, 1) for part in aligned]
-    names += [(part.files[0], part) for part in text.parts if len(part.files) == 1]
+    names += [(part.files[0], part) for part in parts if len(part.files) == 1]
     return [CardFile(name, counts[part.files], checksums[name]) for name, part in names]

@@ -35,6 +35,7 @@ class TokenTask(Task):
             "data": {
                 "source_language": config.source_language,
                 "target_language": config.target_language,
+                **({"directions": "tagged"} if config.target_languages else {}),
             },
             "tokenizer": {
                 "kind": tokenizer.kind,

@@ -12,10 +12,11 @@ from crosshead.bundle.config import BundleScore
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option, setting
 from crosshead.config import called
-from crosshead.data.batching import collate, example_lengths, plan_in_order
-from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
+from crosshead.data.parallel.corpora import DataConfig, training_parts
 from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.data.parallel.languages import language_code, suffix_language
+from crosshead.data.parallel.pairs import ParallelText
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.evaluation.translations import corpus_scores
@@ -34,7 +35,7 @@ from crosshead.tasks.usability import (
     translation_faults,
     translation_samples,
 )
-from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
+from crosshead.tasks.validation import LOSS, OLD, Metric, Validation, Validator
 
 GREEDY = DecodeConfig(beam=1)
 
@@ -80,23 +81,33 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         return search_name(self.recipe.decode)
 
     def validate(self, weights: dict[str, Tensor]) -> Validation:
-        """Return the loss of the references, and the BLEU of greedy translations."""
-        bundle, examples = self.bundle_of(weights), self.corpus.valid_examples
+        """Return the loss of the references, and the BLEU of greedy translations.
+
+        The values of an old domain have names that begin with `OLD`.
+        """
+        self.bundle_of(weights)
+        values = self._measured(self.corpus.valid, self.corpus.valid_examples)
+        if self.corpus.old_valid is not None:
+            old = self._measured(self.corpus.old_valid, self.corpus.old_examples)
+            values |= {f"{OLD}{name}": value for name, value in old.items()}
+        return Validation(values)
+
+    def _measured(self, text: ParallelText, examples: Sequence[Example]) -> dict[str, float]:
+        """Return the loss of some references, and the BLEU of greedy translations."""
         lengths = example_lengths(examples)
         most = min(self.recipe.train.batch_tokens, self.recipe.decode.batch_tokens)
-        start = bundle.model.config.start_token
+        start = self.bundle.model.config.start_token
         means = self.means(
             collate(examples, rows.tolist(), start)
             for rows in plan_in_order(lengths, max(most, int(lengths.max())))
         )
-        score = bleu(self._translate(GREEDY), self.corpus.valid.target)
-        return Validation({**means, "bleu": score})
+        return {**means, "bleu": bleu(self._translate(text.source, GREEDY), text.target)}
 
     def findings(self, weights: dict[str, Tensor]) -> Findings:
         """Return BLEU and chrF on the validation set by the search of the recipe, and samples."""
         self.bundle_of(weights)
         valid = self.corpus.valid
-        translations = self._translate(self.recipe.decode)
+        translations = self._translate(valid.source, self.recipe.decode)
         found = corpus_scores(translations, valid.target)
         texts = valid.source, translations, valid.target
         return Findings(
@@ -115,10 +126,10 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         """
         return float(self.recipe.decode.beam)
 
-    def _translate(self, decode: DecodeConfig) -> list[str]:
-        translator = Translator(self.bundle)
+    def _translate(self, sources: Sequence[str], decode: DecodeConfig) -> list[str]:
+        translator = Translator(self.bundle).of_tagged_lines()
         found = translator.translate(
-            self.corpus.valid.source, decode=decode, progress=lambda share: self.stop_if_asked()
+            sources, decode=decode, progress=lambda share: self.stop_if_asked()
         )
         return [best[0].text for best in found]
 
@@ -138,8 +149,8 @@ class TranslationTask(TokenTask):
     run_files: ClassVar[tuple[str, ...]] = (LEFT_OUT, HELD_OUT)
 
     def prepare(self, recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
-        """Fill in the languages that the file names contain."""
-        return with_languages(recipe)
+        """Fill in the languages that the file names contain, and the tags of directions."""
+        return with_tags(recipe) if recipe.data.directions != "one" else with_languages(recipe)
 
     def settle(
         self, recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed
@@ -160,6 +171,24 @@ class TranslationTask(TokenTask):
         """Read, split, tokenize and filter pairs: see `read_parallel`."""
         assert base is None or isinstance(base, TextBundle)
         return read_parallel(recipe, base, resumed, say, should_stop)
+
+
+def with_tags(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
+    """Add the tags of all directions to the pieces that the tokenizer never splits.
+
+    Returns:
+        The recipe, and a list with a message about the directions.
+
+    Raises:
+        DataError: If there is no corpus, or the language of a side is unknown.
+    """
+    parts = training_parts(recipe.data)
+    missing = sorted({part.tag for part in parts} - set(recipe.tokenizer.special))
+    pieces = [*recipe.tokenizer.special, *missing]
+    filled = recipe.tokenizer.model_copy(update={"special": pieces})
+    shown = [f"{part.tag} {' '.join(part.files[::-1] if part.exchanged else part.files)}"
+             for part in parts]  # fmt: skip
+    return recipe.model_copy(update={"tokenizer": filled}), [f"directions: {', '.join(shown)}"]
 
 
 def with_languages(recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:

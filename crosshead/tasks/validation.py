@@ -19,6 +19,10 @@ R = TypeVar("R", bound=Recipe)
 B = TypeVar("B", bound=Bundle)
 
 
+OLD = "old_"
+"""The beginning of the names of values that are measured on the old domain of a fine-tuned run."""
+
+
 class Metric(NamedTuple):
     """A number that validation computes."""
 

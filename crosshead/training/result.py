@@ -23,6 +23,7 @@ from crosshead.training.context import Context
 from crosshead.training.curve import plot_curve
 from crosshead.training.directory import PICTURE, drop_replaced
 from crosshead.training.directory_lock import LockedDirectory
+from crosshead.training.domains import domain_rows
 from crosshead.training.log import LOG
 from crosshead.training.loop import MainProcess
 from crosshead.training.progress import Progress
@@ -48,6 +49,8 @@ class Summary:
     """The task of the model; None if no bundle was written."""
     validated: Mapping[str, float] = field(default_factory=dict)
     """The metrics of the weights, as validation during training measures them."""
+    domains: Sequence[Sequence[str]] = ()
+    """Rows of a domain and its change since update 0, in fine-tuning with an old domain."""
     findings: Findings | None = None
     """Findings about the model at the end."""
     verdict: str = ""
@@ -208,6 +211,11 @@ def _summary(setup: Setup, out: Path, end: End, result: _Result, faults: Sequenc
         result.search,
         task=setup.task,
         validated=result.choice.validated,
+        domains=(
+            domain_rows(out / LOG, setup.task.metrics)
+            if setup.recipe.data.has_old_validation
+            else ()
+        ),
         findings=result.findings,
         left_out=setup.corpus.left_out(),
         unit=setup.corpus.unit,

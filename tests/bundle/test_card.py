@@ -21,8 +21,10 @@ def score(metric: str, value: float, signature: str, test_set: str) -> BundleSco
     return BundleScore(metric=metric, value=value, signature=signature, test_set=test_set)
 
 
-def words(source: str | None, target: str | None) -> Words:
-    config: Any = SimpleNamespace(source_language=source, target_language=target)
+def words(source: str | None, target: str | None, *tags: str) -> Words:
+    config: Any = SimpleNamespace(
+        source_language=source, target_language=target, target_languages=list(tags)
+    )
     return Translator.words(config)
 
 
@@ -164,3 +166,11 @@ def test_a_card_shows_no_absolute_path(typed: str, shown: str) -> None:
 def test_a_file_is_shown_as_typed_or_by_its_name() -> None:
     for typed, shown in (("a/b", "a/b"), ("/home/me/b", "b"), ("/home/me/b/", "b")):
         assert without_place(typed) == shown
+
+
+def test_a_model_of_several_directions_is_used_with_a_language() -> None:
+    found = words(None, None, "de", "fr")
+    assert found.does == "translates to `de` and `fr`"
+    assert found.command == "crosshead translate DIR input.txt --to de"
+    assert found.call == 'translate.into(\'de\')(["A first line.", "Another."])'
+    assert [code for code in found.languages if code] == ["de", "fr"]

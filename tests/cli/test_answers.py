@@ -2,10 +2,19 @@ from pathlib import Path
 
 import pytest
 
-from crosshead.cli.answers import answering, check_output, search_settings, writing_settings
+from crosshead.bundle.packing import pack
+from crosshead.cli.answers import (
+    answering,
+    bundles_and_file,
+    check_output,
+    only,
+    search_settings,
+    writing_settings,
+)
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.system.progress import Silent
+from tests.cli.tools import BUNDLE
 
 
 def test_the_search_is_the_bundles_but_for_what_is_given() -> None:
@@ -104,3 +113,25 @@ def test_no_output_replaces_the_input_or_a_file_of_the_model(tmp_path: Path) -> 
         check_output(packed, "-", packed)
     for allowed in (None, bundle / "mine.txt", tmp_path / "new"):
         check_output(allowed, str(lines), bundle)
+
+
+def test_the_last_argument_is_a_file_unless_it_is_a_bundle(tmp_path: Path) -> None:
+    packed, text = pack(BUNDLE, tmp_path / "packed.zip"), tmp_path / "input.txt"
+    text.write_text("one\n")
+    for more, bundles, file in [
+        ([], [BUNDLE], "-"),
+        (["-"], [BUNDLE], "-"),
+        ([str(text)], [BUNDLE], str(text)),
+        (["missing.txt"], [BUNDLE], "missing.txt"),
+        ([str(packed)], [BUNDLE, packed], "-"),
+        ([str(tmp_path)], [BUNDLE, tmp_path], "-"),
+        ([str(packed), str(text)], [BUNDLE, packed], str(text)),
+        (["missing", str(text)], [BUNDLE, Path("missing")], str(text)),
+    ]:
+        assert bundles_and_file(BUNDLE, more) == (bundles, file)
+
+
+def test_one_bundle_is_asked_for_where_no_ensemble_can_be() -> None:
+    assert only([BUNDLE], "--text") == BUNDLE
+    with pytest.raises(UserError, match="--text takes one bundle, found 2; only models that"):
+        only([BUNDLE, BUNDLE], "--text")

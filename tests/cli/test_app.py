@@ -77,7 +77,8 @@ def test_help_speaks_of_what_a_verb_takes(capfd: pytest.CaptureFixture[str]) -> 
     assert "perplexity" in output_of(["evaluate", "--help"], capfd)
     assert "perplexity" not in output_of(["compare", "--help"], capfd)
     for verb, usage in (
-        ("train", "[RECIPE]"), ("translate", "{BUNDLE} [FILE]"), ("average", "{BUNDLE}..."),
+        ("train", "[RECIPE]"), ("average", "{BUNDLE}..."),
+        ("translate", "{BUNDLE} [BUNDLE|FILE]..."),
     ):  # fmt: skip
         first = output_of([verb, "--help"], capfd).splitlines()[0]
         assert first == f"Usage: crosshead {verb} [OPTIONS] {usage}"

@@ -18,8 +18,8 @@ from crosshead.errors import ConfigError
 from crosshead.evaluation.bootstrap import CorpusScore
 from crosshead.evaluation.comparison import ComparedScore
 from crosshead.evaluation.likelihood import text_scores
+from crosshead.pipelines.line_translator import Translation
 from crosshead.pipelines.text_generator import ScoredText
-from crosshead.pipelines.translator import Translation
 from crosshead.tasks.loading import load
 from crosshead.training.budget import End, EndKind
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import crosshead
+from crosshead.bundle.packing import pack
 from crosshead.cli import run
 from tests.cli.tools import BUNDLE, Refused, output_of
 
@@ -109,3 +110,26 @@ def test_a_pair_that_is_too_long_has_a_line_without_a_score(
 )
 def test_one_kind_of_data_is_evaluated_at_a_time(typed: str, words: str, refused: Refused) -> None:
     assert words in refused("evaluate", BUNDLE, *typed.split())
+
+
+def test_an_ensemble_is_evaluated_and_scores(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    other = pack(BUNDLE, tmp_path / "other.zip")
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("One two.\nSeven.\n")
+    target.write_text("Eins zwei.\nAcht.\n")
+    for verb, option in (("evaluate", "--reference"), ("score", "--target")):
+        rest = ["--source", source, option, target, "--jsonl"]
+        alone, both = (
+            [json.loads(line) for line in output_of([verb, *bundles, *rest], capfd).splitlines()]
+            for bundles in ([BUNDLE], [BUNDLE, other])
+        )
+        for each, together in zip(alone, both, strict=True):
+            numbers = {key for key, value in each.items() if isinstance(value, float)}
+            assert numbers
+            for key in numbers:
+                assert together[key] == pytest.approx(each[key], abs=1e-4)
+    assert "--text takes one bundle, found 2" in refused(
+        "evaluate", BUNDLE, other, "--text", source
+    )

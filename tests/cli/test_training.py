@@ -14,6 +14,7 @@ from tests.cli.tools import (
     COMMAND,
     ROOT,
     TINY,
+    Refused,
     environment,
     output_of,
     preloaded_command,
@@ -218,3 +219,35 @@ def test_the_precision_of_a_run_is_a_flag(
     assert 'precision = "bfloat16"' in (out / "recipe.toml").read_text()
     assert run([str(word) for word in ["train", *flags, "--precision", "float8"]]) == 2
     assert "--precision: expected" in capfd.readouterr().err
+
+
+def test_fine_tuning_mixes_in_an_earlier_run_and_reports_both_domains(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    for name, lines in (("old", "ab"), ("new", "cd")):
+        for side, change in (("en", str), ("de", str.upper)):
+            text = "".join(f"{change(f'{a} {n} {b}')}\n" for a in lines for b in lines
+                           for n in range(10))  # fmt: skip
+            (tmp_path / f"{name}.{side}").write_text(text)
+
+    def files(name: str) -> list[object]:
+        sides = {"source": "en", "target": "de"}
+        return [item for prefix in ("", "valid-") for key, side in sides.items()
+                for item in (f"--{prefix}{key}", tmp_path / f"{name}.{side}")]  # fmt: skip
+
+    base, out = tmp_path / "base", tmp_path / "tuned"
+    output_of(["train", *files("old"), "--out", base, *TINY, "--max-updates", 2], capfd)
+    tuned = ["train", "--from", base, "--mix", base, *files("new"), "--out", out]
+    printed = output_of([*tuned, "--max-updates", 3, "--threads", 1], capfd)
+    rows = [line for line in printed.splitlines() if " domain " in line]
+    assert len(rows) == 4 and all(" at update 0, " in row for row in rows)
+    assert rows[0].startswith("new domain") and rows[2].startswith("old domain")
+    log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    valid = [row for row in log if row["kind"] == "valid"]
+    assert valid[0]["update"] == 0 and {"old_loss", "old_bleu"} <= valid[0].keys()
+    recipe = (out / "recipe.toml").read_text()
+    assert 'old_source = ["../old.en"]' in recipe and 'old_valid_target = ["../old.de"]' in recipe
+    said = refused("train", "--from", base, "--mix", tmp_path, *files("new"), "--out", "x")
+    assert f"{tmp_path}: holds no recipe.toml; name the directory of a run to mix in" in said
+    said = refused("train", "--from", base, "--mix", base, *files("new")[:4], "--out", "x")
+    assert "mixing in an old domain needs validation files of both domains: give --valid-s" in said

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import crosshead
+from crosshead.bundle.packing import pack
 from crosshead.cli import run
 from tests.cli.tools import BUNDLE, COMMAND, Refused, environment, output_of, preloaded_command
 
@@ -24,6 +25,25 @@ def test_translations_are_those_of_the_library(
     assert printed.split("\n")[1] == ""
     assert output_of(["translate", BUNDLE, path, "--output", out], capfd) == ""
     assert out.read_text(encoding="utf-8") == printed
+
+
+def test_several_bundles_translate_as_an_ensemble(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    path, other = tmp_path / "in", pack(BUNDLE, tmp_path / "other.zip")
+    path.write_text("\n".join(LINES), encoding="utf-8")
+    alone = output_of(["translate", BUNDLE, path], capfd)
+    assert output_of(["translate", BUNDLE, other, path], capfd) == alone
+    assert output_of(["translate", BUNDLE, other, path, "--beam", 1, "--scores"], capfd) != alone
+    said = refused("translate", BUNDLE, other, path, "--images", tmp_path)
+    assert "--images takes one bundle, found 2" in said
+    said = refused("translate", BUNDLE, path, "--images", tmp_path, "--to", "de")
+    assert "--to is not for models that translate beside images" in said
+    assert "is given twice" in refused("translate", BUNDLE, BUNDLE, path)
+    assert "nothing: no such directory" in refused("translate", BUNDLE, "nothing", path)
+    assert "nothing: no such file" in refused("translate", BUNDLE, "nothing")
+    said = refused("translate", BUNDLE, other, path, "--output", other)
+    assert "is a file of the model" in said
 
 
 def test_n_best_and_scores_and_json_agree(

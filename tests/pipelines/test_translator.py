@@ -7,10 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crosshead
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
-from crosshead.errors import BundleError, DataError
+from crosshead.errors import BundleError, ConfigError, DataError
 from crosshead.models.recurrent import RecurrentConfig
 from crosshead.models.registry import build_model
+from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.translator import Translator
 from tests.pipelines.translators import STORED, untrained
 
@@ -103,26 +106,6 @@ def test_n_best_are_different_and_in_order(translator: Translator) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_paragraph_is_split_at_its_sentences(translator: Translator) -> None:
-    sentences = [["one", "two", "three"], ["four"], ["ten", "nine", "eight", "seven"]] * 3
-    paragraph = "  ".join(english(words) for words in sentences)
-    [[found]] = translator.translate([paragraph])
-    assert found.was_split
-    assert found.text == "  ".join(german(words) for words in sentences)
-    assert found.pieces.count("</s>") == len(sentences)
-    assert found.log_prob == pytest.approx(math.fsum(found.piece_log_probs))
-    [[short]] = translator.translate(["One two. Three."])
-    assert not short.was_split
-
-
-def test_n_best_of_a_paragraph_are_in_order(translator: Translator) -> None:
-    paragraph = " ".join(english(["one", "two", "three", "four"]) for _ in range(4))
-    [found] = translator.translate([paragraph], n_best=3)
-    assert len({each.text for each in found}) == 3
-    scores = [each.score for each in found]
-    assert scores == sorted(scores, reverse=True)
-
-
 def test_white_space_around_a_line_stays_as_it_is(translator: Translator) -> None:
     assert translator(["  One.\t", "One.\r\n", "\nOne.\nTwo."]) == [
         "  Eins.\t", "Eins.", *translator(["One.\nTwo."]),
@@ -133,19 +116,6 @@ def test_a_text_is_translated_line_by_line(translator: Translator) -> None:
     lines = ["One two.", "", "Three.\r"]
     assert translator("\n".join(lines)) == "\n".join(translator(lines)) == "Eins zwei.\n\nDrei."
     assert translator("One.\n") == "Eins.\n"
-
-
-@pytest.mark.parametrize("stretch", ["x" * 10_001, "x" * 10**6, "\0" * 10_001, "\u0301" * 10_001])
-def test_a_line_that_is_no_text_is_passed_through(translator: Translator, stretch: str) -> None:
-    line = f" One two. {stretch}\rThree.\r"
-    found = translator.translate(["One.", line, "Two."], n_best=2)
-    assert [best[0].was_passed_through for best in found] == [False, True, False]
-    assert [best[0].text for best in found] == [
-        "Eins.", f" One two. {stretch} Three.", "Zwei.",
-    ]  # fmt: skip
-    [passed] = found[1]
-    assert (passed.pieces, passed.log_prob, passed.was_split) == ([], 0.0, False)
-    assert translator("One.\n" + "x" * 20_000) == "Eins.\n" + "x" * 20_000
 
 
 def test_a_stretch_that_is_not_too_long_is_translated(translator: Translator) -> None:
@@ -243,3 +213,65 @@ def test_a_model_that_diverged_is_named(translator: Translator) -> None:
         broken.projection.weight.fill_(torch.nan)
     with pytest.raises(BundleError, match="not finite"):
         Translator(replace(bundle, model=broken))("One.")
+
+
+@pytest.fixture(scope="module")
+def several() -> Translator:
+    """An untrained model of bytes with tags of two languages."""
+    tokenizer = train_tokenizer(TokenizerConfig(kind="bytes", special=["<2de>", "<2fr>"]), ["a"])
+    shape = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
+    plain = untrained(shape).bundle
+    size = tokenizer.vocab_size
+    config = plain.config.model_copy(
+        update={"target_languages": ["de", "fr"], "source_vocabulary": size,
+                "target_vocabulary": size}
+    )  # fmt: skip
+    torch.manual_seed(1)
+    model = build_model(shape, size, size).eval()
+    with torch.no_grad():
+        model.projection.weight.mul_(4)
+    return Translator(TextBundle(config, model, tokenizer, tokenizer))
+
+
+def test_the_chosen_language_puts_its_tag_before_each_line(several: Translator) -> None:
+    german, tagged = several.into("de"), several.of_tagged_lines()
+    lines = ["abc", " spaced ", "x"]
+    written = [f"<2de> {line.strip()}" for line in lines]
+    for alone, other in zip(german.translate(lines), tagged.translate(written), strict=True):
+        assert alone[0].text.strip() == other[0].text.strip()
+        assert alone[0].piece_log_probs == other[0].piece_log_probs
+    assert german.score(lines, lines) == tagged.score(written, lines)
+    assert german.score(lines, lines) != several.into("fr").score(lines, lines)
+    assert several.into("fr").into("de")(lines) == german(lines)
+    assert (german.target_language, tagged.target_language) == ("de", None)
+    assert german.facts()[1] == ["languages", "to de and fr, by a tag"]
+
+
+def test_a_missing_or_wrong_language_is_refused(several: Translator) -> None:
+    message = "this model translates to de and fr: choose the language with --to de, or with into"
+    for call in (lambda: several("abc"), lambda: several.score(["a"], ["b"])):
+        with pytest.raises(ConfigError, match=message):
+            call()
+    with pytest.raises(ConfigError, match="does not translate to 'cs'; it translates to de and fr"):
+        several.into("cs")
+    plain = crosshead.load(STORED, "cpu")
+    assert plain.into("de") is plain
+    with pytest.raises(ConfigError, match="does not translate to 'fr'; it translates to de: leave"):
+        plain.into("fr")
+
+
+def test_a_model_of_one_tag_needs_no_choice(several: Translator) -> None:
+    config = several.bundle.config.model_copy(update={"target_languages": ["fr"]})
+    only = Translator(replace(several.bundle, config=config))
+    assert only("abc") == several.into("fr")("abc")
+
+
+def test_the_parts_of_a_long_line_have_a_tag_each(several: Translator) -> None:
+    german = several.into("de")
+    sentences = ["Aa bb cc dd ee.", "Ff gg hh ii jj.", "Kk ll mm nn oo."]
+    [[found]] = german.translate([" ".join(sentences)])
+    assert found.was_split
+    alone = german.translate(sentences)
+    assert found.piece_log_probs == pytest.approx(
+        [value for [each] in alone for value in each.piece_log_probs], abs=1e-4
+    )

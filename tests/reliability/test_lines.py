@@ -13,7 +13,7 @@ import pytest
 
 from crosshead.cli import run
 from crosshead.data.parallel.corpora import DataConfig, read_aligned, read_pairs
-from crosshead.pipelines.translator import LONGEST_STRETCH
+from crosshead.pipelines.line_translator import LONGEST_STRETCH
 from tests.reliability.tools import BUNDLE, SEED, counts, train_flags
 
 Record = Callable[[str], None]

@@ -124,6 +124,8 @@ def test_flags(
         "evaluate": ["evaluate", BUNDLE, *sides],
         "compare": ["compare", BUNDLE, copy, *sides],
         "score": ["score", BUNDLE, *files],
+        "distill": ["distill", BUNDLE, "--source", tmp_path / "in", "--out", tmp_path / "set"],
+        "backtranslate": ["backtranslate", BUNDLE, tmp_path / "in", "--out", tmp_path / "set"],
         "generate": ["generate", tmp_path / "language"],
         "fill": ["fill", tmp_path / "encoder", "one [MASK]"],
         "study": ["study", "list"],

@@ -3,13 +3,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from crosshead.bundle.io import save_bundle
 from crosshead.bundle.packing import pack
 from crosshead.errors import BundleError, ConfigError
 from crosshead.pipelines.base import Pipeline
+from crosshead.pipelines.ensemble import EnsembleTranslator
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
 from crosshead.tasks.loading import load, load_as
 from crosshead.tasks.registry import TASKS
+from tests.inspection.pipelines import pipeline_of
 
 STORED = Path(__file__).parent.parent / "fixtures" / "bundle-format-1"
 
@@ -50,3 +53,30 @@ def test_a_bundle_of_another_kind_is_refused_with_its_own_command() -> None:
     assert str(caught.value) == f"{STORED} is a model that {does}; see `crosshead translate`"
     with pytest.raises(BundleError, match=f"a model that {does}; try another$"):
         load_as(TextGenerator, STORED, "cpu", instead="try another")
+
+
+def test_several_bundles_are_an_ensemble_and_one_is_none(tmp_path: Path) -> None:
+    other = pack(STORED, tmp_path / "other.crosshead.zip")
+    lines = ["One two three.", "Ten nine."]
+    expected = load(STORED, "cpu")(lines)
+    alone = load([STORED], "cpu")
+    assert type(alone) is Translator
+    together = load([STORED, other], "cpu")
+    assert type(together) is EnsembleTranslator
+    assert alone(lines) == together(lines) == expected
+    assert type(load_as(Translator, [STORED, other], "cpu")) is EnsembleTranslator
+
+
+def test_bundles_that_are_no_ensemble_are_refused(tmp_path: Path) -> None:
+    language = tmp_path / "language"
+    save_bundle(language, pipeline_of("language").bundle, "A card.\n")
+    with pytest.raises(BundleError, match="only models that translate text form an ensemble"):
+        load([STORED, language], "cpu")
+    with pytest.raises(BundleError, match="is given twice; name each bundle of an ensemble once"):
+        load([STORED, str(STORED)], "cpu")
+    with pytest.raises(BundleError, match="expected a bundle, or several bundles"):
+        load([], "cpu")
+    with pytest.raises(BundleError, match="nothing: no such directory"):
+        load([STORED, tmp_path / "nothing"], "cpu")
+    with pytest.raises(BundleError, match=f"^{STORED} is a model that translates; see"):
+        load_as(TextGenerator, [STORED], "cpu")

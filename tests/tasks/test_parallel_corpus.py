@@ -10,11 +10,13 @@ import pytest
 
 from crosshead.data.batching import example_lengths
 from crosshead.data.text.tokenizers import load_tokenizer
-from crosshead.errors import DataError, UserError
+from crosshead.errors import ConfigError, DataError, UserError
+from crosshead.models.registry import build_model
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.corpus import Stopped
-from crosshead.tasks.parallel_corpus import epoch_examples, read_parallel
+from crosshead.tasks.parallel_corpus import ParallelCorpus, epoch_examples, read_parallel
 from crosshead.tasks.recipes import compose
+from crosshead.tasks.translation import with_tags
 
 LINES = [f"one {word} two" for word in "abcdefghijklmnopqrst"]
 
@@ -244,3 +246,107 @@ def test_a_signal_ends_tokenizing_within_seconds_and_keeps_what_is_done(
     assert not out.exists()
     shards = list(cache.glob("*.part/shard-*.safetensors"))
     assert bool(shards) == (line == "tokenized") and len(shards) < 10
+
+
+def several(folder: Path, *assignments: str) -> Recipe:
+    for side in ("en", "de", "fr"):
+        lines = "".join(f"{side} {line}\n" for line in LINES)
+        (folder / f"a.{side}").write_text(lines)
+    data = {"source": [str(folder / "a.en")] * 2,
+            "target": [str(folder / "a.de"), str(folder / "a.fr")]}  # fmt: skip
+    given = compose(flags={"data": data}, assignments=["tokenizer.kind=words", *assignments])
+    return with_tags(given)[0]
+
+
+def sources_of(corpus: ParallelCorpus) -> list[str]:
+    return [corpus.source_tokenizer.decode(source) for source, _ in corpus.kept.examples]
+
+
+def test_tags_are_one_piece_and_both_directions_are_the_reverse_of_each_other(
+    folder: Path,
+) -> None:
+    corpus = read_parallel(several(folder, "data.directions=both"), None, None)
+    tokenizer = corpus.source_tokenizer
+    assert tokenizer.special == ["<2de>", "<2en>", "<2fr>"]
+    pairs = [tuple(map(tokenizer.decode, pair)) for pair in corpus.kept.examples]
+    assert {source.split()[0] for source, _ in pairs} == {"<2de>", "<2fr>", "<2en>"}
+    half = len(pairs) // 2
+    for (source, target), (back, forth) in zip(pairs[:half], pairs[half:], strict=True):
+        assert source == f"<2{target[:2]}> {forth}"
+        assert back == f"<2{forth[:2]}> {target}"
+    ids = [source for source, _ in corpus.kept.examples]
+    pieces = {tokenizer.pieces(source)[0] for source in ids}
+    assert pieces == {"<2de>", "<2fr>", "<2en>"}
+    assert len(corpus.files) == 4  # each file once, although it is read twice
+
+
+def test_tags_alone_keep_the_direction_of_each_corpus(folder: Path) -> None:
+    settings = several(folder, "data.directions=tagged")
+    corpus = read_parallel(settings, None, None)
+    assert {source.split()[0] for source in sources_of(corpus)} == {"<2de>", "<2fr>"}
+    config = corpus.bundle_config(settings, 10)
+    assert config.target_languages == ["de", "fr"]
+    plain = read_parallel(recipe(folder), None, None).bundle_config(recipe(folder), 10)
+    assert plain.target_languages == [] and "target_languages" not in plain.model_dump()
+
+
+def test_weights_count_for_both_directions(folder: Path) -> None:
+    settings = several(folder, "data.directions=both", "data.weights=[2,1]")
+    corpus = read_parallel(settings, None, None)
+    tags = [
+        corpus.source_tokenizer.pieces(source)[0]
+        for source, _ in (epoch_examples(settings, corpus)(0)[row] for row in range(120 - 12))
+    ]
+    counts = {tag: tags.count(tag) for tag in set(tags)}
+    assert counts["<2de>"] == 2 * counts["<2fr>"]
+    assert counts["<2en>"] == counts["<2de>"] + counts["<2fr>"]
+
+
+def test_a_bundle_without_the_tag_is_refused(folder: Path) -> None:
+    settings = several(folder, "data.directions=tagged")
+    base = read_parallel(recipe(folder), None, None)
+    size = base.source_tokenizer.vocab_size
+    model = build_model(settings.model, size, size)
+    bundle = base.bundle(base.bundle_config(recipe(folder), 10), model)
+    with pytest.raises(ConfigError, match="the tokenizer has no piece <2de> and <2fr>: its model"):
+        read_parallel(settings, bundle, None)
+
+
+def test_languages_must_be_known_and_differ(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"expected two languages.*found none and none"):
+        with_tags(recipe(folder, "data.directions=tagged"))
+    stated = recipe(folder, "data.directions=both", "source_language=en", "target_language=de")
+    filled, said = with_tags(stated)
+    assert filled.tokenizer.special == ["<2de>", "<2en>"]
+    assert said == [f"directions: <2de> {folder / 'en'} {folder / 'de'}, <2en> {folder / 'de'} "
+                    f"{folder / 'en'}"]  # fmt: skip
+    assert with_tags(filled)[0] == filled
+
+
+def test_an_old_domain_is_mixed_in_and_validated(folder: Path) -> None:
+    for side, change in (("en", str), ("de", str.upper)):
+        (folder / f"old.{side}").write_text("".join(f"{change(f'old {n}')}\n" for n in range(50)))
+        (folder / f"valid.{side}").write_text(f"{change('one two')}\n")
+    data = {
+        "source": str(folder / "en"), "target": str(folder / "de"),
+        "old_source": str(folder / "old.en"), "old_target": str(folder / "old.de"),
+        "valid_pairs": str(folder / "tsv"), "old_valid_source": str(folder / "valid.en"),
+        "old_valid_target": str(folder / "valid.de"), "old_ratio": 0.5,
+    }  # fmt: skip
+    settings = compose(flags={"data": data}, assignments=["tokenizer.kind=words"])
+    corpus = read_parallel(settings, None, None)
+    assert corpus.old_valid is not None and corpus.old_valid.target == ["ONE TWO"]
+    assert [line for line in corpus.opening(settings.data) if line.startswith("old domain")] == [
+        f"old domain: validation with 1 pair of {folder / 'valid.en'}, {folder / 'valid.de'}"
+    ]
+    drawn = []
+    for epoch in (0, 1):
+        examples = epoch_examples(settings, corpus)(epoch)
+        sources = [corpus.source_tokenizer.decode(examples[row][0]) for row in range(len(examples))]
+        old = [source for source in sources if source.startswith("old")]
+        assert len(old) == len(LINES) // 2 and sorted(set(sources) - set(old)) == sorted(LINES)
+        drawn.append(old)
+    assert drawn[0] != drawn[1]
+    alone = compose(flags={"data": {**data, "old_valid_target": str(folder / "valid.en")}},
+                    assignments=["tokenizer.kind=words"])  # fmt: skip
+    assert read_parallel(alone, None, None).sha256() != corpus.sha256()

@@ -66,7 +66,8 @@ def test_known_keys_are_those_of_all_tasks_and_architectures() -> None:
         assert set(config.cannot) <= known.refused
     assert set(file_keys({"model": "transformer"})) == {
         "source", "target", "pairs", "text", "valid_source", "valid_target", "valid_pairs",
-        "valid_text",
+        "valid_text", "old_source", "old_target", "old_pairs", "old_valid_source",
+        "old_valid_target", "old_valid_pairs",
     }  # fmt: skip
     assert file_keys({"data": {"series": ["a.csv"]}}) == ("series",)
 

@@ -37,7 +37,8 @@ def test_every_task_has_models_and_is_described() -> None:
     fronts = set()
     for name, task in TASKS.items():
         assert name == task.name and CONFIGS[task.architecture].task == name
-        words = task.pipeline.words(SimpleNamespace(source_language="en", target_language=None))
+        config = SimpleNamespace(source_language="en", target_language=None, target_languages=[])
+        words = task.pipeline.words(config)
         assert f"crosshead {task.pipeline.verb} DIR" in use(words)
         assert "{bundle}" in task.pipeline.usage and "{command}" in task.pipeline.usage
         assert task.chooses in [metric.name for metric in task.metrics]

@@ -4,14 +4,12 @@ A file of n lines gives n pairs, except for table cells with line breaks. `cross
 defines where a line ends.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, islice
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import (
     Field,
     ValidationInfo,
@@ -21,23 +19,24 @@ from pydantic import (
 
 from crosshead.caller import option
 from crosshead.config import MOST, called
-from crosshead.data.parallel.delimited import Layout, layout_of
+from crosshead.data.parallel.directions import languages_in_names, tag_of
 from crosshead.data.parallel.languages import looks_like_code
-from crosshead.data.parallel.pairs import CHUNK, Origin, ParallelText, Sides
+from crosshead.data.parallel.pairs import ParallelText, Sides
+from crosshead.data.parallel.parts import Part, aligned_chunks, survey
 from crosshead.data.parallel.tables import (
-    has_header,
-    header_warning,
     is_jsonl,
-    jsonl_pairs,
-    table_pairs,
 )
 from crosshead.data.section import DataSection, Names
 from crosshead.errors import DataError
-from crosshead.system.lines import check_regular, iter_lines
+from crosshead.system.lines import check_regular
 from crosshead.system.progress import counted
 
 _Weight = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
-PAIRED = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
+_OLD = ("old_source", "old_target", "old_pairs")
+_OLD_VALID = ("old_valid_source", "old_valid_target", "old_valid_pairs")
+PAIRED = (
+    "source", "target", "pairs", "valid_source", "valid_target", "valid_pairs", *_OLD, *_OLD_VALID,
+)  # fmt: skip
 """The keys that name files of pairs."""
 
 
@@ -103,6 +102,35 @@ class DataConfig(DataSection):
     `pairs`): 2 uses each pair twice, 0.5 half of the pairs, drawn anew in each epoch. An empty
     list means one pass through each."""
 
+    old_source: Names = Field(default_factory=list)
+    """Files of source sentences of an old domain, mixed in so that fine-tuning forgets less."""
+
+    old_target: Names = Field(default_factory=list)
+    """Files of the translations, one for each file of `old_source`."""
+
+    old_pairs: Names = Field(default_factory=list)
+    """Files of pairs of the old domain, in the form of `pairs`."""
+
+    old_ratio: float = Field(default=1.0, gt=0, le=1000, allow_inf_nan=False)
+    """The number of pairs of the old domain for each other pair in an epoch."""
+
+    old_valid_source: Names = Field(default_factory=list)
+    """Files of source sentences of the old domain for validation. Both domains are then reported,
+    and the other one chooses checkpoints."""
+
+    old_valid_target: Names = Field(default_factory=list)
+    """Files of translations of the old domain for validation."""
+
+    old_valid_pairs: Names = Field(default_factory=list)
+    """Files of pairs of the old domain for validation, in the form of `pairs`."""
+
+    directions: Literal["one", "tagged", "both"] = "one"
+    """The directions of a model of pairs. "one": from `source` to `target`. "tagged": each corpus
+    has its own languages, and a tag of the target language, such as `<2de>`, stands before each
+    source. "both": the same, and each corpus is also used with its sides exchanged. The languages
+    come from `source_language` and `target_language`, or from the names of files or `fields`
+    (Johnson 2017)."""
+
     source_language: str | None = None
     """The language code of the sources, such as `en`, for the bundle and its card. Unset: the
     language in the file suffixes or in the names of `fields`, if both sides have one."""
@@ -119,8 +147,9 @@ class DataConfig(DataSection):
 
     @model_validator(mode="after")
     def _sides_match(self, info: ValidationInfo) -> Self:
-        for sides in (("source", "target"), ("valid_source", "valid_target")):
-            self._check_sides(sides, info)
+        for prefix in ("", "valid_", "old_", "old_valid_"):
+            self._check_sides((f"{prefix}source", f"{prefix}target"), info)
+        self._check_domains()
         if len(self.fields) not in (0, 2):
             raise ValueError(
                 f"{called('data.fields', info)} needs two fields, the source and the target; found "
@@ -146,6 +175,39 @@ class DataConfig(DataSection):
                         "as en,de or translation.en,translation.de"
                     )
         return self
+
+    def _check_domains(self) -> None:
+        """Raise `ValueError` if an old domain is mixed in without validation files of both."""
+        valid = self.valid_source or self.valid_pairs
+        if (self.old_source or self.old_pairs) and not (valid and self.has_old_validation):
+            missing = (
+                "data.old_valid_source and data.old_valid_target"
+                if valid
+                else (f"{option('valid-source')} and {option('valid-target')}")
+            )
+            raise ValueError(
+                f"mixing in an old domain needs validation files of both domains: give {missing}"
+            )
+
+    @property
+    def has_old_validation(self) -> bool:
+        """True if there are validation files of an old domain."""
+        return bool(self.old_valid_source or self.old_valid_pairs)
+
+    def passes(self, counts: Sequence[int]) -> list[float]:
+        """Return the passes through each corpus in an epoch, or no numbers for one through each.
+
+        Args:
+            counts: The number of training pairs of each corpus of `training_parts`.
+        """
+        new = len(self.source) + len(self.pairs)
+        old = new + len(self.old_source) + len(self.old_pairs)
+        if old == new and not self.weights:
+            return []
+        weights = list(self.weights or [1.0] * new)
+        pairs = sum(weight * count for weight, count in zip(weights, counts, strict=False))
+        mixed = self.old_ratio * pairs / max(sum(counts[new:old]), 1)
+        return (weights + [mixed] * (old - new)) * (len(counts) // old)
 
     def _check_sides(self, sides: tuple[str, str], info: ValidationInfo) -> None:
         """Raise `ValueError` if the keys `sides` name different numbers of files."""
@@ -175,105 +237,8 @@ class DataConfig(DataSection):
                 )
 
 
-@dataclass(frozen=True)
-class Part:
-    """A corpus: two aligned files, or one file with both sides."""
-
-    files: tuple[str, ...]
-    fields: Sequence[str]
-    """The source field and the target field of a file with both sides."""
-
-    @cached_property
-    def layout(self) -> Layout:
-        """The layout of the cells in a file with both sides. Its first use reads the whole file."""
-        path = Path(self.files[0])
-        return Layout() if self._is_lines else layout_of(path, self._lines)
-
-    def line(self, row: int) -> int:
-        """Return the line on which pair `row` (from 0) begins."""
-        header = not self._is_lines and has_header(Path(self.files[0]), self.fields)
-        return self.layout.line(row + header)
-
-    def notes(self) -> list[str]:
-        """Return messages about how the file is read, and a warning if it may have a header."""
-        if self._is_lines:
-            return []
-        path = Path(self.files[0])
-        return [
-            *self.layout.notes,
-            *header_warning(path, self._lines(), self.fields, self.layout),
-        ]
-
-    def chunks(self) -> Iterator[Sides]:
-        """Yield the pairs, at most `CHUNK` at a time.
-
-        Raises:
-            DataError: If the files cannot be read.
-        """
-        paths = [Path(name) for name in self.files]
-        if len(paths) == 2:
-            yield from _aligned_chunks(paths[0], paths[1])
-            return
-        if self._is_lines:
-            pairs = jsonl_pairs(paths[0], self._lines(), self.fields)
-        else:
-            pairs = table_pairs(paths[0], self._lines(), self.fields, self.layout)
-        empty = True
-        while chunk := list(islice(pairs, CHUNK)):
-            yield [pair[0] for pair in chunk], [pair[1] for pair in chunk]
-            empty = False
-        if empty:
-            raise DataError(f"{paths[0]}: empty; expected a pair on every line")
-
-    def _lines(self) -> Iterator[str]:
-        """Yield the lines of the file with both sides."""
-        return iter_lines(Path(self.files[0]))
-
-    @property
-    def _is_lines(self) -> bool:
-        """True if every line is a pair: two files, or JSON Lines."""
-        return len(self.files) == 2 or is_jsonl(Path(self.files[0]))
-
-
-@dataclass(frozen=True)
-class Corpora:
-    """The pairs of files, which are not held in memory but read again at each use."""
-
-    parts: Sequence[Part]
-    counts: Sequence[int]
-    """The number of pairs in each part."""
-
-    @cached_property
-    def starts(self) -> np.ndarray:
-        """The row of the first pair of each part, and the number of all pairs."""
-        return np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    def chunks(self) -> Iterator[Sides]:
-        """Yield all sources and targets, at most `CHUNK` of each at a time."""
-        for part in self.parts:
-            yield from part.chunks()
-
-    def origin(self, row: int) -> Origin:
-        """Return the file and line of pair `row`."""
-        number = int(np.searchsorted(self.starts, row, side="right")) - 1
-        part = self.parts[number]
-        return Origin(part.files[0], part.line(row - int(self.starts[number])))
-
-    def read(self) -> ParallelText:
-        """Return all pairs, held in memory."""
-        source: list[str] = []
-        target: list[str] = []
-        for left, right in self.chunks():
-            source += left
-            target += right
-        return ParallelText(source, target, [self.origin(row) for row in range(len(self))])
-
-
 def training_parts(config: DataConfig) -> list[Part]:
-    """Return the training corpora: first `source` and `target`, then `pairs`.
+    """Return the training corpora: `source` and `target`, then `pairs`, then the old domain.
 
     Raises:
         DataError: If there is none, or a file is a pipe, because text is read several times.
@@ -284,30 +249,9 @@ def training_parts(config: DataConfig) -> list[Part]:
             f"{option('target')}) or files with both sides ({option('pairs')}), or their keys in "
             "[data]"
         )
-    return _parts(config.source, config.target, config.pairs, config.fields)
-
-
-def survey(parts: Sequence[Part]) -> Corpora:
-    """Read the parts once and count their pairs, without holding them in memory.
-
-    Raises:
-        DataError: If a file cannot be read, or no pair has text on both sides.
-    """
-    counts = []
-    has_text = False
-    for part in parts:
-        count = 0
-        for left, right in part.chunks():
-            count += len(left)
-            has_text = has_text or any(
-                each.strip() and other.strip() for each, other in zip(left, right, strict=True)
-            )
-        counts.append(count)
-    if not has_text:
-        # Source files first, as in the recipe.
-        files = [name for side in (0, 1) for part in parts for name in part.files[side : side + 1]]
-        raise DataError(f"{', '.join(files)}: no pair has text on both sides")
-    return Corpora(parts, counts)
+    new = _parts(config.source, config.target, config.pairs, config.fields)
+    old = _parts(config.old_source, config.old_target, config.old_pairs, config.fields)
+    return _directed([*new, *old], config)
 
 
 def read_pairs(config: DataConfig) -> ParallelText:
@@ -320,19 +264,23 @@ def read_pairs(config: DataConfig) -> ParallelText:
 
 
 def read_valid_pairs(
-    config: DataConfig, say: Callable[[str], None] = lambda line: None
+    config: DataConfig, say: Callable[[str], None] = lambda line: None, *, old: bool = False
 ) -> ParallelText | None:
     """Return the validation pairs, or None if there are no files for them.
 
     Args:
         config: The files.
         say: A callback that gets messages about how the files are read.
+        old: True reads the validation pairs of the old domain.
     """
-    if not config.valid_source and not config.valid_pairs:
+    files = config.valid_source, config.valid_target, config.valid_pairs
+    if old:
+        files = config.old_valid_source, config.old_valid_target, config.old_valid_pairs
+    if not any(files):
         return None
-    parts = _parts(config.valid_source, config.valid_target, config.valid_pairs, config.fields)
+    parts = _directed(_parts(*files, config.fields), config)
     for part in parts:
-        for note in part.notes():
+        for note in () if part.exchanged else part.notes():
             say(note)
     return survey(parts).read()
 
@@ -348,7 +296,7 @@ def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
         DataError: If the files have different numbers of lines, or both are empty.
     """
     sides: Sides = [], []
-    for left, right in _aligned_chunks(source, target):
+    for left, right in aligned_chunks(source, target):
         sides[0].extend(left)
         sides[1].extend(right)
     return sides
@@ -368,23 +316,45 @@ def _parts(
     return [*aligned, *(Part((name,), fields) for name in pairs)]
 
 
-def _aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
-    """Yield the lines of two aligned files, at most `CHUNK` of each at a time."""
-    left, right = iter_lines(source), iter_lines(target)
-    before = 0
-    while True:
-        chunk = list(islice(left, CHUNK)), list(islice(right, CHUNK))
-        if len(chunk[0]) != len(chunk[1]):
-            counts = [before + len(chunk[0]), before + len(chunk[1])]
-            counts[0] += sum(1 for _ in left)
-            counts[1] += sum(1 for _ in right)
-            raise DataError(
-                f"{source} has {counts[0]} lines but {target} has {counts[1]}; "
-                "line n of one must be the translation of line n of the other"
-            )
-        if not chunk[0]:
-            break
-        yield chunk
-        before += len(chunk[0])
-    if not before:
-        raise DataError(f"{source} and {target} are empty; expected a sentence on every line")
+def _directed(parts: Sequence[Part], config: DataConfig) -> list[Part]:
+    """Return the corpora with their tags, and with `directions` "both" also in reverse.
+
+    Raises:
+        DataError: If the language of a side is unknown.
+    """
+    if config.directions == "one":
+        return list(parts)
+    languages = [languages_of(part, config) for part in parts]
+    found = [
+        replace(part, tag=tag_of(target))
+        for part, (_, target) in zip(parts, languages, strict=True)
+    ]
+    if config.directions == "both":
+        found += [
+            replace(part, tag=tag_of(source), exchanged=True)
+            for part, (source, _) in zip(parts, languages, strict=True)
+        ]
+    return found
+
+
+def languages_of(part: Part, config: DataConfig) -> tuple[str, str]:
+    """Return the source and the target language of a corpus with tags.
+
+    Args:
+        part: The corpus.
+        config: The configuration, whose stated languages come before those in names.
+
+    Raises:
+        DataError: If a language is unknown, or both are the same.
+    """
+    stated = config.source_language, config.target_language
+    named = languages_in_names(part.files, part.fields)
+    source, target = (given or name for given, name in zip(stated, named, strict=True))
+    if source is None or target is None or source == target:
+        raise DataError(
+            f"{' and '.join(part.files)}: expected two languages in the names, such as train.en "
+            f"and train.de, for data.directions = {config.directions!r}, found "
+            f"{source or 'none'} and {target or 'none'}; rename the files or fields, or give "
+            f"{option('source-language')} and {option('target-language')}"
+        )
+    return source, target

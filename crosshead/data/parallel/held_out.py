@@ -8,6 +8,7 @@ import numpy as np
 from crosshead.caller import option
 from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.pairs import Origin, ParallelText, Sides, Text, numbered, within
+from crosshead.data.parallel.parts import Corpora
 from crosshead.errors import DataError
 
 _Pair = tuple[str, str]
@@ -85,6 +86,37 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
         )
     valid = [(pairs[row], text.origin(row)) for row in rows]
     return held_out(valid, rows, repeats)
+
+
+def in_both_directions(text: Corpora, config: DataConfig, seed: int) -> HeldOut:
+    """Choose pairs of a text whose second half is its first half with exchanged sides.
+
+    A pair is held out in both directions or in none. Otherwise the model could learn a held-out
+    pair from its reverse.
+
+    Args:
+        text: The text, as `training_parts` gives it for `directions` "both".
+        config: `valid_size` and `max_length`.
+        seed: The random seed of the run.
+
+    Returns:
+        The held-out pairs of both directions, and the rows that repeat them.
+
+    Raises:
+        DataError: As `hold_out` does.
+    """
+    count = len(text.parts) // 2
+    forward = hold_out(Corpora(text.parts[:count], text.counts[:count]), config, seed)
+    half = len(text) // 2
+    rows = forward.rows + half
+    pairs = _pairs_at(text, rows)
+    valid = list(
+        zip(zip(forward.valid.source, forward.valid.target, strict=True), forward.valid.origins,
+            strict=True)
+    )  # fmt: skip
+    valid += [(pairs[row], text.origin(row)) for row in rows.tolist()]
+    repeats = [*forward.repeats.tolist(), *(forward.repeats + half).tolist()]
+    return held_out(valid, [*forward.rows.tolist(), *rows.tolist()], repeats)
 
 
 def held_out(valid: list[tuple[_Pair, Origin]], rows: list[int], repeats: list[int]) -> HeldOut:

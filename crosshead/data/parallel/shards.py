@@ -31,7 +31,7 @@ import safetensors
 import safetensors.numpy
 
 from crosshead.data.parallel.cache import PATIENCE, Check, Say, alone, lock, remove_unused
-from crosshead.data.parallel.corpora import Corpora, DataConfig, Part
+from crosshead.data.parallel.corpora import DataConfig
 from crosshead.data.parallel.filters import (
     CHUNKS_A_SHARD,
     Encoded,
@@ -45,6 +45,7 @@ from crosshead.data.parallel.filters import (
     tasks,
 )
 from crosshead.data.parallel.held_out import HeldOut, held_out
+from crosshead.data.parallel.parts import Corpora, Part
 from crosshead.data.parallel.tables import file_kind
 from crosshead.data.text.tokenizers import Tokenizer, load_tokenizers, save_tokenizers
 from crosshead.errors import UserError
@@ -91,7 +92,7 @@ def cache_key(
     content = {
         "format": FORMAT,
         "files": [list(part) for part in files],
-        "kinds": [file_kind(Path(name)) for name in config.pairs],
+        "kinds": [file_kind(Path(name)) for name in [*config.pairs, *config.old_pairs]],
         "settings": settings,
         "held_out": None if held_out_seed is None else [held_out_seed, config.valid_size],
         "tokenizers": {path.name: file_sha256(path) for path in sorted(scratch.iterdir())},

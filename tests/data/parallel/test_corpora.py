@@ -99,7 +99,7 @@ def test_real_files(data: Path) -> None:
 
 
 def test_aligned_files_are_compared_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crosshead.data.parallel.corpora.CHUNK", 3)
+    monkeypatch.setattr("crosshead.data.parallel.parts.CHUNK", 3)
     one, two = write(tmp_path / "one", "a\n" * 20), write(tmp_path / "two", "b\n" * 8)
     assert f"{one} has 20 lines but {two} has 8" in refusal(read_aligned, one, two)
     assert f"{two} has 8 lines but {one} has 20" in refusal(read_aligned, two, one)
@@ -124,3 +124,48 @@ def test_a_pipe_is_refused_since_text_is_read_again(
     finally:
         os.close(out)
         os.close(into)
+
+
+def test_an_old_domain_has_the_asked_share_of_an_epoch() -> None:
+    files = {"source": ["a", "b"], "target": ["c", "d"], "valid_pairs": ["v"]}
+    old = {"old_source": ["e"], "old_target": ["f"], "old_pairs": ["g"], "old_valid_pairs": ["w"]}
+
+    def passes(counts: list[int], **more: object) -> list[float]:
+        return validate(DataConfig, {**files, **more}).passes(counts)
+
+    assert passes([10, 20]) == []
+    assert passes([10, 20], weights=[2, 0.5]) == [2, 0.5]
+    mixed = passes([10, 20, 40, 60], **old, old_ratio=0.5)
+    assert mixed == [1, 1, 0.15, 0.15]  # 15 of the 100 old pairs beside 30 new ones
+    both = passes([10, 20, 40, 60] * 2, **old, weights=[3, 1], directions="both")
+    assert both == [3, 1, 0.5, 0.5] * 2
+
+
+def test_an_old_domain_needs_validation_files_of_both() -> None:
+    old = {"old_source": ["e"], "old_target": ["f"]}
+    valid = {"valid_source": ["v"], "valid_target": ["w"]}
+    old_valid = {f"old_{key}": value for key, value in valid.items()}
+    words = "mixing in an old domain needs validation files of both domains: give "
+    with pytest.raises(ConfigError, match=f"{words}--valid-source and --valid-target"):
+        config(**old, **old_valid)
+    with pytest.raises(ConfigError, match=f"{words}data.old_valid_source"):
+        config(**old, **valid)
+    assert config(**old, **valid, **old_valid).has_old_validation
+    assert config(**old_valid).has_old_validation and not config(**valid).has_old_validation
+    with pytest.raises(ConfigError, match=r"data\.old_source e has no data\.old_target"):
+        config(old_source=["e"])
+
+
+def test_the_old_domain_comes_last(tmp_path: Path) -> None:
+    for name in "abcdvw":
+        (tmp_path / name).write_text(f"{name}\n")
+    names = {key: [tmp_path / file] for key, file in zip(
+        ("source", "target", "old_source", "old_target", "valid_source", "valid_target"), "abcdvw",
+        strict=True,
+    )}  # fmt: skip
+    data = config(**names, old_valid_source=[tmp_path / "w"], old_valid_target=[tmp_path / "v"])
+    assert read_pairs(data).source == ["a", "c"]
+    new, old = read_valid_pairs(data), read_valid_pairs(data, old=True)
+    assert new is not None and old is not None
+    assert (new.source, old.source) == (["v"], ["w"])
+    assert read_valid_pairs(config(**{key: names[key] for key in ("source", "target")})) is None

@@ -1,11 +1,15 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from crosshead.data.parallel.corpora import DataConfig
-from crosshead.data.parallel.held_out import HeldOut, Remaining, hold_out
+from crosshead.data.parallel.corpora import DataConfig, training_parts
+from crosshead.data.parallel.held_out import HeldOut, Remaining, hold_out, in_both_directions
 from crosshead.data.parallel.pairs import Origin, ParallelText
+from crosshead.data.parallel.parts import survey
 from crosshead.errors import DataError
+from tests.data.written import config
 
 
 def corpus(pairs: list[tuple[str, str]]) -> ParallelText:
@@ -93,3 +97,35 @@ def test_a_held_out_pair_is_not_trained_on_with_more_white_space_around_it() -> 
     drawn = {source.strip() for source in held.valid.source}
     assert drawn and not drawn & {source.strip() for source in train_of(text, held)[0]}
     assert len(held.repeats) == len(drawn)
+
+
+def test_a_pair_is_held_out_in_both_directions_or_in_none(tmp_path: Path) -> None:
+    for side in ("en", "de", "fr"):
+        lines = [f"{side} {n % 45}" for n in range(60)]  # 15 pairs occur twice
+        (tmp_path / f"a.{side}").write_text("".join(f"{line}\n" for line in lines))
+    data = config(
+        source=[tmp_path / "a.en"] * 2, target=[tmp_path / "a.de", tmp_path / "a.fr"],
+        directions="both", valid_size=7,
+    )  # fmt: skip
+    text = survey(training_parts(data))
+    held = in_both_directions(text, data, 1)
+    assert len(text) == 240 and len(held.valid) == 14
+
+    def bare(sources: list[str], targets: list[str]) -> set[frozenset[str]]:
+        """The pairs without tags and directions."""
+        return {
+            frozenset((source.partition("> ")[2], target))
+            for source, target in zip(sources, targets, strict=True)
+        }
+
+    train = bare(*train_of(text, held))
+    valid = bare(held.valid.source, held.valid.target)
+    assert len(valid) == 7 and not train & valid
+    assert len(train | valid) == 90
+    tags = [source.partition(" ")[0] for source in held.valid.source]
+    assert set(tags[:7]) <= {"<2de>", "<2fr>"} and tags[7:] == ["<2en>"] * 7
+    for source, target, origin in zip(
+        held.valid.source, held.valid.target, held.valid.origins, strict=True
+    ):
+        line = Path(origin.file).read_text().split("\n")[origin.line - 1]
+        assert line == source.partition("> ")[2] != target

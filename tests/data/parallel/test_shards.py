@@ -16,9 +16,10 @@ import pytest
 
 from crosshead.data.parallel import filters, shards
 from crosshead.data.parallel.cache import alone
-from crosshead.data.parallel.corpora import Corpora, DataConfig, survey, training_parts
+from crosshead.data.parallel.corpora import DataConfig, training_parts
 from crosshead.data.parallel.filters import Encoded, Kept, keep_pairs
 from crosshead.data.parallel.held_out import HeldOut, hold_out
+from crosshead.data.parallel.parts import Corpora, survey
 from crosshead.data.parallel.shards import (
     Stored,
     cache_key,
@@ -37,7 +38,7 @@ PAIRS = 230
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of ten pairs, shards of fifty."""
-    monkeypatch.setattr("crosshead.data.parallel.corpora.CHUNK", 10)
+    monkeypatch.setattr("crosshead.data.parallel.parts.CHUNK", 10)
     monkeypatch.setattr(filters, "CHUNKS_A_SHARD", 5)
     monkeypatch.setattr(shards, "CHUNKS_A_SHARD", 5)
 

@@ -1,0 +1,209 @@
+"""Corpora of pairs in their files: two aligned files, or one file with both sides."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from crosshead.data.parallel.delimited import Layout, layout_of
+from crosshead.data.parallel.directions import with_tag
+from crosshead.data.parallel.pairs import CHUNK, Origin, ParallelText, Sides
+from crosshead.data.parallel.tables import (
+    has_header,
+    header_warning,
+    is_jsonl,
+    jsonl_pairs,
+    table_pairs,
+)
+from crosshead.errors import DataError
+from crosshead.system.lines import iter_lines
+
+
+@dataclass(frozen=True)
+class Part:
+    """A corpus: two aligned files, or one file with both sides."""
+
+    files: tuple[str, ...]
+    fields: Sequence[str]
+    """The source field and the target field of a file with both sides."""
+    tag: str = ""
+    """The tag before each source, such as `<2de>`, or an empty text."""
+    exchanged: bool = False
+    """True exchanges the sides: the second one is then the source."""
+
+    @property
+    def direction(self) -> tuple[str, ...]:
+        """What determines the pairs beside the files: nothing in a corpus without a tag."""
+        return (self.tag, str(self.exchanged)) if self.tag else ()
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout of the cells in a file with both sides. Its first use reads the whole file."""
+        path = Path(self.files[0])
+        return Layout() if self._is_lines else layout_of(path, self._lines)
+
+    def line(self, row: int) -> int:
+        """Return the line on which pair `row` (from 0) begins."""
+        header = not self._is_lines and has_header(Path(self.files[0]), self.fields)
+        return self.layout.line(row + header)
+
+    def notes(self) -> list[str]:
+        """Return messages about how the file is read, and a warning if it may have a header."""
+        if self._is_lines:
+            return []
+        path = Path(self.files[0])
+        return [
+            *self.layout.notes,
+            *header_warning(path, self._lines(), self.fields, self.layout),
+        ]
+
+    def chunks(self) -> Iterator[Sides]:
+        """Yield the pairs, at most `CHUNK` at a time.
+
+        Raises:
+            DataError: If the files cannot be read.
+        """
+        for left, right in self._sides():
+            source, target = (right, left) if self.exchanged else (left, right)
+            yield with_tag(self.tag, source), target
+
+    def _sides(self) -> Iterator[Sides]:
+        """Yield both sides as they are in the files, at most `CHUNK` pairs at a time."""
+        paths = [Path(name) for name in self.files]
+        if len(paths) == 2:
+            yield from aligned_chunks(paths[0], paths[1])
+            return
+        if self._is_lines:
+            pairs = jsonl_pairs(paths[0], self._lines(), self.fields)
+        else:
+            pairs = table_pairs(paths[0], self._lines(), self.fields, self.layout)
+        empty = True
+        while chunk := list(islice(pairs, CHUNK)):
+            yield [pair[0] for pair in chunk], [pair[1] for pair in chunk]
+            empty = False
+        if empty:
+            raise DataError(f"{paths[0]}: empty; expected a pair on every line")
+
+    def _lines(self) -> Iterator[str]:
+        """Yield the lines of the file with both sides."""
+        return iter_lines(Path(self.files[0]))
+
+    @property
+    def _is_lines(self) -> bool:
+        """True if every line is a pair: two files, or JSON Lines."""
+        return len(self.files) == 2 or is_jsonl(Path(self.files[0]))
+
+
+@dataclass(frozen=True)
+class StoppablePart(Part):
+    """A corpus that calls `stop_if_asked` while it is read."""
+
+    stop_if_asked: Callable[[], None] = lambda: None
+    """Raises an error if reading should stop."""
+
+    def chunks(self) -> Iterator[Sides]:
+        """Yield the pairs, at most `CHUNK` at a time."""
+        for sides in super().chunks():
+            self.stop_if_asked()
+            yield sides
+
+    def _lines(self) -> Iterator[str]:
+        for number, line in enumerate(super()._lines()):
+            if number % CHUNK == 0:
+                self.stop_if_asked()
+            yield line
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """The pairs of files, which are not held in memory but read again at each use."""
+
+    parts: Sequence[Part]
+    counts: Sequence[int]
+    """The number of pairs in each part."""
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """The row of the first pair of each part, and the number of all pairs."""
+        return np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def chunks(self) -> Iterator[Sides]:
+        """Yield all sources and targets, at most `CHUNK` of each at a time."""
+        for part in self.parts:
+            yield from part.chunks()
+
+    def origin(self, row: int) -> Origin:
+        """Return the file and line of pair `row`."""
+        number = int(np.searchsorted(self.starts, row, side="right")) - 1
+        part = self.parts[number]
+        return Origin(
+            part.files[-1 if part.exchanged else 0], part.line(row - int(self.starts[number]))
+        )
+
+    def read(self) -> ParallelText:
+        """Return all pairs, held in memory."""
+        source: list[str] = []
+        target: list[str] = []
+        for left, right in self.chunks():
+            source += left
+            target += right
+        return ParallelText(source, target, [self.origin(row) for row in range(len(self))])
+
+
+def survey(parts: Sequence[Part]) -> Corpora:
+    """Read the parts once and count their pairs, without holding them in memory.
+
+    Raises:
+        DataError: If a file cannot be read, or no pair has text on both sides.
+    """
+    counts = []
+    has_text = False
+    for part in parts:
+        count = 0
+        for left, right in part.chunks():
+            count += len(left)
+            has_text = has_text or any(
+                each.strip() and other.strip() for each, other in zip(left, right, strict=True)
+            )
+        counts.append(count)
+    if not has_text:
+        # Source files first, as in the recipe.
+        files = [name for side in (0, 1) for part in parts for name in part.files[side : side + 1]]
+        raise DataError(f"{', '.join(files)}: no pair has text on both sides")
+    return Corpora(parts, counts)
+
+
+def aligned_chunks(source: Path, target: Path) -> Iterator[Sides]:
+    """Yield the lines of two aligned files, at most `CHUNK` of each at a time.
+
+    Args:
+        source: The file of the sources.
+        target: The file of the targets.
+
+    Raises:
+        DataError: If the files have different numbers of lines, or both are empty.
+    """
+    left, right = iter_lines(source), iter_lines(target)
+    before = 0
+    while True:
+        chunk = list(islice(left, CHUNK)), list(islice(right, CHUNK))
+        if len(chunk[0]) != len(chunk[1]):
+            counts = [before + len(chunk[0]), before + len(chunk[1])]
+            counts[0] += sum(1 for _ in left)
+            counts[1] += sum(1 for _ in right)
+            raise DataError(
+                f"{source} has {counts[0]} lines but {target} has {counts[1]}; "
+                "line n of one must be the translation of line n of the other"
+            )
+        if not chunk[0]:
+            break
+        yield chunk
+        before += len(chunk[0])
+    if not before:
+        raise DataError(f"{source} and {target} are empty; expected a sentence on every line")

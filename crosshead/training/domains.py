@@ -1,0 +1,52 @@
+"""The report of a fine-tuned run on its new domain and on an old one."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosshead.tasks.validation import OLD, Metric
+from crosshead.training.log import read_log
+
+
+def domain_rows(log: Path, metrics: Sequence[Metric]) -> list[list[str]]:
+    """Return how fine-tuning has changed each metric on both domains.
+
+    Args:
+        log: The log of the run: the validation at update 0 is the base's, and the last one that was
+            the best so far belongs to the chosen weights.
+        metrics: The metrics of the task.
+
+    Returns:
+        Rows of a domain and a sentence; none if the run was not validated at update 0, because it
+        is not fine-tuned.
+    """
+    rows, _ = read_log(log)
+    measured = [row for row in rows if row["kind"] in ("valid", "average")]
+    chosen = [row for row in measured if row.get("best")]
+    if not chosen or measured[0]["update"] != 0:
+        return []
+    return [
+        [domain, _change(measured[0], chosen[-1], metric, prefix, verdicts)]
+        for domain, prefix, verdicts in (
+            ("new domain", "", ("it helped", "it did not help")),
+            ("old domain", OLD, ("it did not forget", "it forgot")),
+        )
+        for metric in metrics
+    ]
+
+
+def _change(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    metric: Metric,
+    prefix: str,
+    verdicts: tuple[str, str],
+) -> str:
+    """Return a metric at update 0 and now, and the first verdict if it has not become worse.
+
+    On the new domain, an equal value counts as worse.
+    """
+    old, new = (float(row[f"{prefix}{metric.name}"]) for row in (before, after))
+    gain = (new - old) * (1 if metric.higher_is_better else -1)
+    is_good = gain >= 0 if prefix else gain > 0
+    return f"{metric.shown(old)} at update 0, {new:.{metric.digits}f} now: {verdicts[not is_good]}"

@@ -1,0 +1,113 @@
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from crosshead.bundle.packing import pack
+from crosshead.cli import run
+from tests.cli.tools import BUNDLE, TINY, Refused, output_of
+
+NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "numbers.txt"
+    path.write_text("".join(f"{a} {b}.\n" for a in NUMBERS[:4] for b in NUMBERS[:5]))
+    return path
+
+
+def trained(printed: str, text: Path, out: Path) -> list[str]:
+    """The command that a verb prints, with files in the places of its capital letters."""
+    named = {"RUN": str(out)}
+    words = shlex.split(printed)
+    assert words.pop(0) == "crosshead"
+    given = [
+        named.get(word, str(text) if re.fullmatch("[A-Z_]+", word) else word) for word in words
+    ]
+    return [*given, *TINY, "--max-updates", "2"]
+
+
+def test_the_printed_command_trains_a_student(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = pack(BUNDLE, tmp_path / "other.zip")
+    printed = output_of(
+        ["distill", BUNDLE, other, "--source", text, "--out", tmp_path / "set", "--beam", 2], capfd
+    )
+    assert printed.startswith(f"crosshead train --source {tmp_path / 'set' / 'train.en'} --target ")
+    assert run(trained(printed, text, tmp_path / "run")) == 0
+    said = capfd.readouterr().err
+    assert "languages: en to de" in said and "20 pairs to train on" in said
+
+
+def test_the_printed_command_trains_on_tagged_back_translations(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = ["backtranslate", BUNDLE, text, "--out", tmp_path / "set", "--tag", "<B'T>"]
+    assert run([*map(str, command), "--sample", "--seed", "3"]) == 0
+    captured = capfd.readouterr()
+    assert f"20 pairs in {tmp_path / 'set' / 'train.de'} and" in captured.err
+    assert run(trained(captured.out, text, tmp_path / "run")) == 0
+    assert "40 pairs to train on" in capfd.readouterr().err
+    tokenizer = (tmp_path / "run" / "tokenizer.json").read_text()
+    assert '"<B\'T>"' in tokenizer
+
+
+def test_a_stop_says_how_to_go_on(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crosshead.pipelines.translator.Translator.translate", stop)
+    out = tmp_path / "set"
+    assert run(["distill", str(BUNDLE), "--source", str(text), "--out", str(out)]) == 130
+    said = capfd.readouterr().err
+    assert f"stopped; to go on, give the same command again: {out} keeps the finished lines" in said
+
+
+def test_wrong_input_is_one_line(tmp_path: Path, text: Path, refused: Refused) -> None:
+    out = ["--out", tmp_path / "set"]
+    assert "no such directory" in refused("distill", tmp_path / "x", "--source", text, *out)
+    assert "no such file" in refused("distill", BUNDLE, "--source", tmp_path / "x", *out)
+    assert "--source" in refused("distill", BUNDLE, *out)
+    assert "--out" in refused("backtranslate", BUNDLE, text)
+    said = refused("backtranslate", BUNDLE, text, *out, "--top-k", 5)
+    assert "--top-k applies to sampling only: add --sample" in said
+    assert "--beam" in refused("backtranslate", BUNDLE, text, *out, "--beam", 0)
+    said = refused("backtranslate", BUNDLE, text, *out, "--tag", "a b")
+    assert "--tag: 'a b' is empty or contains white space" in said
+    assert f"{text}: is a file" in refused("distill", BUNDLE, "--source", text, "--out", text)
+
+
+def test_one_model_translates_in_both_directions(
+    tmp_path: Path, text: Path, capfd: pytest.CaptureFixture[str], refused: Refused
+) -> None:
+    """Trained with one key; every verb that translates takes the language."""
+    english, german, out = tmp_path / "a.en", tmp_path / "a.de", tmp_path / "run"
+    english.write_text(text.read_text())
+    german.write_text(text.read_text().upper())
+    files = ["--source", english, "--target", german, "--set", "directions=both"]
+    output_of(["train", *files, "--out", out, *TINY, "--max-updates", 2], capfd)
+    for command in (
+        ["translate", out, english],
+        ["evaluate", out, "--source", english, "--reference", german],
+        ["score", out, "--source", english, "--target", german],
+        ["distill", out, "--source", english, "--out", tmp_path / "set"],
+        ["backtranslate", out, english, "--out", tmp_path / "set"],
+        ["attention", out, "one two.", "--out", tmp_path / "picture.png"],
+    ):
+        assert "this model translates to de and en: choose the language" in refused(*command)
+        assert "does not translate to 'fr'; it translates to de and en" in refused(
+            *command, "--to", "fr"
+        )
+    rows = [output_of(["translate", out, english, "--to", to, "--scores"], capfd)
+            for to in ("de", "en")]  # fmt: skip
+    assert rows[0] != rows[1]
+    output_of(["distill", out, "--source", english, "--out", tmp_path / "set", "--to", "de"], capfd)
+    said = refused("distill", out, "--source", english, "--out", tmp_path / "set", "--to", "en")
+    assert "holds translations into another language" in said
+    said = refused("train", "--text", english, "--set", "directions=both", "--out", tmp_path / "x")
+    assert "data.directions is for translation; leave it out" in said
