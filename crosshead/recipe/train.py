@@ -88,6 +88,11 @@ class TrainConfig(Config):
     models that predict tokens. `simcut` cuts them in its second view alone. Unset, it is 0.05 for
     `simcut` and otherwise 0."""
 
+    ema: float = Field(0.0, ge=0, le=0.999999)
+    """Decay of a moving average of the weights, per update; 0 turns it off. The average is
+    validated, and becomes the model, in place of the weights of the last update. A usual value is
+    0.999, which averages about the last 1,000 updates."""
+
     clip_norm: float = Field(1.0, ge=0, le=1e9)
     """The largest norm of the gradient; a longer gradient is scaled down to it. 0 turns this
     off."""
