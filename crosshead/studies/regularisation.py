@@ -166,15 +166,14 @@ def trained(corpus: TranslationText, recipe: Recipe) -> TrainedRun:
 
 def quantities(found: Found, effort: Effort) -> dict[str, Value]:
     """Return the quantities of the bands, as differences of means over seeds."""
-
-    def mean(variant: str, key: str) -> float:
-        return statistics.mean(getattr(each, key) for each in found[variant])
-
+    mean = statistics.mean
+    bleu = {variant: mean(each.bleu for each in results) for variant, results in found.items()}
+    speed = {variant: mean(each.speed for each in results) for variant, results in found.items()}
     others = [variant for variant in CHANGES if variant != BASE]
-    gains = {_gain(each): mean(each, "bleu") - mean(BASE, "bleu") for each in others}
-    times = {_time(each): mean(BASE, "speed") / mean(each, "speed") for each in others}
+    gains = {_gain(each): bleu[each] - bleu[BASE] for each in others}
+    times = {_time(each): speed[BASE] / speed[each] for each in others}
     weak = f"BLEU of the base is below {captions.MEANINGFUL:g}"
-    failed = dict.fromkeys(gains, weak) if mean(BASE, "bleu") < captions.MEANINGFUL else None
+    failed = dict.fromkeys(gains, weak) if bleu[BASE] < captions.MEANINGFUL else None
     return after_training(effort, {**gains, **times}, failed)
 
 
