@@ -4,10 +4,10 @@ Every recipe has the sections `[data]`, `[model]` and `[train]`. The recipe of a
 An invalid recipe is refused when it is created, before any data is read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Self
 
-from pydantic import SerializeAsAny, ValidationInfo, model_validator
+from pydantic import PrivateAttr, SerializeAsAny, ValidationInfo, model_validator
 
 from crosshead.config import Config, called
 from crosshead.data.section import DataSection
@@ -24,6 +24,8 @@ class Recipe(Config):
     data: SerializeAsAny[DataSection]
     model: AnyConfig
     train: TrainConfig
+
+    _open: frozenset[str] = PrivateAttr(default=frozenset())
 
     changeable: ClassVar[Mapping[str, frozenset[str]]] = {
         "train": frozenset({
@@ -60,6 +62,25 @@ class Recipe(Config):
                     f"{self.model.task} model {self.model.architecture} does not: leave it out"
                 )
         return self
+
+    @property
+    def open(self) -> frozenset[str]:
+        """The keys, such as `model.d_model`, that the run may choose: see `Task.settle`.
+
+        A recipe of the preset `auto` has all keys that were not stated. Recipes that a run has
+        settled, or that were read from a file, have none.
+        """
+        return self._open
+
+    def opened(self, keys: Iterable[str]) -> Self:
+        """Return the recipe with these keys open.
+
+        Args:
+            keys: Keys with their sections.
+        """
+        found = self.model_copy()
+        found._open = frozenset(keys)
+        return found
 
     @classmethod
     def may_change(cls, section: str, key: str) -> bool:
