@@ -180,6 +180,14 @@ def test_the_memory_benchmark_runs() -> None:
 
 
 @pytest.mark.slow
+def test_the_benchmark_of_regularisers_runs(data: Path) -> None:
+    printed = run("regularisers.py", "--rounds", 1, "--vocabulary", 400)
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows[1:3]] == ["| none", "| subword sampling 0.1"]
+    assert len(rows) == 7 and rows[1][-1] == "1.00 (1.00 to 1.00) |"
+
+
+@pytest.mark.slow
 def test_the_benchmark_of_long_sequences_runs() -> None:
     printed = run(
         "long_attention.py", "--lengths", 128, 256, "--radius", 8, "--rounds", 1, "--threads", 1,

@@ -62,18 +62,19 @@ class Dropout(nn.Module):
         return f"p={self.p}"
 
 
-def check_share(p: float) -> None:
+def check_share(p: float, name: str = "dropout") -> None:
     """Check that one random byte can draw this share.
 
     Args:
         p: Share of the elements to drop.
+        name: The name of the share, for the message.
 
     Raises:
         ValueError: If the byte would drop no element or every element.
     """
     if p != 0.0 and not 1 / 256 <= p <= 255 / 256:
         raise ValueError(
-            f"dropout {p:g} cannot be drawn from one random byte; give 0, or a share from "
+            f"{name} {p:g} cannot be drawn from one random byte; give 0, or a share from "
             "1/256 (0.0039) to 255/256 (0.996)"
         )
 

@@ -37,8 +37,9 @@ def train(
         str | None,
         typer.Argument(
             metavar="RECIPE",
-            help="Recipe: a TOML file, or a recipe of the package: cifar10, multi30k, quickstart, "
-            "tinyshakespeare, tinyshakespeare-long. Without one, the preset gives all settings.",
+            help="Recipe: a TOML file, or a recipe of the package: cifar10, multi30k, "
+            "multi30k-tiny-paper, quickstart, tinyshakespeare, tinyshakespeare-long. Without one, "
+            "the preset gives all settings.",
         ),
     ] = None,
     source: Annotated[

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from crosshead.attention.dropout import Dropout
 from crosshead.errors import UserError
-from crosshead.vocabulary import PAD
+from crosshead.vocabulary import CUT, PAD
 
 
 class LearnedPositions(nn.Module):
@@ -82,13 +82,21 @@ class Embeddings(nn.Module):
         """Return the vectors of tokens, "B T D".
 
         Args:
-            tokens: Token ids, "B T".
+            tokens: Token ids, "B T". In training some may be `CUT`.
             start: The position of the first token, counted from 0.
         """
-        vectors = F.embedding(tokens, self.weight, padding_idx=PAD) * self.scale
+        vectors = self._of_tokens(tokens) * self.scale
         if self.positions is not None:
             vectors = vectors + self.positions(start, tokens.shape[1])
         return self.dropout(vectors)
+
+    def _of_tokens(self, tokens: Tensor) -> Tensor:
+        """Return the rows of E, and zero vectors for tokens that are `CUT`."""
+        if not self.training or not bool((tokens == CUT).any()):
+            return F.embedding(tokens, self.weight, padding_idx=PAD)
+        kept = tokens != CUT
+        vectors = F.embedding(tokens.where(kept, PAD), self.weight, padding_idx=PAD)
+        return vectors * kept[..., None].to(vectors.dtype)
 
 
 def embedding_weight(vocabulary: int, d_model: int, std: float | None = None) -> nn.Parameter:

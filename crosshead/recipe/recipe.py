@@ -7,12 +7,15 @@ An invalid recipe is refused when it is created, before any data is read.
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Self
 
-from pydantic import PrivateAttr, SerializeAsAny
+from pydantic import PrivateAttr, SerializeAsAny, ValidationInfo, model_validator
 
-from crosshead.config import Config
+from crosshead.config import Config, called
 from crosshead.data.section import DataSection
 from crosshead.models.registry import AnyConfig
 from crosshead.recipe.train import TrainConfig
+
+TOKEN_KEYS = ("consistency", "consistency_weight", "word_dropout")
+"""The keys of `[train]` that only models which predict tokens have."""
 
 
 class Recipe(Config):
@@ -46,6 +49,19 @@ class Recipe(Config):
 
     fixed_by_bundle: ClassVar[tuple[str, ...]] = ("model",)
     """The sections that fine-tuning takes from its bundle."""
+
+    predicts_tokens: ClassVar[bool] = False
+    """True if the loss is the cross-entropy of tokens, which `TOKEN_KEYS` of `[train]` change."""
+
+    @model_validator(mode="after")
+    def _check_token_keys(self, info: ValidationInfo) -> Self:
+        for key in () if self.predicts_tokens else TOKEN_KEYS:
+            if getattr(self.train, key) != TrainConfig.model_fields[key].default:
+                raise ValueError(
+                    f"{called(f'train.{key}', info)} is for models that predict tokens; the "
+                    f"{self.model.task} model {self.model.architecture} does not: leave it out"
+                )
+        return self
 
     @property
     def open(self) -> frozenset[str]:

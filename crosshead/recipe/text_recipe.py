@@ -19,6 +19,7 @@ class TokenRecipe(Recipe):
     tokenizer: TokenizerConfig
     decode: DecodeConfig
 
+    predicts_tokens: ClassVar[bool] = True
     changeable: ClassVar[Mapping[str, frozenset[str]]] = {
         **Recipe.changeable,
         "decode": frozenset(DecodeConfig.model_fields),

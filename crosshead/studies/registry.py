@@ -19,6 +19,7 @@ from crosshead.studies.masks import MASKS
 from crosshead.studies.multimodal import MULTIMODAL
 from crosshead.studies.parallelism import PARALLELISM
 from crosshead.studies.patches import PATCHES
+from crosshead.studies.regularisation import REGULARISATION
 from crosshead.studies.scaling import SCALING
 from crosshead.studies.sets import SETS
 from crosshead.studies.sinusoids import SINUSOIDS
@@ -32,7 +33,7 @@ STUDIES: dict[str, Study] = {
     for study in (
         BOTTLENECK, SCALING, SETS, SINUSOIDS, EXTRAPOLATION, MASKS, FEEDFORWARD, GRADIENTS,
         PARALLELISM, STABILITY, HEADS, HEADCOST, TABLE1, LONG, LINEAR,
-        PATCHES, GROUNDING, VISION, MULTIMODAL,
+        PATCHES, GROUNDING, VISION, MULTIMODAL, REGULARISATION,
     )
 }  # fmt: skip
 """In the order in which they are run and listed."""

@@ -1,13 +1,18 @@
 """The loss of models that predict tokens."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import torch
+from torch import Tensor
+
+from crosshead.attention.dropout import dropout
 from crosshead.data.batching import Batch
+from crosshead.layers.consistency import ViewWeights, fused_two_view_loss
 from crosshead.layers.loss import fused_cross_entropy
 from crosshead.models.base import TokenModel
 from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.validation import Loss
-from crosshead.vocabulary import PAD
+from crosshead.vocabulary import CUT, EOS, PAD
 
 
 class LabelSmoothing(NamedTuple):
@@ -15,20 +20,52 @@ class LabelSmoothing(NamedTuple):
 
     label_smoothing: float
     """The share of probability that goes to all tokens (Vaswani et al. 2017, section 5.4)."""
+    consistency: Literal["none"] = "none"
+    consistency_weight: float | None = None
+    word_dropout: float | None = None
+
+
+class Consistency(NamedTuple):
+    """A loss of two views."""
+
+    by: ViewWeights
+    """The weights of its terms, for a divergence of weight 1."""
+    weight: float
+    """The weight of the divergence in the paper, beside the mean cross-entropy."""
+    cuts_first: bool
+    """Whether tokens are cut from the first view too."""
+    word_dropout: float
+    """The share of tokens that the paper cuts."""
+
+
+CONSISTENCY = {
+    "r-drop": Consistency(ViewWeights(0.5, 0.5, 0.5), 2.5, cuts_first=True, word_dropout=0.0),
+    "simcut": Consistency(ViewWeights(0.0, 1.0, 0.0), 3.0, cuts_first=False, word_dropout=0.05),
+}
+"""The losses of two views, by the value of `train.consistency` (Liang et al. 2021; Gao et al.
+2022). In both, gradients pass through both views."""
 
 
 def token_loss(model: TokenModel, batch: Batch, settings: TrainConfig | LabelSmoothing) -> Loss:
     """Return the cross-entropy of the target tokens, without padding.
 
+    In training, the settings may cut tokens from the inputs, or ask for a second view of the batch.
+    Both views then pass through the model as one batch of twice the rows.
+
     Args:
-        model: The model.
+        model: The model. In evaluation mode it has one view, whatever the settings.
         batch: The batch.
-        settings: The settings; the loss depends on their label smoothing.
+        settings: The settings: label smoothing, consistency and word dropout.
 
     Returns:
-        The sums `loss`, with label smoothing, and `nll`, without, both in nats.
+        The sums `loss`, with label smoothing, and `nll`, without, both in nats. With two views,
+        `nll` is the mean of the views that count, and `consistency` is the part of the divergence
+        in `loss`.
     """
-    hidden = model.features(*batch.inputs)
+    if model.training and settings.consistency != "none":
+        return _two_view_loss(model, batch, settings)
+    share = (settings.word_dropout or 0.0) if model.training else 0.0
+    hidden = model.features(*without_words(batch.inputs, share))
     tokens = batch.target_output != PAD
     found = fused_cross_entropy(
         hidden[tokens],
@@ -38,3 +75,47 @@ def token_loss(model: TokenModel, batch: Batch, settings: TrainConfig | LabelSmo
         settings.label_smoothing,
     )
     return Loss({"loss": found.loss, "nll": found.nll}, found.count)
+
+
+def _two_view_loss(model: TokenModel, batch: Batch, settings: TrainConfig | LabelSmoothing) -> Loss:
+    """Return the loss of a batch in two views."""
+    kind = CONSISTENCY[settings.consistency]
+    weight = settings.consistency_weight or kind.weight
+    share = kind.word_dropout if settings.word_dropout is None else settings.word_dropout
+    views = (
+        without_words(batch.inputs, share if kind.cuts_first else 0.0),
+        without_words(batch.inputs, share),
+    )
+    both = model.features(*map(torch.cat, zip(*views, strict=True)))
+    hidden = both.unflatten(0, (2, -1))
+    tokens = batch.target_output != PAD
+    found = fused_two_view_loss(
+        hidden[:, tokens],
+        model.projection.weight,
+        model.projection.bias,
+        batch.target_output[tokens],
+        settings.label_smoothing,
+        ViewWeights(kind.by.second, weight * kind.by.forward, weight * kind.by.backward),
+    )
+    sums = {"loss": found.loss, "nll": found.nll, "consistency": found.divergence}
+    return Loss(sums, found.count)
+
+
+def without_words(inputs: tuple[Tensor, ...], share: float) -> tuple[Tensor, ...]:
+    """Return inputs of a model in which random tokens are `CUT`.
+
+    Padding, the start and the end of a sentence, and masked tokens are never cut. The draws come
+    from the generator of dropout.
+
+    Args:
+        inputs: Token ids, "B T", and images, which stay whole.
+        share: Share of the tokens to cut.
+    """
+    if not share:
+        return inputs
+    return tuple(each if each.is_floating_point() else _cut(each, share) for each in inputs)
+
+
+def _cut(tokens: Tensor, share: float) -> Tensor:
+    drawn = dropout(torch.ones(tokens.shape, device=tokens.device), share) == 0
+    return tokens.masked_fill(drawn & (tokens > EOS), CUT)

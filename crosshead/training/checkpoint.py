@@ -2,7 +2,7 @@
 
     checkpoints/update-00001200/
         weights.safetensors     float32 weights
-        optimizer.safetensors   Adam's moments
+        optimizer.safetensors   Adam's moments, and the moving average with `train.ema`
         state.json              the progress of the run, and the checksums of all three files
     checkpoints/best.safetensors    the weights that validated best so far, with their checksum
     checkpoints/.update-*.tmp       a checkpoint that is unfinished, or about to be removed
@@ -36,7 +36,7 @@ from crosshead.system.files import (
     synchronise,
 )
 from crosshead.system.stored import LARGEST_METADATA, open_regular
-from crosshead.training.optimizer import Optimizer
+from crosshead.training.optimizer import Optimizer, averages_in
 from crosshead.training.progress import Progress
 
 CHECKPOINT_FILES = ("weights.safetensors", "optimizer.safetensors", "state.json")
@@ -234,6 +234,16 @@ def load_weights(place: Path) -> dict[str, Tensor]:
     return _read_tensors(place / WEIGHTS, sums[WEIGHTS])
 
 
+def load_validated(place: Path) -> dict[str, Tensor]:
+    """Return the weights that validation saw: the moving average, or the weights without one.
+
+    Raises:
+        DamagedCheckpoint: If the checkpoint is damaged.
+    """
+    _, sums = _read_state(place)
+    return averages_in(_read_tensors(place / OPTIMIZER, sums[OPTIMIZER])) or load_weights(place)
+
+
 def average_weights(several: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Return the mean of several sets of weights, summed in float64 (Vaswani et al. 2017, 6.1)."""
     return {
@@ -344,14 +354,14 @@ def _read(path: Path) -> bytes:
 
 
 def _check_moments(state: Mapping[str, Tensor], optimizer: Optimizer, path: Path) -> None:
-    """Raise `DamagedCheckpoint` unless `state` is what Adam keeps of such weights."""
+    """Raise `DamagedCheckpoint` unless `state` is what the optimiser keeps of such weights."""
     begun = any(name.endswith(".step") for name in state)  # there are none before its first step
-    expected = optimizer.scaling()
+    expected = {**optimizer.scaling(), **optimizer.averages_by_key()}
     for name, master in optimizer.masters.items() if begun else ():
         for key in ("step", "exp_avg", "exp_avg_sq"):
             expected[f"{name}.{key}"] = torch.zeros(()) if key == "step" else master
     if state.keys() != expected.keys():
-        raise DamagedCheckpoint(path, "its tensors are not those that Adam keeps of the model")
+        raise DamagedCheckpoint(path, "its tensors are not those that the optimiser keeps")
     for name, tensor in expected.items():
         if (state[name].shape, state[name].dtype) != (tensor.shape, tensor.dtype):
             found = f"{tuple(state[name].shape)} in {state[name].dtype}"

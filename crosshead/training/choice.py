@@ -42,7 +42,8 @@ def choose_weights(
 ) -> ChosenWeights:
     """Return the best weights so far or the average of the last checkpoints, whichever is better.
 
-    If the average validates better, it is saved as the best weights so far. A run that is resumed
+    The average is one of the weights of single updates, also with a moving average (`train.ema`).
+    If it validates better, it is saved as the best weights so far. A run that is resumed
     with a larger budget therefore never ends with worse validated weights.
 
     Args:
@@ -111,6 +112,8 @@ def _best(
     label, search = ordered[0].label, ordered[0].search
     name = f"{label} ({search})" if search else label
     clause = f"the best validation {name}, at update {progress.best_update}"
+    if config.ema:
+        clause += f", as a moving average of decay {config.ema:g}"
     if not progress.best_update:
         clause += " (the initial weights)"
     return ChosenWeights(weights, clause, validated)

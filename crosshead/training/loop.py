@@ -309,11 +309,12 @@ def _needs_validation(training: Training, end: End | None) -> bool:
 
 
 def _validate(training: Training, meter: Meter) -> None:
-    """Validate the current weights, and save them if they are the best so far.
+    """Validate the current weights or their moving average, and save them if they are the best.
 
     If the run is asked to stop meanwhile, it repeats this validation when it is resumed.
     """
-    weights = training.optimizer.weights()  # all processes call this: they may hold shards
+    # All processes call this: they may hold shards.
+    weights = training.optimizer.weights_to_validate()
     progress, config, main = training.progress, training.config, training.main
     if main is None:
         return

@@ -98,7 +98,8 @@ def weight_bytes(
     """Return the bytes of the weights, and the bytes of the gradients, of a process.
 
     The weights include masters and moments: for each weight of its shard, a process holds the
-    weight, a float32 master if the model is narrower, and two moments. The main process also holds
+    weight, a float32 master if the model is narrower, two moments, and a moving average if
+    `train.ema` asks for one. The main process also holds
     all weights in float32 for validation. The gradients are the gradients of the model, of its
     parallel replicas, and of the masters.
 
@@ -113,7 +114,7 @@ def weight_bytes(
     held = -(-parameters // world.size) if train.sharded else parameters
     models = machine.parallel_microbatches(train, world.size)
     return (
-        held * (size + wide + 8) + 4 * parameters * world.is_first,
+        held * (size + wide + 8 + 4 * bool(train.ema)) + 4 * parameters * world.is_first,
         held * (size * models + wide),
     )
 

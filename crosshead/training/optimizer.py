@@ -1,6 +1,6 @@
 """Adam on float32 (or float64) weights, even if the model computes in lower precision."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from crosshead.layers.embeddings import Embeddings, LearnedPositions
 from crosshead.recipe.train import TrainConfig
 from crosshead.training.distributed import full_tensor, gather, shard_like
 
-_SCALING = "loss_scale"
+_SCALING, _AVERAGE = "loss_scale", "average"
 
 FIRST_SCALE, GROWTH = 2.0**13, 1000
 """The first loss scale in float16, and the number of finite updates until it doubles."""
@@ -37,14 +37,19 @@ class Optimizer:
     Weight decay is decoupled from the gradient. It is in the unit of PyTorch's AdamW: each update
     first multiplies the parameters of `decaying` by 1 - learning rate * `weight_decay`.
 
+    With a decay `ema` above 0, `averages` is a moving average of the masters: after n updates, the
+    weights of update k count in proportion to ema^(n - k). So the average begins with the weights
+    of the first update, and the initial weights do not count.
+
     Args:
         model: The model to train.
-        config: The settings of Adam, of weight decay and of gradient clipping.
+        config: The settings of Adam, of weight decay, of gradient clipping and of the average.
 
     Reference:
-        Kingma & Ba 2015; Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization",
-        Algorithm 2; Vaswani et al. 2017, section 5.3 (betas 0.9 and 0.98, eps 1e-9);
-        Micikevicius et al. 2018, section 3.2 (loss scaling).
+        Kingma & Ba 2015, Algorithm 1 and section 3 (also the correction of a moving average);
+        Polyak & Juditsky 1992 (averages of weights); Loshchilov & Hutter 2019, "Decoupled Weight
+        Decay Regularization", Algorithm 2; Vaswani et al. 2017, section 5.3 (betas 0.9 and 0.98,
+        eps 1e-9); Micikevicius et al. 2018, section 3.2 (loss scaling).
     """
 
     def __init__(self, model: nn.Module, config: TrainConfig) -> None:
@@ -52,7 +57,8 @@ class Optimizer:
         self.masters: dict[str, Tensor] = {
             name: _master(parameter) for name, parameter in self.parameters.items()
         }
-        self.clip_norm = config.clip_norm
+        self.clip_norm, self.ema = config.clip_norm, config.ema
+        self.averages = self._copies() if config.ema else {}
         narrow = any(parameter.dtype == torch.float16 for parameter in self.parameters.values())
         self.scale = FIRST_SCALE if narrow else 1.0
         self._finite_in_a_row = 0
@@ -107,6 +113,7 @@ class Optimizer:
                 group["lr"] = learning_rate
             self.adam.step()
             self._copy_to_model()
+            self._move_averages()
         self.drop_gradients()
         if self.scale != 1.0:
             self._rescale(finite)
@@ -129,24 +136,33 @@ class Optimizer:
         """
         return gather({name: master.detach() for name, master in self.masters.items()})
 
+    def weights_to_validate(self) -> dict[str, Tensor]:
+        """Return the moving average of the weights if there is one, else `weights`.
+
+        In sharded training it is gathered in the same way as `weights`.
+        """
+        return gather(self.averages) if self.averages else self.weights()
+
     def set_weights(self, weights: dict[str, Tensor]) -> None:
-        """Replace the weights of masters and model by the given weights."""
+        """Replace the weights of masters, model and moving average by the given weights."""
         with torch.no_grad():
             for name, master in self.masters.items():
                 master.copy_(shard_like(master, weights[name]))
         self._copy_to_model()
+        self.averages = self._copies() if self.ema else {}
 
     def state(self) -> dict[str, Tensor]:
-        """Return Adam's moments and step counts, such as `NAME.exp_avg`, and the loss scale.
+        """Return Adam's moments and step counts, the moving average, and the loss scale.
 
-        In sharded training they are gathered in the same way as `weights`.
+        They are named like `NAME.exp_avg`, and the average of a weight `NAME.average`. In sharded
+        training they are gathered in the same way as `weights`.
         """
         moments = {
             f"{name}.{key}": value
             for name, master in self.masters.items()
             for key, value in self.adam.state[master].items()
         }
-        return {**gather(moments), **self.scaling()}
+        return {**gather({**moments, **self.averages_by_key()}), **self.scaling()}
 
     def contents(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return weights and state; all processes call this, so that all gather in one order."""
@@ -158,17 +174,38 @@ class Optimizer:
             return {}
         return {_SCALING: torch.tensor([self.scale, float(self._finite_in_a_row)])}
 
+    def averages_by_key(self) -> dict[str, Tensor]:
+        """Return the moving average by its names in `state`; empty without one."""
+        return {f"{name}.{_AVERAGE}": each for name, each in self.averages.items()}
+
     def set_state(self, state: dict[str, Tensor]) -> None:
         """Restore the state that `state` returned."""
         if _SCALING in state:
             self.scale, self._finite_in_a_row = float(state[_SCALING][0]), int(state[_SCALING][1])
         for name, master in self.masters.items():
             prefix = f"{name}."
-            self.adam.state[master] = {
+            found = {
                 key.removeprefix(prefix): shard_like(master, value).to(master.device, copy=True)
                 for key, value in state.items()
                 if key.startswith(prefix) and "." not in key.removeprefix(prefix)
             }
+            if self.ema:
+                self.averages[name] = found.pop(_AVERAGE)
+            self.adam.state[master] = found
+
+    def _copies(self) -> dict[str, Tensor]:
+        return {name: master.detach().clone() for name, master in self.masters.items()}
+
+    def _move_averages(self) -> None:
+        """Move the averages towards the masters, after an update that was applied."""
+        if not self.averages:
+            return
+        some = next(iter(self.masters.values()))
+        updates = int(self.adam.state[some]["step"])
+        share = (1 - self.ema) / (1 - self.ema**updates)
+        with torch.no_grad():
+            for name, average in self.averages.items():
+                average.lerp_(self.masters[name], share)
 
     def _rescale(self, finite: bool) -> None:
         self._finite_in_a_row = self._finite_in_a_row + 1 if finite else 0
@@ -182,6 +219,18 @@ class Optimizer:
             for name, parameter in self.parameters.items():
                 if parameter is not self.masters[name]:
                     parameter.copy_(self.masters[name])
+
+
+def averages_in(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the moving averages in an optimiser's state, by the names of the weights.
+
+    Args:
+        state: The result of `Optimizer.state`.
+    """
+    ending = f".{_AVERAGE}"
+    return {
+        name.removesuffix(ending): each for name, each in state.items() if name.endswith(ending)
+    }
 
 
 def decaying(model: nn.Module) -> list[str]:

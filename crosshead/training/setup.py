@@ -31,6 +31,7 @@ from crosshead.training.checkpoint import (
     load_best,
     load_checkpoint,
     load_newest,
+    load_validated,
     load_weights,
     newest_state,
     save_best,
@@ -332,8 +333,10 @@ def _restore_best(setup: Setup, progress: Progress, directory: Path) -> list[str
     places = [place for place in list_checkpoints(directory) if place.name in wanted]
     if len(places) == len(wanted):
         with contextlib.suppress(DamagedCheckpoint):
-            several = [load_weights(place) for place in places]
-            weights = average_weights(several) if progress.best_average else several[0]
+            if progress.best_average:
+                weights = average_weights([load_weights(place) for place in places])
+            else:
+                weights = load_validated(places[0])
             config = setup.corpus.bundle_config(setup.recipe, progress.longest_input)
             save_best(directory, weights, config.model_dump_json(), update)
             return [f"{best}: missing or damaged; written again from {', '.join(map(str, places))}"]

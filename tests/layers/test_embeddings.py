@@ -11,7 +11,7 @@ from crosshead.layers.embeddings import (
     LearnedPositions,
     embedding_weight,
 )
-from crosshead.vocabulary import PAD
+from crosshead.vocabulary import CUT, PAD
 
 TOKENS = torch.tensor([[5, 6, 7], [8, 5, PAD]])
 
@@ -89,3 +89,30 @@ def test_learned_positions_end_and_the_error_names_both_lengths() -> None:
     assert positions(7, 3).shape == (3, 4)
     with pytest.raises(UserError, match=r"11 tokens .* 10 learned positions .*max_length"):
         positions(8, 3)
+
+
+def test_a_token_that_is_cut_is_a_zero_vector_at_its_position() -> None:
+    weight = embedding_weight(9, 4)
+    positions = LearnedPositions(4, 5)
+    embeddings = Embeddings(weight, positions, dropout=0.0).train()
+    tokens = torch.tensor([[5, CUT, 7], [CUT, 8, PAD]])
+    found = embeddings(tokens)
+    expected = embeddings(tokens.masked_fill(tokens == CUT, 5))
+    kept = tokens != CUT
+    torch.testing.assert_close(found[kept], expected[kept])
+    torch.testing.assert_close(found[0, 1], positions.table[1])
+    torch.testing.assert_close(found[1, 0], positions.table[0])
+
+
+def test_a_token_that_is_cut_passes_no_gradient_to_its_row() -> None:
+    weight = embedding_weight(9, 4)
+    embeddings = Embeddings(weight, None, dropout=0.0).train()
+    embeddings(torch.tensor([[5, CUT]])).sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.any(dim=1).nonzero().flatten().tolist() == [5]
+
+
+def test_without_cut_tokens_training_is_evaluation() -> None:
+    embeddings = Embeddings(embedding_weight(9, 4), None, dropout=0.0)
+    tokens = torch.tensor([[5, 6, PAD]])
+    assert torch.equal(embeddings.train()(tokens), embeddings.eval()(tokens))

@@ -26,6 +26,17 @@ def test_models_of_one_column_at_a_time_refuse_further_inputs(architecture: str)
     assert str(caught.value).endswith("choose model series-transformer or series-recurrent")
 
 
+@pytest.mark.parametrize(
+    "assignment", ["consistency=simcut", "consistency=r-drop", "word_dropout=0.1"]
+)
+def test_two_views_of_tokens_are_not_for_forecasts(assignment: str) -> None:
+    data = {"series": ["wave.csv"], "target": ["load"]}
+    flags = {"data": data, "model": {"architecture": "patchtst"}}
+    with pytest.raises(ConfigError, match=r"is for models that predict tokens; .* patchtst"):
+        compose(flags=flags, assignments=[assignment])
+    assert compose(flags=flags, assignments=["ema=0.9"]).train.ema == 0.9
+
+
 def test_a_context_holds_a_patch() -> None:
     with pytest.raises(ConfigError, match=r"data.context 8 is shorter than a patch of model.patch"):
         recipe("patchtst", context=8)

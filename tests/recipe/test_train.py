@@ -45,6 +45,15 @@ def test_any_one_budget_is_enough_and_none_is_too_few(key: str) -> None:
             "the schedule cosine needs max_updates, its end",
         ),
         ({"schedule": "paper"}, r"has no learning_rate; remove it, or set schedule"),
+        (
+            {"consistency_weight": 2.0},
+            "consistency_weight 2 has no meaning for consistency 'none'; leave it out, or set",
+        ),
+        (
+            {"consistency": "simcut", "word_dropout": 0.0},
+            "'simcut' with word_dropout 0 compares a batch with itself; leave word_dropout out",
+        ),
+        ({"word_dropout": 0.001}, "word_dropout 0.001 cannot be drawn from one random byte"),
         ({"average": 6}, "average 6 is more than keep_last 5; lower the first or raise the second"),
     ],
 )
@@ -60,6 +69,10 @@ def test_a_contradiction_is_refused_with_both_settings(
     [
         {"schedule": "cosine"},
         {"schedule": "paper", "learning_rate": None},
+        {"consistency": "r-drop", "consistency_weight": 2.5},
+        {"consistency": "r-drop", "word_dropout": 0.1, "ema": 0.999},
+        {"consistency": "simcut", "word_dropout": None, "consistency_weight": None},
+        {"word_dropout": 0.1},
         {"average": 5, "keep_last": 5},
         {"average": 0, "keep_last": 1},
         {"clip_norm": 0, "patience": 0, "valid_every": 0, "checkpoint_every": 0},

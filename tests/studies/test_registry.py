@@ -22,6 +22,7 @@ RESTS_ON_SIZE = {
     "grounding",
     "vision",
     "multimodal",
+    "regularisation",
 }
 """Studies all of whose quantities rest on training, or on layers that are not small."""
 

@@ -4,12 +4,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from crosshead.attention.dropout import Dropout, drawing_from
 from crosshead.data.batching import Batch, Example, collate
-from crosshead.models.registry import build_model
+from crosshead.layers.consistency import ViewWeights, two_view_loss
+from crosshead.models.base import TokenModel
+from crosshead.models.registry import CONFIGS, build_model
 from crosshead.models.transformer import Transformer, TransformerConfig
 from crosshead.recipe.train import TrainConfig
-from crosshead.tasks.token_loss import LabelSmoothing, token_loss
-from crosshead.vocabulary import PAD
+from crosshead.tasks.token_loss import LabelSmoothing, token_loss, without_words
+from crosshead.tasks.validation import Loss
+from crosshead.vocabulary import BOS, CUT, EOS, PAD, UNK
 
 VOCABULARY = 12
 EXAMPLES: list[Example] = [([4, 5, 6], [7, 8]), ([5], [9, 10, 11, 4]), ([6, 7], [5])]
@@ -70,3 +74,152 @@ def test_the_settings_of_training_give_their_label_smoothing(model: Transformer)
     found = token_loss(model, batch_of(0), settings).sums["loss"]
     assert torch.equal(found, token_loss(model, batch_of(0), LabelSmoothing(0.3)).sums["loss"])
     assert not torch.equal(found, token_loss(model, batch_of(0), LabelSmoothing(0.1)).sums["loss"])
+
+
+def settings_of(consistency: str, **others: object) -> TrainConfig:
+    return TrainConfig.model_validate(
+        {"max_updates": 1, "learning_rate": 0.1, "consistency": consistency, **others}
+    )
+
+
+@pytest.fixture
+def dropping(model: Transformer) -> Transformer:
+    """The model with dropout, in training."""
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.p = 0.3
+    return model.double().train()
+
+
+def drawn(model: Transformer, batch: Batch, settings: TrainConfig, seed: int = 3) -> Loss:
+    with drawing_from(torch.Generator().manual_seed(seed)):
+        return token_loss(model, batch, settings)
+
+
+@pytest.mark.parametrize(
+    ("consistency", "weight", "by"),
+    [
+        ("r-drop", None, ViewWeights(0.5, 1.25, 1.25)),
+        ("r-drop", 4.0, ViewWeights(0.5, 2.0, 2.0)),
+        ("simcut", None, ViewWeights(0.0, 3.0, 0.0)),
+        ("simcut", 0.5, ViewWeights(0.0, 0.5, 0.0)),
+    ],
+)
+def test_two_views_are_one_batch_of_twice_the_rows(
+    consistency: str, weight: float | None, by: ViewWeights, dropping: Transformer
+) -> None:
+    """The plain loss of the logits of the doubled batch, with the same draws."""
+    batch, settings = batch_of(0, 1, 2), settings_of(consistency, consistency_weight=weight)
+    found = drawn(dropping, batch, settings)
+    with drawing_from(torch.Generator().manual_seed(3)):
+        cut = without_words(batch.inputs, 0.05) if consistency == "simcut" else batch.inputs
+        logits = dropping(*(torch.cat(pair) for pair in zip(batch.inputs, cut, strict=True)))
+    tokens = batch.target_output != PAD
+    views = torch.stack([view[tokens] for view in logits.chunk(2)])
+    expected = two_view_loss(views, batch.target_output[tokens], 0.1, by)
+    assert found.count == batch.count
+    torch.testing.assert_close(found.sums["loss"], expected.loss)
+    torch.testing.assert_close(found.sums["nll"], expected.nll)
+    torch.testing.assert_close(found.sums["consistency"], expected.divergence)
+    assert found.sums["consistency"] > 0
+
+
+def test_the_weight_of_r_drop_is_half_of_the_papers_alpha(dropping: Transformer) -> None:
+    """Its code adds alpha (KL + KL) / 2 to the sum of two cross-entropies: twice this loss."""
+    batch = batch_of(0, 1, 2)
+    alpha, smoothing = 5.0, 0.1
+    found = drawn(dropping, batch, settings_of("r-drop"))
+    with drawing_from(torch.Generator().manual_seed(3)):
+        logits = dropping(*(torch.cat([each, each]) for each in batch.inputs))
+    tokens, target = batch.target_output != PAD, batch.target_output[batch.target_output != PAD]
+    first, second = (view[tokens].log_softmax(dim=-1) for view in logits.chunk(2))
+    summed = sum(
+        F.cross_entropy(each, target, label_smoothing=smoothing, reduction="sum")
+        for each in (first, second)
+    )
+    both = F.kl_div(first, second, reduction="sum", log_target=True) + F.kl_div(
+        second, first, reduction="sum", log_target=True
+    )
+    torch.testing.assert_close(2 * found.sums["loss"], summed + alpha * both / 2)
+
+
+@pytest.mark.parametrize("consistency", ["r-drop", "simcut"])
+def test_validation_has_one_view(consistency: str, dropping: Transformer) -> None:
+    batch, settings = batch_of(0, 1, 2), settings_of(consistency, word_dropout=0.5)
+    found = token_loss(dropping.eval(), batch, settings)
+    expected = token_loss(dropping, batch, LabelSmoothing(0.1))
+    assert found.sums.keys() == {"loss", "nll"}
+    assert torch.equal(found.sums["loss"], expected.sums["loss"])
+
+
+def test_without_dropout_two_views_of_r_drop_are_one(model: Transformer) -> None:
+    batch = batch_of(0, 1, 2)
+    found = token_loss(model.double().train(), batch, settings_of("r-drop"))
+    expected = token_loss(model, batch, LabelSmoothing(0.1))
+    torch.testing.assert_close(found.sums["loss"], expected.sums["loss"])
+    assert found.sums["consistency"].item() == pytest.approx(0, abs=1e-10)
+
+
+def test_words_are_cut_and_no_other_tokens() -> None:
+    source = torch.tensor([[7, 8, UNK, EOS, PAD]]).expand(400, -1)
+    target = torch.tensor([[BOS, 5, 6, 9, PAD]]).expand(400, -1)
+    images = torch.ones(400, 3, 2, 2)
+    with drawing_from(torch.Generator().manual_seed(1)):
+        seen, *cut = without_words((images, source, target), 0.25)
+    assert seen is images
+    for before, after in zip((source, target), cut, strict=True):
+        is_cut = after == CUT
+        assert torch.equal(after[~is_cut], before[~is_cut])
+        assert not is_cut[before <= EOS].any()
+        assert is_cut[before > EOS].double().mean().item() == pytest.approx(0.25, abs=0.05)
+
+
+def test_word_dropout_trains_on_the_inputs_without_words(dropping: Transformer) -> None:
+    batch, settings = batch_of(0, 1, 2), settings_of("none", word_dropout=0.5)
+    found = drawn(dropping, batch, settings)
+    with drawing_from(torch.Generator().manual_seed(3)):
+        inputs = without_words(batch.inputs, 0.5)
+        assert any((each == CUT).any() for each in inputs)
+        expected = token_loss(dropping, Batch(inputs, batch.target_output), LabelSmoothing(0.1))
+    torch.testing.assert_close(found.sums["loss"], expected.sums["loss"])
+
+
+SMALL = {"d_model": 16, "d_ff": 16, "heads": 2, "dropout": 0.2}
+STACKS = {"encoder_layers": 1, "decoder_layers": 1}
+
+
+@pytest.mark.parametrize("consistency", ["r-drop", "simcut"])
+@pytest.mark.parametrize("architecture", ["transformer", "recurrent", "convolutional"])
+def test_every_model_of_pairs_learns_from_two_views(architecture: str, consistency: str) -> None:
+    """Every weight gets a gradient, and the batch splits without dropout."""
+    torch.manual_seed(0)
+    shapes = {
+        "transformer": {**SMALL, **STACKS},
+        "recurrent": {"d_model": 16, "dropout": 0.2},
+        "convolutional": {**STACKS, "d_model": 16, "dropout": 0.2},
+    }
+    config = CONFIGS[architecture].model_validate(shapes[architecture])
+    made = build_model(config, VOCABULARY, VOCABULARY).train()
+    assert isinstance(made, TokenModel)
+    settings = settings_of(consistency, word_dropout=0.5)
+    found = token_loss(made, batch_of(0, 1, 2), settings)
+    found.sums["loss"].backward()
+    assert found.sums["consistency"] > 0
+    for name, parameter in made.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("consistency", ["r-drop", "simcut"])
+@pytest.mark.parametrize("architecture", ["language", "transformer-xl", "encoder"])
+def test_every_model_of_text_learns_from_two_views(architecture: str, consistency: str) -> None:
+    torch.manual_seed(0)
+    memory = {"memory": 4, "segment": 4} if architecture == "transformer-xl" else {}
+    config = CONFIGS[architecture].model_validate({**SMALL, "layers": 1, **memory})
+    made = build_model(config, VOCABULARY, VOCABULARY).train()
+    assert isinstance(made, TokenModel)
+    tokens = torch.randint(4, VOCABULARY, (3, 8))
+    batch = Batch((tokens,), tokens.roll(-1, dims=1))
+    found = token_loss(made, batch, settings_of(consistency, word_dropout=0.5))
+    found.sums["loss"].backward()
+    assert found.sums["consistency"] > 0
+    assert all(each.grad is not None for each in made.parameters())

@@ -66,7 +66,7 @@ def measurement_of(model: Model, **train: Any) -> Measurement:
     return Measurement(TASKS[model.config.task], model, epoch_of(model), settings)
 
 
-def counted(model: Model, epoch: Epoch, rows: int) -> int:
+def counted(model: Model, epoch: Epoch, rows: int, train: TrainConfig = TRAIN) -> int:
     """The bytes that autograd keeps of a batch, all of them held."""
     weights = {each.untyped_storage().data_ptr() for each in model.parameters()}
     kept: dict[int, Tensor] = {}
@@ -77,7 +77,7 @@ def counted(model: Model, epoch: Epoch, rows: int) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        TASKS[model.config.task].loss(model, epoch.collate(range(rows)), TRAIN)
+        TASKS[model.config.task].loss(model.train(), epoch.collate(range(rows)), train)
     return sum(each.untyped_storage().nbytes() for each in kept.values())
 
 
@@ -102,6 +102,17 @@ def test_what_is_measured_is_what_autograd_keeps(name: str) -> None:
         expected = counted(measurement.model, measurement.epoch, rows)
         assert found.rows == rows
         assert sum(each.size for each in found.kept) == pytest.approx(expected, rel=error)
+
+
+@pytest.mark.parametrize("consistency", ["r-drop", "simcut"])
+def test_both_views_of_a_batch_are_measured(consistency: str) -> None:
+    model = model_of("transformer")
+    measurement = measurement_of(model, consistency=consistency)
+    found = measurement.activations(range(12), 12)
+    one = sum(each.size for each in measurement_of(model).activations(range(12), 12).kept)
+    expected = counted(model, measurement.epoch, 12, measurement.train)
+    assert sum(each.size for each in found.kept) == pytest.approx(expected, rel=0.04)
+    assert 1.5 < expected / one < 2.5
 
 
 @pytest.mark.parametrize("name", VARIANTS)

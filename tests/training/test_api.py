@@ -129,7 +129,7 @@ def test_a_key_outside_of_its_section_is_shown_within(tmp_path: Path) -> None:
 
 
 def test_an_unknown_recipe_is_answered_with_presets_too(tmp_path: Path) -> None:
-    hint = "no preset or recipe 'medium'; known: auto, base, big, cifar10, multi30k, quickstart, "
+    hint = "no preset or recipe 'medium'; known: auto, base, big, cifar10, multi30k, "
     with pytest.raises(ConfigError, match=hint):
         crosshead.train("medium", source=SOURCES, target=TARGETS, out=tmp_path / "run")
 

@@ -25,6 +25,7 @@ from crosshead.training.checkpoint import (
     load_best,
     load_checkpoint,
     load_newest,
+    load_validated,
     load_weights,
     save_best,
     save_checkpoint,
@@ -36,9 +37,12 @@ from tests import preloaded
 CONFIG = TrainConfig(max_updates=1, learning_rate=0.1)
 
 
-def new_optimizer(seed: int = 0, width: int = 5, dtype: torch.dtype = torch.float32) -> Optimizer:
+def new_optimizer(
+    seed: int = 0, width: int = 5, dtype: torch.dtype = torch.float32, ema: float = 0.0
+) -> Optimizer:
     torch.manual_seed(seed)
-    return Optimizer(nn.Sequential(nn.Linear(4, width), nn.Linear(width, 3)).to(dtype), CONFIG)
+    model = nn.Sequential(nn.Linear(4, width), nn.Linear(width, 3)).to(dtype)
+    return Optimizer(model, CONFIG.model_copy(update={"ema": ema}))
 
 
 def take_steps(optimizer: Optimizer, count: int) -> None:
@@ -67,9 +71,10 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
 
 
+@pytest.mark.parametrize("ema", [0.0, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_all_comes_back_to_the_bit(tmp_path: Path, dtype: torch.dtype) -> None:
-    optimizer = new_optimizer(dtype=dtype)
+def test_all_comes_back_to_the_bit(tmp_path: Path, dtype: torch.dtype, ema: float) -> None:
+    optimizer = new_optimizer(dtype=dtype, ema=ema)
     take_steps(optimizer, 3)
     progress = Progress(
         update=3, epoch=1, batch=2, batches=7, seconds=1.25, predictions=300, skipped=1,
@@ -79,14 +84,35 @@ def test_all_comes_back_to_the_bit(tmp_path: Path, dtype: torch.dtype) -> None:
     place = save_checkpoint(tmp_path, optimizer, progress, keep=5)
     weights, state = copies(optimizer.weights()), copies(optimizer.state())
     take_steps(optimizer, 2)
-    later = copies(optimizer.weights())
+    later = [copies(optimizer.weights()), copies(optimizer.weights_to_validate())]
 
-    again = new_optimizer(seed=9, dtype=dtype)
+    again = new_optimizer(seed=9, dtype=dtype, ema=ema)
     assert load_checkpoint(place, again) == progress
     assert_equal(again.weights(), weights)
     assert_equal(again.state(), state)
     take_steps(again, 2)
-    assert_equal(again.weights(), later)
+    assert_equal(again.weights(), later[0])
+    assert_equal(again.weights_to_validate(), later[1])
+
+
+@pytest.mark.parametrize("ema", [0.0, 0.9])
+def test_the_weights_that_validation_saw_come_back(tmp_path: Path, ema: float) -> None:
+    optimizer = new_optimizer(ema=ema)
+    take_steps(optimizer, 3)
+    place = save_checkpoint(tmp_path, optimizer, Progress(3), keep=5)
+    assert_equal(load_weights(place), optimizer.weights())
+    assert_equal(load_validated(place), optimizer.weights_to_validate())
+
+
+@pytest.mark.parametrize(("saved", "recipe"), [(0.0, 0.9), (0.9, 0.0)])
+def test_a_moving_average_of_another_recipe_is_refused(
+    tmp_path: Path, saved: float, recipe: float
+) -> None:
+    optimizer = new_optimizer(ema=saved)
+    take_steps(optimizer, 1)
+    place = save_checkpoint(tmp_path, optimizer, Progress(1), keep=1)
+    with pytest.raises(DamagedCheckpoint, match="not those that the optimiser keeps"):
+        load_checkpoint(place, new_optimizer(ema=recipe))
 
 
 def test_no_file_of_a_checkpoint_is_a_pickle(tmp_path: Path) -> None:
@@ -208,7 +234,7 @@ def test_moments_that_are_not_of_adam_are_refused(
         state["0.weight.momentum"] = state["0.weight.exp_avg"].clone()
     monkeypatch.setattr(optimizer, "state", lambda: state)
     place = save_checkpoint(tmp_path, optimizer, Progress(1), keep=1)
-    with pytest.raises(DamagedCheckpoint, match="not those that Adam keeps"):
+    with pytest.raises(DamagedCheckpoint, match="not those that the optimiser keeps"):
         load_checkpoint(place, new_optimizer())
 
 

@@ -69,7 +69,7 @@ def trained(world, how, microbatches, dropout, updates, place):
     model = Transformer(shape, 21, 21).double()  # not to be halved
     config = TrainConfig(
         max_updates=99, learning_rate=0.01, batch_tokens=160, clip_norm=1.5, weight_decay=0.5,
-        sharded=how == SHARDED,
+        sharded=how == SHARDED, ema=0.8, consistency="simcut" if dropout else "none",
     )
     if config.sharded:
         recompute_activations(model)
@@ -94,11 +94,13 @@ def trained(world, how, microbatches, dropout, updates, place):
         save_checkpoint(Path(place), optimizer, progress, 1)
     elif place:
         optimizer.weights(), optimizer.state()
-    weights = {name: w.flatten().tolist() for name, w in optimizer.weights().items()}
+    several = optimizer.weights(), optimizer.weights_to_validate()
+    weights, averages = ({name: w.flatten().tolist() for name, w in e.items()} for e in several)
     held = sum(
         (w.to_local() if config.sharded else w).numel() for w in optimizer.masters.values()
     )
-    return {"losses": losses, "weights": weights, "held": held / optimizer.size()}
+    found = {"losses": losses, "weights": weights, "averages": averages}
+    return {**found, "held": held / optimizer.size()}
 
 SHARDED = "sharded"
 with joined_process_group() as world:
@@ -143,8 +145,10 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     np.testing.assert_allclose(found["losses"], expected["losses"], rtol=1e-9)
-    for name, weights in expected["weights"].items():
-        np.testing.assert_allclose(found["weights"][name], weights, rtol=0, atol=1e-9)
+    for kind in ("weights", "averages"):
+        for name, weights in expected[kind].items():
+            np.testing.assert_allclose(found[kind][name], weights, rtol=0, atol=1e-9)
+    assert expected["averages"] != expected["weights"]
 
 
 @pytest.fixture(scope="module")

@@ -196,6 +196,22 @@ def test_an_average_that_is_lost_is_made_of_its_checkpoints_again(
     assert (digest(best), digest(out / "model.safetensors")) == (before, weights)
 
 
+def test_a_moving_average_that_is_lost_is_read_from_its_checkpoint_again(
+    losses: Script, text: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    recipe = by_loss(text, "ema=0.8", "average=0")
+    losses(3.0, 2.0, 2.2)
+    summary = train(recipe, out)
+    assert summary.weights.endswith("at update 12, as a moving average of decay 0.8")
+    best, weights = out / "checkpoints/best.safetensors", digest(out / "model.safetensors")
+    before = digest(best)
+    best.unlink()
+    (out / "model.safetensors").unlink()
+    resumed(recipe, out)
+    assert (digest(best), digest(out / "model.safetensors")) == (before, weights)
+
+
 def test_a_bundle_of_an_earlier_update_is_written_again(text: Path, tmp_path: Path) -> None:
     """A run that was prolonged and stopped at its end has the bundle of its first end."""
     out, recipe = tmp_path / "run", recipe_for(text, "max_updates=24", "average=0")

@@ -25,7 +25,13 @@ from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.validation import Loss, Validation
 from crosshead.training import loop
 from crosshead.training.budget import STOPPED, EndKind, Overhead
-from crosshead.training.checkpoint import list_checkpoints, load_best, load_checkpoint, load_weights
+from crosshead.training.checkpoint import (
+    list_checkpoints,
+    load_best,
+    load_checkpoint,
+    load_validated,
+    load_weights,
+)
 from crosshead.training.context import Context
 from crosshead.training.log import LOG, RunLog
 from crosshead.training.loop import MainProcess, Training, fit
@@ -136,6 +142,9 @@ def comparable(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
         (11, {"checkpoint_every": 3, "valid_every": 4}, torch.float32),
         (14, {}, torch.float32),  # at the very end
         (3, {"weight_decay": 0.5}, torch.float32),
+        (3, {"ema": 0.8}, torch.bfloat16),
+        (6, {"consistency": "r-drop", "ema": 0.8}, torch.float32),
+        (3, {"consistency": "simcut", "word_dropout": 0.2}, torch.float32),
         (3, {"schedule": "constant", "cooldown": 0.8}, torch.float32),
         (6, {"cooldown": 0.5, "max_epochs": 3}, torch.float32),
     ],
@@ -486,6 +495,39 @@ def test_the_best_weights_are_those_that_validated_best(tmp_path: Path) -> None:
     for update, place in places.items():
         equal = [torch.equal(weight, best[name]) for name, weight in load_weights(place).items()]
         assert all(equal) if update == "4" else not all(equal)
+
+
+def test_the_moving_average_is_validated_and_kept(tmp_path: Path) -> None:
+    seen = []
+
+    def validate(weights: dict[str, Tensor]) -> Validation:
+        seen.append({name: weight.clone() for name, weight in weights.items()})
+        return by_sum(weights)
+
+    config = settings(max_updates=8, keep_last=9, ema=0.8)
+    training, _ = run(tmp_path, config, validate=validate)
+    places = list_checkpoints(training.main.directory)
+    assert len(places) == len(seen) == 4
+    for place, validated in zip(places, seen, strict=True):
+        averages, weights = load_validated(place), load_weights(place)
+        assert all(torch.equal(averages[name], validated[name]) for name in validated)
+        assert not all(torch.equal(weights[name], validated[name]) for name in validated)
+    best = load_best(training.main.directory)
+    number = training.progress.best_update // 2 - 1
+    assert all(torch.equal(best[name], seen[number][name]) for name in best)
+
+
+@pytest.mark.parametrize("consistency", ["r-drop", "simcut"])
+def test_the_log_states_the_divergence_that_the_loss_holds(
+    consistency: str, tmp_path: Path
+) -> None:
+    config = settings(max_updates=4, label_smoothing=0.0, consistency=consistency)
+    run(tmp_path, config)
+    rows = [line for line in logged(tmp_path) if line["kind"] == "train"]
+    for row in rows:
+        assert row["consistency"] > 0
+        assert row["loss"] == pytest.approx(row["nll"] + row["consistency"], rel=1e-6)
+    assert all("consistency" not in row for row in logged(tmp_path) if row["kind"] == "valid")
 
 
 def test_the_loss_can_be_what_validation_compares(tmp_path: Path) -> None:

@@ -288,6 +288,10 @@ def test_what_hangs_on_a_weight(
     train = compose("tiny", assignments=[f"sharded={str(sharded).lower()}"]).train
     machine = Machine(CPU, threads, dtype, "as asked")
     assert weight_bytes(400, train, machine, world) == (400 * weights, 400 * gradients)
+    averaging = train.model_copy(update={"ema": 0.999})
+    share = world.size if sharded else 1
+    expected = 400 * (weights + 4 / share), 400 * gradients
+    assert weight_bytes(400, averaging, machine, world) == expected
 
 
 def test_what_fits_in_shares_is_not_refused(run: tuple[Recipe, Corpus]) -> None:

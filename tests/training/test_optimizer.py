@@ -213,10 +213,69 @@ def test_gradients_that_are_not_finite_are_not_applied(dtype: torch.dtype, bad: 
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_the_moving_average_is_the_weighted_mean_of_the_weights(dtype: torch.dtype) -> None:
+    """After n updates, the weights of update k count in proportion to ema^(n - k)."""
+    model = small_model(dtype)
+    optimizer = Optimizer(model, UNCLIPPED.model_copy(update={"ema": 0.7}))
+    assert_equal(optimizer.weights_to_validate(), optimizer.weights())
+    visited = []
+    for seed, rate in enumerate(RATES):
+        give_gradients(model, seed)
+        optimizer.step(rate)
+        visited.append(copies(optimizer.weights()))
+        factors = [0.7 ** (seed - before) for before in range(seed + 1)]
+        for name, found in optimizer.weights_to_validate().items():
+            several = [f * each[name].double() for f, each in zip(factors, visited, strict=True)]
+            expected = torch.stack(several).sum(dim=0) / sum(factors)
+            torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-7)
+            assert found.dtype == optimizer.masters[name].dtype
+
+
+def test_the_moving_average_changes_no_weight() -> None:
+    with_average, without = small_model(), small_model()
+    optimizers = [
+        Optimizer(model, UNCLIPPED.model_copy(update={"ema": ema}))
+        for model, ema in ((with_average, 0.9), (without, 0.0))
+    ]
+    for seed, rate in enumerate(RATES):
+        for model, optimizer in zip((with_average, without), optimizers, strict=True):
+            give_gradients(model, seed)
+            optimizer.step(rate)
+    assert_equal(optimizers[0].weights(), optimizers[1].weights())
+    assert_equal(optimizers[1].weights_to_validate(), optimizers[1].weights())
+    assert not any(name.endswith(".average") for name in optimizers[1].state())
+
+
+def test_an_update_that_is_left_out_moves_no_average() -> None:
+    model = small_model()
+    optimizer = Optimizer(model, UNCLIPPED.model_copy(update={"ema": 0.5}))
+    for seed in range(2):
+        give_gradients(model, seed)
+        optimizer.step(0.1)
+    before = copies(optimizer.weights_to_validate())
+    give_gradients(model, 2)
+    next(model.parameters()).grad[0, 0] = float("nan")  # type: ignore[index]
+    assert optimizer.step(0.1) is None
+    assert_equal(optimizer.weights_to_validate(), before)
+
+
+def test_the_average_begins_with_weights_that_are_set() -> None:
+    """Those of a bundle that is fine-tuned, which may stay the best."""
+    model, other = small_model(), small_model()
+    with torch.no_grad():
+        next(other.parameters()).add_(1)
+    optimizer = Optimizer(model, UNCLIPPED.model_copy(update={"ema": 0.5}))
+    optimizer.set_weights(dict(other.named_parameters()))
+    assert_equal(optimizer.weights_to_validate(), dict(other.named_parameters()))
+
+
+@pytest.mark.parametrize("ema", [0.0, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_another_optimizer_goes_on_from_weights_and_state(dtype: torch.dtype) -> None:
+def test_another_optimizer_goes_on_from_weights_and_state(dtype: torch.dtype, ema: float) -> None:
     model, other = small_model(dtype), small_model(dtype)
-    first, second = Optimizer(model, UNCLIPPED), Optimizer(other, UNCLIPPED)
+    config = UNCLIPPED.model_copy(update={"ema": ema})
+    first, second = Optimizer(model, config), Optimizer(other, config)
     for seed in range(3):
         give_gradients(model, seed)
         first.step(0.01)

@@ -40,6 +40,7 @@ def updater(
     dtype: torch.dtype = torch.float64,
     seed: int = 1,
     recompute: bool = False,
+    consistency: str = "none",
 ) -> Updater:
     torch.manual_seed(0)
     model = Transformer(SHAPE, VOCABULARY, VOCABULARY).to(dtype)
@@ -49,7 +50,10 @@ def updater(
                 module.p = 0.0
     if recompute:
         recompute_activations(model)
-    config = TrainConfig(max_updates=9, learning_rate=0.01, clip_norm=0.0, seed=seed)
+    config = TrainConfig.model_validate(
+        {"max_updates": 9, "learning_rate": 0.01, "clip_norm": 0.0, "seed": seed}
+        | {"consistency": consistency}
+    )
     optimizer, progress = Optimizer(model, config), Progress(microbatches=microbatches)
     return Updater(TASKS["translation"], model, optimizer, config, progress, print, ALONE, parallel)
 
@@ -77,12 +81,14 @@ def assert_alike(found: dict[str, Tensor], expected: dict[str, Tensor], toleranc
         torch.testing.assert_close(found[name], gradient, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("consistency", ["none", "r-drop"])
 @pytest.mark.parametrize("microbatches", [2, 3, 7, 30, 99])
 def test_microbatches_add_up_to_the_whole_batch(
-    microbatches: int, monkeypatch: pytest.MonkeyPatch
+    microbatches: int, consistency: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, expected = gradients(updater(), monkeypatch)
-    found, split = gradients(updater(microbatches=microbatches), monkeypatch)
+    whole, expected = gradients(updater(consistency=consistency), monkeypatch)
+    made = updater(microbatches=microbatches, consistency=consistency)
+    found, split = gradients(made, monkeypatch)
     assert found.count == whole.count == sum(len(PAIRS[row][1]) + 1 for row in ROWS)
     assert found.sums["loss"] == pytest.approx(whole.sums["loss"], rel=1e-12)
     assert found.sums["nll"] == pytest.approx(whole.sums["nll"], rel=1e-12)
@@ -95,14 +101,23 @@ def test_microbatches_add_up_in_float32_to_a_millionth(monkeypatch: pytest.Monke
     assert_alike(found, expected, 1e-6)
 
 
-@pytest.mark.parametrize(("microbatches", "parallel"), [(1, 2), (3, 2), (1, 4), (20, 3)])
+@pytest.mark.parametrize(
+    ("microbatches", "parallel", "consistency"),
+    [(1, 2, "none"), (3, 2, "none"), (1, 4, "none"), (20, 3, "none"), (3, 2, "simcut")],
+)
 @pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
 def test_parallel_microbatches_equal_sequential_ones(
-    microbatches: int, parallel: int, *, recompute: bool
+    microbatches: int, parallel: int, consistency: str, *, recompute: bool
 ) -> None:
     """With dropout: gradients over several updates, and so the weights, to rounding."""
-    one = updater(microbatches=microbatches * parallel, dropout=True, recompute=recompute)
-    many = updater(microbatches=microbatches, parallel=parallel, dropout=True, recompute=recompute)
+
+    def made(microbatches: int, parallel: int) -> Updater:
+        return updater(
+            microbatches=microbatches, parallel=parallel, dropout=True, recompute=recompute,
+            consistency=consistency,
+        )  # fmt: skip
+
+    one, many = made(microbatches * parallel, 1), made(microbatches, parallel)
     for number in range(3):
         one.progress.update = many.progress.update = number
         expected, found = (
@@ -115,9 +130,12 @@ def test_parallel_microbatches_equal_sequential_ones(
     assert_alike(many.optimizer.weights(), one.optimizer.weights(), 1e-9)
 
 
-def test_parallel_microbatches_give_the_same_weights_every_time() -> None:
+@pytest.mark.parametrize("consistency", ["none", "simcut"])
+def test_parallel_microbatches_give_the_same_weights_every_time(consistency: str) -> None:
     def weights() -> dict[str, Tensor]:
-        made = updater(microbatches=2, parallel=2, dropout=True, dtype=torch.bfloat16)
+        made = updater(
+            microbatches=2, parallel=2, dropout=True, dtype=torch.bfloat16, consistency=consistency
+        )
         for number in range(4):
             made.progress.update = number
             made.update(Pairs(PAIRS), ROWS, 0.01)
