@@ -1,0 +1,113 @@
+"""Files that a check of parallel text writes: the suspect pairs, and the cleaned text."""
+
+import csv
+import gzip
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from crosshead.data.checks.check import DataReport
+from crosshead.data.parallel.corpora import Corpora, Part
+from crosshead.data.parallel.delimited import layout_of
+from crosshead.data.parallel.pairs import Sides
+from crosshead.data.parallel.tables import has_header, is_jsonl
+from crosshead.errors import DataError
+from crosshead.system.files import atomic_write_all, make_directory, real_path
+
+SUSPECTS = "suspects.tsv"
+"""The file of all suspect pairs."""
+
+_COLUMNS = ("file", "line", "kind", "score", "reason", "source", "target")
+_ENDINGS = (".tsv", ".csv", ".jsonl", ".txt")
+_BREAK = re.compile(r"[\t\n\r]")
+"""Characters that end a cell of a file with tabs."""
+
+
+def suspect_lines(report: DataReport) -> Iterator[str]:
+    """Yield the lines of a TSV file with a header: one line for each reason of a suspect pair."""
+    yield "\t".join(_COLUMNS)
+    for suspect in report.suspects:
+        file, line = report.origin(suspect.row)
+        texts = [side[suspect.row] for side in report.sides]
+        cells = (file, line, suspect.kind, f"{suspect.score:.3f}", suspect.reason, *texts)
+        yield "\t".join(_BREAK.sub(" ", str(cell)) for cell in cells)
+
+
+def write_files(report: DataReport, text: Corpora, out: Path, *, apply: bool) -> list[Path]:
+    """Write the suspect pairs to a directory, and with `apply` also the cleaned text.
+
+    All files are written, or none. Aligned files keep their names. A file of pairs becomes a TSV
+    file with two columns.
+
+    Args:
+        report: The suspect pairs.
+        text: The text that was checked.
+        out: The directory, which is made if necessary.
+        apply: True to write the cleaned text too.
+
+    Returns:
+        The paths of the files of cleaned text.
+
+    Raises:
+        DataError: If a file of `text` would be replaced, or two files have the same name.
+        UserError: If a file cannot be written.
+    """
+    inputs = {real_path(Path(name)) for part in text.parts for name in part.files}
+    outputs = {SUSPECTS: list(suspect_lines(report))}
+    starts = text.starts.tolist()
+    for number, part in enumerate(text.parts if apply else ()):
+        sides = report.cleaned(starts[number], starts[number + 1])
+        for name, lines in _cleaned(part, sides).items():
+            if name in outputs:
+                raise DataError(
+                    f"{out / name}: two of the files would get this name; rename one of them, or "
+                    "check them one after the other"
+                )
+            outputs[name] = lines
+    for name in outputs:
+        if real_path(out / name) in inputs:
+            raise DataError(f"{out / name}: a file that is checked; name another directory")
+    make_directory(out)
+    atomic_write_all(out, {name: _encoded(name, lines) for name, lines in outputs.items()})
+    return [out / name for name in outputs if name != SUSPECTS]
+
+
+def _cleaned(part: Part, sides: Sides) -> dict[str, list[str]]:
+    """Return the lines of the cleaned files of a corpus, by their names."""
+    names = [Path(name).name for name in part.files]
+    if len(names) == 2:
+        if names[0] == names[1]:
+            raise DataError(
+                f"{' and '.join(part.files)}: both files are called {names[0]}, and the cleaned "
+                "files go to one directory; rename one of them"
+            )
+        return dict(zip(names, sides, strict=True))
+    stem = names[0].removesuffix(".gz")
+    for ending in _ENDINGS:
+        stem = stem.removesuffix(ending)
+    name = f"{stem}.tsv" + (".gz" if names[0].endswith(".gz") else "")
+    path = Path(part.files[0])
+    named = has_header(path, part.fields) or is_jsonl(path)
+    rows = [part.fields] if named else []
+    rows += [[_BREAK.sub(" ", cell) for cell in pair] for pair in zip(*sides, strict=True)]
+    return {name: _table(Path(name), rows)}
+
+
+def _table(path: Path, rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a TSV file that is read as these rows.
+
+    The cells are quoted only if their own quotes would otherwise be taken for a spreadsheet's.
+    """
+    lines = ["\t".join(row) for row in rows]
+    if not layout_of(path, lambda: iter(lines)).quoted:
+        return lines
+    written = io.StringIO(newline="")
+    csv.writer(written, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    return written.getvalue().split("\n")[:-1]
+
+
+def _encoded(name: str, lines: Sequence[str]) -> bytes:
+    """Return the bytes of a file, packed if its name ends in `.gz`."""
+    data = "".join(f"{line}\n" for line in lines).encode()
+    return gzip.compress(data, mtime=0) if name.endswith(".gz") else data
