@@ -22,18 +22,26 @@ LEAST_ROWS = 500
 MOST_LEARNED = 20_000
 """The largest number of pairs that a lexicon is learned from."""
 
+APART = "the sides do not translate each other"
+"""The reason for a misaligned pair outside of shifted stretches."""
+
 _SEED = 1
+_FEATURES = 5
+_STEPS, _BINS = 10, 200
+_MANY_ROWS, _FOLDS, _FOLDS_OF_MANY = 10_000, 5, 2
+_LEAST_COUNT = 3
+"""The smallest number of times that a word occurs. Rarer words say nothing about alignment."""
 _LEAST_SHARE = 1e-3
 """The smallest share of misaligned pairs that is assumed."""
-_FEATURES = 5
+_LARGEST_ODDS = 8.0
+"""The largest log-odds that one row contributes, because no model of a row is perfect."""
 _BEGIN, _STAY = 1e-4, 0.98
 """The probabilities that a stretch of misaligned pairs begins at a row, and that it goes on."""
-_LEAST_COUNT = 3
-"""Words with fewer occurrences do not count."""
-_STEPS, _BINS = 10, 200
-_SHIFTS, _SHORTEST_RUN, _GAP, _LEAST_GAIN = (0, -1, 1, -2, 2, -3, 3), 4, 3, 1.0
-_LONGEST_ODDS = 8.0
-"""The largest log-odds that one row contributes, because no model of a row is perfect."""
+_SHIFTS = (0, -1, 1, -2, 2, -3, 3)
+_SHORTEST_STRETCH, _GAP = 4, 3
+"""The smallest number of rows of a stretch, and the largest distance between two of them."""
+_LEAST_GAIN = 1.0
+"""The gain of the median score by which a shift must improve a stretch."""
 
 
 class _Fold(NamedTuple):
@@ -101,7 +109,7 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
 
 def _folds(sides: _Sides, count: int) -> list[_Fold]:
     """Return folds of all rows, more of them if there are few rows to learn from."""
-    number = 5 if count < 10_000 else 2
+    number = _FOLDS if count < _MANY_ROWS else _FOLDS_OF_MANY
     fold = np.arange(count) % number
     folds = []
     for each in range(number):
@@ -169,46 +177,47 @@ def _regression(random: np.ndarray, real: np.ndarray) -> np.ndarray:
 
 
 def _sigmoid(odds: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-np.clip(odds, -50, 50)))
+    return np.asarray(1 / (1 + np.exp(-np.clip(odds, -50, 50))))
 
 
 def _smoothed(odds: np.ndarray, share: float) -> np.ndarray:
     """Return the probability of each row to be misaligned, given all rows.
 
-    The states of the model are aligned, misaligned alone, and misaligned in a stretch. Forward and
+    The states of a row are aligned, misaligned alone, and misaligned in a stretch. Forward and
     backward passes are those of Rabiner 1989, section III.
+
+    Args:
+        odds: The log-odds of each row, misaligned to aligned.
+        share: The share of misaligned rows outside of stretches.
     """
-    likelihood = np.exp(np.clip(odds, -_LONGEST_ODDS, _LONGEST_ODDS)).tolist()
+    likelihood = np.exp(np.clip(odds, -_LARGEST_ODDS, _LARGEST_ODDS)).tolist()
     alone = min(share, 0.5)
-    normal = 1 - alone - _BEGIN
-    leave, aligned_next, alone_next = 1 - _STAY, (1 - _STAY) * (1 - alone), (1 - _STAY) * alone
-    forward = []
-    a, b, c = normal, alone, _BEGIN
+    outside = 1 - alone - _BEGIN, alone, _BEGIN
+    inside = (1 - _STAY) * (1 - alone), (1 - _STAY) * alone, _STAY
+    # Transitions do not depend on whether a row outside of stretches is aligned.
+    states, forward = outside, []
     for each in likelihood:
-        b, c = b * each, c * each
+        a, b, c = states[0], states[1] * each, states[2] * each
         total = a + b + c
-        a, b, c = a / total, b / total, c / total
-        forward.append((a, b, c))
-        out = a + b
-        a, b, c = (
-            out * normal + c * aligned_next,
-            out * alone + c * alone_next,
-            out * _BEGIN + c * _STAY,
+        forward.append((a / total, b / total, c / total))
+        out, in_stretch = (a + b) / total, c / total
+        states = (
+            out * outside[0] + in_stretch * inside[0],
+            out * outside[1] + in_stretch * inside[1],
+            out * outside[2] + in_stretch * inside[2],
         )
-    assert leave
     probability = np.empty(len(likelihood))
-    x, y, z = 1.0, 1.0, 1.0
+    out = in_stretch = 1.0  # the likelihood of all later rows, by the state of this row
     for place in range(len(likelihood) - 1, -1, -1):
         a, b, c = forward[place]
-        a, b, c = a * x, b * y, c * z
+        a, b, c = a * out, b * out, c * in_stretch
         probability[place] = (b + c) / (a + b + c)
         each = likelihood[place]
-        y, z = y * each, z * each
-        out = x * normal + y * alone + z * _BEGIN
-        z = x * aligned_next + y * alone_next + z * _STAY
-        x = y = out
-        total = x + z
-        x, y, z = x / total, y / total, z / total
+        later = out, out * each, in_stretch * each
+        out = sum(p * q for p, q in zip(outside, later, strict=True))
+        in_stretch = sum(p * q for p, q in zip(inside, later, strict=True))
+        total = out + in_stretch
+        out, in_stretch = out / total, in_stretch / total
     return probability
 
 
@@ -220,7 +229,7 @@ def _shifts(sides: _Sides, lexicon: Lexicon, found: np.ndarray) -> list[int]:
     shifts: list[int] = []
     for run in np.split(found, np.flatnonzero(np.diff(found) > _GAP) + 1):
         best = 0
-        if len(run) >= _SHORTEST_RUN:
+        if len(run) >= _SHORTEST_STRETCH:
             gains = {}
             for shift in _SHIFTS:
                 left = np.clip(run + shift, 0, len(sides.source.ends) - 1)
@@ -237,8 +246,9 @@ def _moved(sides: _Sides, left: np.ndarray, right: np.ndarray) -> tuple[Words, W
 
 
 def _reason(shift: int) -> str:
+    """Return the reason for a misaligned pair in a stretch with a shift, or 0 for none."""
     if not shift:
-        return "the sides do not translate each other"
+        return APART
     where = "below" if shift > 0 else "above"
     lines = "line" if abs(shift) == 1 else "lines"
     return f"the target translates the source {abs(shift)} {lines} {where}"

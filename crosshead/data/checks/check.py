@@ -24,7 +24,7 @@ from crosshead.errors import DataError
 from crosshead.system.progress import counted
 
 _EXPLAINED = ("empty", "identical", "encoding", "script", "language")
-"""The kinds whose pairs are not compared by word translations."""
+"""The kinds whose pairs are not compared by their words and lengths."""
 
 REPEATS = ("duplicate", "near-duplicate", "overlap")
 """The kinds of pairs that repeat others."""
@@ -78,6 +78,13 @@ class DataReport:
         return [text(0, row) for row in kept], [text(1, row) for row in kept]
 
 
+def check_kinds(kinds: Collection[str]) -> None:
+    """Raise `DataError` if one of the kinds is not in `KINDS`."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise DataError(f"unknown kind of pairs {kind!r}; expected some of {', '.join(KINDS)}")
+
+
 def check_pairs(
     sides: Sides,
     origin: Callable[[int], Origin],
@@ -95,27 +102,26 @@ def check_pairs(
     Raises:
         DataError: If `skip` has an unknown kind.
     """
-    unknown = [kind for kind in skip if kind not in KINDS]
-    if unknown:
-        raise DataError(f"unknown kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
+    check_kinds(skip)
     source, target = sides
     found = _of_lines(sides, skip)
     if not {"empty", "identical"} <= set(skip):
         found += empty_or_identical(source, target)
     if "mark-up" not in skip:
         found += mark_up(source, target)
-    if "length" not in skip:
-        found += odd_lengths(source, target)
+    explained = {each.row for each in found if each.kind in _EXPLAINED}
     notes = []
     if "misaligned" not in skip:
-        explained = {each.row for each in found if each.kind in _EXPLAINED}
-        rows = np.array([row for row in range(len(source)) if row not in explained], np.int64)
-        found += misaligned(source, target, rows)
+        rows = _others(len(source), explained)
+        found += (apart := misaligned(source, target, rows))
+        explained |= {each.row for each in apart}
         if len(rows) < LEAST_ROWS:
             notes.append(
                 f"misaligned pairs were not looked for: {counted(len(rows), 'pair')} to learn word "
                 f"translations from, at least {LEAST_ROWS} are needed"
             )
+    if "length" not in skip:
+        found += odd_lengths(source, target, _others(len(source), explained))
     if not set(REPEATS) <= set(skip):
 
         def place(row: int) -> str:
@@ -126,6 +132,11 @@ def check_pairs(
     kept = [suspect for suspect in found if suspect.kind not in skip]
     kept.sort(key=lambda suspect: (suspect.row, order[suspect.kind]))
     return DataReport(sides, kept, origin, notes)
+
+
+def _others(count: int, rows: Collection[int]) -> np.ndarray:
+    """Return the sorted rows of a text that are not among `rows`."""
+    return np.array([row for row in range(count) if row not in rows], np.int64)
 
 
 def _of_lines(sides: Sides, skip: Collection[str]) -> list[Suspect]:

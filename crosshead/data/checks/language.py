@@ -63,7 +63,7 @@ class NGrams:
         for _, hashes, counts in self._blocks():
             line = np.repeat(np.arange(len(counts)), counts)
             found.append(np.bincount(line, values[hashes], minlength=len(counts)))
-        return np.concatenate(found) / np.maximum(self.lengths, 1)
+        return np.asarray(np.concatenate(found) / np.maximum(self.lengths, 1))
 
     def _blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         first = 0

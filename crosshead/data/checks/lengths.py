@@ -1,7 +1,8 @@
 """Pairs whose lengths do not fit together.
 
-The logarithm of the ratio of lengths is fitted by a Laplace distribution, whose tails are those of
-translations. Its scale depends on the length, because short sentences vary more.
+The distance of a pair is that of its ratio of lengths from the usual ratio, in logarithms, divided
+by a scale that depends on the length, because short sentences vary more. The tail of the distances
+is fitted by an exponential distribution, so that freer translations need larger distances.
 """
 
 from collections.abc import Sequence
@@ -11,14 +12,15 @@ import numpy as np
 from crosshead.data.checks.suspects import Suspect
 
 _LEAST_ROWS = 100
-_MOST_SCALES = 12.0
-"""The distance from the usual ratio, in scales, from which a pair is suspect. In a Laplace
-distribution six pairs of a million are as far away."""
+_BULK, _TAIL = 0.25, 0.05
+"""The shares of pairs beyond the two distances that the tail is fitted through."""
+_RARE = 1e-3
+"""The probability, by the fitted tail, below which a distance is suspect."""
 _LEAST_FACTOR = 1.5
 """A pair is suspect only if its ratio is this many times the usual ratio, or more."""
 
 
-def odd_lengths(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
+def odd_lengths(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -> list[Suspect]:
     """Return the pairs whose ratio of lengths is far from the usual ratio.
 
     The score approaches 1 with the distance.
@@ -26,12 +28,14 @@ def odd_lengths(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     Args:
         source: All sources.
         target: All targets.
+        rows: The rows to judge. Other pairs have another fault.
     """
-    lengths = np.array([[len(side.strip()) for side in source], [len(s.strip()) for s in target]])
-    rows = np.flatnonzero(lengths.min(0) > 0) if len(source) else np.zeros(0, int)
     if len(rows) < _LEAST_ROWS:
         return []
-    left, right = lengths[:, rows]
+    left, right = (
+        np.array([max(len(side[row].strip()), 1) for row in rows.tolist()])
+        for side in (source, target)
+    )
     distance = np.log(right / left)
     centre = float(np.median(distance))
     distance -= centre
@@ -41,12 +45,14 @@ def odd_lengths(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
     capped = np.minimum(np.abs(distance), np.quantile(np.abs(distance), 0.99))
     fitted = np.linalg.lstsq(shape, capped, rcond=None)[0]
     scales = np.abs(distance) / np.maximum(shape @ fitted, 0.02)
-    far = (scales > _MOST_SCALES) & (np.abs(distance) > np.log(_LEAST_FACTOR))
+    inner, outer = np.quantile(scales, [1 - _BULK, 1 - _TAIL])
+    bound = outer + (outer - inner) * np.log(_TAIL / _RARE) / np.log(_BULK / _TAIL)
+    far = (scales > bound) & (np.abs(distance) > np.log(_LEAST_FACTOR))
     return [
         Suspect(
             int(rows[place]),
             "length",
-            float(1 - _MOST_SCALES / (2 * scales[place])),
+            float(1 - bound / (2 * scales[place])),
             f"{left[place]:,} and {right[place]:,} characters, usual are "
             f"{left[place]:,} and {round(left[place] * np.exp(centre)):,}",
         )

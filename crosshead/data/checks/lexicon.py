@@ -84,7 +84,8 @@ class Lexicon:
 
     def _keys(self, source: Words, target: Words, links: "_Links") -> np.ndarray:
         """Return the number of each linked pair of words."""
-        return source.ids[links.source].astype(np.int64) * self._width + target.ids[links.target]
+        left = source.ids[links.source].astype(np.int64)
+        return np.asarray(left * self._width + target.ids[links.target])
 
 
 class _Links:
@@ -150,7 +151,8 @@ def _direction_scores(
     mixed = np.bincount(said_places, probability, minlength=len(said.ids)) + frequency
     row = np.repeat(np.arange(len(said.ends)), said.lengths)
     gain = np.log(mixed / (given.lengths[row] + 1) / frequency)
-    return np.bincount(row, gain, minlength=len(said.ends)) / np.maximum(said.lengths, 1)
+    total = np.bincount(row, gain, minlength=len(said.ends))
+    return np.asarray(total / np.maximum(said.lengths, 1))
 
 
 def _blocks(links: np.ndarray) -> Iterator[np.ndarray]:

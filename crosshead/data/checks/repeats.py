@@ -51,9 +51,10 @@ def repeated(
         held: The pairs of validation and test sets.
         place: Returns the file and the line of a row.
     """
-    others: Sides = [t for text in held for t in text.source], [
-        t for text in held for t in text.target
-    ]
+    others: Sides = (
+        [t for text in held for t in text.source],
+        [t for text in held for t in text.target],
+    )
     origins = [f"{each.file}:{each.line}" for text in held for each in text.origins]
     keys = _keys(others[0] + sides[0], others[1] + sides[1])
     first_equal = _first_equal(keys)

@@ -1,14 +1,21 @@
-"""Files that a check of parallel text writes: the suspect pairs, and the cleaned text."""
+"""Checks of files of pairs, and the files that a check writes: suspect pairs and cleaned text."""
 
 import csv
 import gzip
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from crosshead.data.checks.check import DataReport
-from crosshead.data.parallel.corpora import Corpora, Part
+from crosshead.data.checks.check import DataReport, check_kinds, check_pairs
+from crosshead.data.parallel.corpora import (
+    Corpora,
+    DataConfig,
+    Part,
+    read_valid_pairs,
+    survey,
+    training_parts,
+)
 from crosshead.data.parallel.delimited import layout_of
 from crosshead.data.parallel.pairs import Sides
 from crosshead.data.parallel.tables import has_header, is_jsonl
@@ -22,6 +29,36 @@ _COLUMNS = ("file", "line", "kind", "score", "reason", "source", "target")
 _ENDINGS = (".tsv", ".csv", ".jsonl", ".txt")
 _BREAK = re.compile(r"[\t\n\r]")
 """Characters that end a cell of a file with tabs."""
+
+
+def check_files(
+    config: DataConfig, skip: Collection[str], say: Callable[[str], None]
+) -> tuple[DataReport, Corpora]:
+    """Look for suspect pairs in the training files of a configuration.
+
+    Args:
+        config: The files. Validation files are compared with the training files.
+        skip: Kinds of suspect pairs that are not looked for.
+        say: A callback that gets messages about how the files are read.
+
+    Returns:
+        The suspect pairs, and the text.
+
+    Raises:
+        DataError: If a file cannot be read, or `skip` has an unknown kind.
+    """
+    check_kinds(skip)
+    valid = read_valid_pairs(config, say)
+    parts = training_parts(config)
+    for part in parts:
+        for note in part.notes():
+            say(note)
+    text = survey(parts)
+    sides: Sides = [], []
+    for chunk in text.chunks():
+        for side, lines in zip(sides, chunk, strict=True):
+            side.extend(lines)
+    return check_pairs(sides, text.origin, [valid] if valid else [], skip), text
 
 
 def suspect_lines(report: DataReport) -> Iterator[str]:
