@@ -109,8 +109,8 @@ def data_check(
     order stays.
     """
     from crosshead.config import validate
-    from crosshead.data.checks.files import SUSPECTS, check_files, write_files
-    from crosshead.data.parallel.corpora import DataConfig
+    from crosshead.data.checks.files import SUSPECTS, check_files, check_outputs, write_files
+    from crosshead.data.parallel.corpora import DataConfig, training_parts
 
     if not (source or target or pairs):
         raise UserError("nothing to check: give --source and --target, or --pairs")
@@ -126,13 +126,15 @@ def data_check(
     config = validate(
         DataConfig, values, typed=flags | {f"data.{key}": flag for key, flag in flags.items()}
     )
+    if out is not None:
+        check_outputs(training_parts(config), out, apply=apply)
     report, text = check_files(config, skip.split(",") if skip else [], note)
     for line in report.notes:
         note(line)
+    written = [] if out is None else write_files(report, text, out, apply=apply)
     put(_summary(report))
     if out is None:
         return
-    written = write_files(report, text, out, apply=apply)
     put(f"\n{out / SUSPECTS}: all suspect pairs, with the reason for each\n")
     if apply:
         left = len(report) - len(report.dropped())
@@ -142,10 +144,11 @@ def data_check(
 def _summary(report: "DataReport") -> str:
     """Return the table of suspect pairs, and a line with their number."""
     from crosshead.data.checks.suspects import KINDS
+    from crosshead.system.progress import counted
 
     counts, total, rows = report.counts(), len(report), len(report.rows())
     if not counts:
-        return f"{total:,} pairs checked, none is suspect\n"
+        return f"{counted(total, 'pair')} checked, none is suspect\n"
     lines = [["kind", "pairs", "share", "meaning"]]
     lines += [
         [kind, f"{count:,}", f"{count / total:.2%}", KINDS[kind]] for kind, count in counts.items()

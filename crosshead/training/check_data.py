@@ -1,6 +1,7 @@
 """Checks of training data from Python: `crosshead.check_data`."""
 
 import logging
+import re
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -67,11 +68,16 @@ def check_data(
 
     def origin(row: int) -> Origin:
         found = text.origin(row)
-        in_memory = Path(found.file).is_relative_to(folder)
-        return found._replace(file="pairs") if in_memory else found
+        return found._replace(file=_in_memory(found.file, folder))
 
-    suspects = [
-        each._replace(reason=each.reason.replace(f"{folder}/check.data/", ""))
-        for each in report.suspects
-    ]
+    suspects = [each._replace(reason=_in_memory(each.reason, folder)) for each in report.suspects]
     return replace(report, origin=origin, suspects=suspects)
+
+
+def _in_memory(text: str, folder: str) -> str:
+    """Return a text with the argument in place of the name of its file in `folder`."""
+    return re.sub(
+        rf"{re.escape(folder)}/\S*?(train|valid)-[0-9a-f]+\.jsonl",
+        lambda found: "pairs" if found[1] == "train" else "valid_pairs",
+        text,
+    )

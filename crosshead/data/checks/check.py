@@ -99,6 +99,9 @@ def check_pairs(
         held: Validation and test sets, which the text should not contain.
         skip: Kinds of suspect pairs that are not looked for; see `KINDS`.
 
+    Returns:
+        The suspect pairs, in the order of the text.
+
     Raises:
         DataError: If `skip` has an unknown kind.
     """

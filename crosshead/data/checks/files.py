@@ -71,6 +71,29 @@ def suspect_lines(report: DataReport) -> Iterator[str]:
         yield "\t".join(_BREAK.sub(" ", str(cell)) for cell in cells)
 
 
+def check_outputs(parts: Sequence[Part], out: Path, *, apply: bool) -> None:
+    """Check the names of the files that `write_files` writes, before the text is read.
+
+    Args:
+        parts: The corpora of the text.
+        out: The directory of the files.
+        apply: True to write the cleaned text too.
+
+    Raises:
+        DataError: If an input would be replaced, or two files would have the same name.
+    """
+    names = [SUSPECTS, *(name for part in parts if apply for name in _cleaned_names(part))]
+    inputs = {real_path(Path(name)) for part in parts for name in part.files}
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise DataError(
+                f"{out / name}: two of the written files would get this name; rename one of the "
+                "inputs, or check them one after the other"
+            )
+        if real_path(out / name) in inputs:
+            raise DataError(f"{out / name}: a file that is checked; name another directory")
+
+
 def write_files(report: DataReport, text: Corpora, out: Path, *, apply: bool) -> list[Path]:
     """Write the suspect pairs to a directory, and with `apply` also the cleaned text.
 
@@ -87,57 +110,44 @@ def write_files(report: DataReport, text: Corpora, out: Path, *, apply: bool) ->
         The paths of the files of cleaned text.
 
     Raises:
-        DataError: If a file of `text` would be replaced, or two files have the same name.
+        DataError: As `check_outputs` does.
         UserError: If a file cannot be written.
     """
-    inputs = {real_path(Path(name)) for part in text.parts for name in part.files}
+    check_outputs(text.parts, out, apply=apply)
     outputs = {SUSPECTS: list(suspect_lines(report))}
     starts = text.starts.tolist()
     for number, part in enumerate(text.parts if apply else ()):
         sides = report.cleaned(starts[number], starts[number + 1])
-        for name, lines in _cleaned(part, sides).items():
-            if name in outputs:
-                raise DataError(
-                    f"{out / name}: two of the files would get this name; rename one of them, or "
-                    "check them one after the other"
-                )
-            outputs[name] = lines
-    for name in outputs:
-        if real_path(out / name) in inputs:
-            raise DataError(f"{out / name}: a file that is checked; name another directory")
+        names = _cleaned_names(part)
+        files = list(sides) if len(names) == 2 else [_table(part, sides)]
+        outputs.update(zip(names, files, strict=True))
     make_directory(out)
     atomic_write_all(out, {name: _encoded(name, lines) for name, lines in outputs.items()})
     return [out / name for name in outputs if name != SUSPECTS]
 
 
-def _cleaned(part: Part, sides: Sides) -> dict[str, list[str]]:
-    """Return the lines of the cleaned files of a corpus, by their names."""
+def _cleaned_names(part: Part) -> list[str]:
+    """Return the names of the cleaned files of a corpus."""
     names = [Path(name).name for name in part.files]
     if len(names) == 2:
-        if names[0] == names[1]:
-            raise DataError(
-                f"{' and '.join(part.files)}: both files are called {names[0]}, and the cleaned "
-                "files go to one directory; rename one of them"
-            )
-        return dict(zip(names, sides, strict=True))
+        return names
     stem = names[0].removesuffix(".gz")
+    packed = ".gz" if stem != names[0] else ""
     for ending in _ENDINGS:
         stem = stem.removesuffix(ending)
-    name = f"{stem}.tsv" + (".gz" if names[0].endswith(".gz") else "")
-    path = Path(part.files[0])
-    named = has_header(path, part.fields) or is_jsonl(path)
-    rows = [part.fields] if named else []
-    rows += [[_BREAK.sub(" ", cell) for cell in pair] for pair in zip(*sides, strict=True)]
-    return {name: _table(Path(name), rows)}
+    return [f"{stem}.tsv{packed}"]
 
 
-def _table(path: Path, rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a TSV file that is read as these rows.
+def _table(part: Part, sides: Sides) -> list[str]:
+    """Return the lines of a TSV file that is read as these pairs.
 
     The cells are quoted only if their own quotes would otherwise be taken for a spreadsheet's.
     """
+    path = Path(part.files[0])
+    rows = [list(part.fields)] if has_header(path, part.fields) or is_jsonl(path) else []
+    rows += [[_BREAK.sub(" ", cell) for cell in pair] for pair in zip(*sides, strict=True)]
     lines = ["\t".join(row) for row in rows]
-    if not layout_of(path, lambda: iter(lines)).quoted:
+    if not layout_of(Path(SUSPECTS), lambda: iter(lines)).quoted:
         return lines
     written = io.StringIO(newline="")
     csv.writer(written, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)

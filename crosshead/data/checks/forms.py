@@ -71,7 +71,9 @@ def damaged(lines: Sequence[str], side: str) -> list[Suspect]:
 
 def _damage(line: str, letters: Counter[str]) -> tuple[str, float]:
     """Return the damage in a line in words, or "", and the score."""
-    if not line.isprintable() and (broken := _BROKEN.search(line)):
+    if line.isascii() and line.isprintable() and "?" not in line:
+        return "", 0.0
+    if broken := _BROKEN.search(line):
         return f"the character U+{ord(broken[0]):04X}", 1.0
     if "?" in line and (lost := _LOST.search(_URL.sub(" ", line))):
         return f"{lost[0]!r}, probably a lost letter", 0.5

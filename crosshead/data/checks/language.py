@@ -46,7 +46,7 @@ class NGrams:
     @property
     def lengths(self) -> np.ndarray:
         """The number of n-grams of each line."""
-        return np.concatenate(self.counts)
+        return np.concatenate([np.zeros(0, np.int64), *self.counts])
 
     def histogram(self, chosen: np.ndarray | None = None) -> np.ndarray:
         """Return the number of times that each n-gram occurs, in all or in the chosen lines."""

@@ -78,12 +78,14 @@ def repeated(
         if equal < row:
             kind = "overlap" if equal < len(origins) else "duplicate"
             suspects.append(Suspect(number, kind, 1.0, f"repeats {where(equal)}"))
-        elif near < row and (near >= len(origins) or source is None):
-            kind = "overlap" if near < len(origins) else "near-duplicate"
-            suspects.append(Suspect(number, kind, score, f"nearly repeats {where(near)}"))
+        elif near < len(origins):
+            suspects.append(Suspect(number, "overlap", score, f"nearly repeats {where(near)}"))
         elif source is not None:
             reason = f"the source repeats that of {where(source)}"
             suspects.append(Suspect(number, "overlap", 0.5, reason))
+        elif near < row:
+            reason = f"nearly repeats {where(near)}"
+            suspects.append(Suspect(number, "near-duplicate", score, reason))
     return suspects
 
 
