@@ -88,14 +88,16 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
         others: All lines of the other side.
         side: The name of the side, for the reason.
     """
-    # Each line counts once: otherwise the copies of an odd line would confirm one another.
-    unique = list(dict.fromkeys(lines))
+    # Each line counts once, whatever its digits and punctuation: otherwise the copies of an odd
+    # line would confirm one another.
+    letters = list(map(_letters, lines))
+    unique = list(dict.fromkeys(letters))
     own = ngrams(unique)
     judged = own.lengths >= _LEAST_NGRAMS
     if judged.sum() < _LEAST_LINES:
         return []
     second, odds = _second_group(own, judged)
-    theirs = ngrams(list(dict.fromkeys(others))).histogram()
+    theirs = ngrams(list(dict.fromkeys(map(_letters, others)))).histogram()
     across = own.means(_log_share(theirs) - _log_share(own.histogram(~second), 1))
     swapped = judged & (across > np.where(second, np.maximum(odds, _MARGIN), _MARGIN))
     reasons = {
@@ -107,7 +109,7 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
         for row in np.flatnonzero(second | swapped)
     }
     return [
-        Suspect(row, "language", *found[line]) for row, line in enumerate(lines) if line in found
+        Suspect(row, "language", *found[line]) for row, line in enumerate(letters) if line in found
     ]
 
 
@@ -139,9 +141,14 @@ def _log_share(counts: np.ndarray, own: int = 0) -> np.ndarray:
     return np.asarray(np.log((np.maximum(counts - own, 0) + _SMOOTHING) / total))
 
 
+def _letters(line: str) -> str:
+    """Return the words of a line in lower case, without digits and punctuation."""
+    return _NO_LETTERS.sub(" ", line.lower()).strip()
+
+
 def _block(lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the hashed n-grams of some lines, and their number in each line."""
-    padded = "".join(f" {_NO_LETTERS.sub(' ', line.lower()).strip()} \n" for line in lines)
+    padded = "".join(f" {_letters(line)} \n" for line in lines)
     letters = np.frombuffer(padded.encode("utf-32-le"), np.uint32).astype(np.uint64)
     is_end = letters == ord("\n")
     count = max(len(letters) - _ORDER + 1, 0)

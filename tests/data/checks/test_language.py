@@ -29,7 +29,8 @@ def test_a_single_line_in_the_language_of_the_other_side_is_found() -> None:
 
 def test_one_language_has_no_suspects_even_if_an_odd_line_is_repeated() -> None:
     source, target = pairs(600)
-    target[5] = target[300] = target[301] = "qwx qwxq xwq wqx"
+    for row in range(0, 600, 60):
+        target[row] = f"{row}: qwx qwxq xwq wqx!"
     assert foreign(target, source, "target") == []
 
 
