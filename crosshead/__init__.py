@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crosshead.tasks.loading import load
     from crosshead.tasks.registry import register_architecture, register_task
     from crosshead.training.api import train
+    from crosshead.training.check_data import check_data
 
 _HOMES = {
     "DecodeConfig": "crosshead.decoding.search",
@@ -38,6 +39,7 @@ _HOMES = {
     "Silent": "crosshead.system.progress",
     "Task": "crosshead.tasks.base",
     "attend": "crosshead.attention.attend",
+    "check_data": "crosshead.training.check_data",
     "compare": "crosshead.evaluation.comparison",
     "evaluate": "crosshead.evaluation.translations",
     "load": "crosshead.tasks.loading",
@@ -68,6 +70,7 @@ __all__ = [
     "__version__",
     "attend",
     "bundle",
+    "check_data",
     "compare",
     "data",
     "evaluate",

@@ -7,7 +7,7 @@ option from `option` or `setting`. The command line is the default; `crosshead.t
 
 import contextlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,15 @@ class CommandLine:
         out = shlex.quote(str(directory))
         return " ".join((f"{self.program} train --resume --out {out}", *assignments))
 
+    def check(self, files: Mapping[str, Sequence[str]]) -> str:
+        """Return a command for the shell."""
+        options = [
+            f"--{key.replace('_', '-')} {shlex.quote(name)}"
+            for key, names in files.items()
+            for name in ([",".join(names)] if key == "fields" else names)
+        ]
+        return " ".join((f"{self.program} data check", *options))
+
 
 class PythonProgram:
     """Python, where options are arguments of `crosshead.train`."""
@@ -55,6 +64,19 @@ class PythonProgram:
         """Return a call of `crosshead.train`."""
         arguments = (f"out={str(directory)!r}", "resume=True", *assignments)
         return f"crosshead.train({', '.join(arguments)})"
+
+    def check(self, files: Mapping[str, Sequence[str]]) -> str:
+        """Return a call of `crosshead.check_data`."""
+        arguments = []
+        for key, names in files.items():
+            if key == "fields":
+                value = repr(list(names))
+            elif len(names) == 1:
+                value = repr(names[0])
+            else:
+                value = f"[{', '.join(f'Path({name!r})' for name in names)}]"
+            arguments.append(f"{key}={value}")
+        return f"crosshead.check_data({', '.join(arguments)})"
 
 
 Caller = CommandLine | PythonProgram
@@ -92,6 +114,15 @@ def how_to_resume(directory: Path, *assignments: str) -> str:
         assignments: Settings to change, as `setting` returns them.
     """
     return _CALLER.get().resume(directory, *assignments)
+
+
+def how_to_check(files: Mapping[str, Sequence[str]]) -> str:
+    """Return the call that checks the pairs in some files.
+
+    Args:
+        files: The names of files, or of fields, by the key of `[data]`.
+    """
+    return _CALLER.get().check(files)
 
 
 @contextlib.contextmanager

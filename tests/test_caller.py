@@ -13,6 +13,7 @@ from crosshead.caller import (
     Caller,
     CommandLine,
     calling_from,
+    how_to_check,
     how_to_resume,
     option,
     setting,
@@ -86,3 +87,19 @@ def test_other_threads_have_their_own_caller() -> None:
     with ThreadPoolExecutor(1) as pool, calling_from(PYTHON):
         assert pool.submit(option, "out").result() == "--out"
         assert pool.submit(copy_context().run, option, "out").result() == "out"
+
+
+def test_how_to_check_can_be_copied() -> None:
+    files = {"pairs": [str(AWKWARD)], "fields": ["en", "de"], "valid_pairs": ["a", "b"]}
+    assert shlex.split(how_to_check(files)) == [
+        "crosshead", "data", "check", "--pairs", str(AWKWARD), "--fields", "en,de",
+        "--valid-pairs", "a", "--valid-pairs", "b",
+    ]  # fmt: skip
+    with calling_from(PYTHON):
+        call = ast.parse(how_to_check(files), mode="eval").body
+    assert isinstance(call, ast.Call)
+    values = {each.arg: ast.unparse(each.value) for each in call.keywords}
+    assert values == {
+        "pairs": repr(str(AWKWARD)), "fields": "['en', 'de']",
+        "valid_pairs": "[Path('a'), Path('b')]",
+    }  # fmt: skip

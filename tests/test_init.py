@@ -10,9 +10,10 @@ import crosshead
 
 PUBLIC = {
     "crosshead": [
-        "DecodeConfig", "Recipe", "Silent", "Task", "__version__", "attend", "bundle", "compare",
-        "data", "evaluate", "inspection", "load", "masks", "models", "pipelines",
-        "record_attention", "register_architecture", "register_task", "scores", "tasks", "train",
+        "DecodeConfig", "Recipe", "Silent", "Task", "__version__", "attend", "bundle",
+        "check_data", "compare", "data", "evaluate", "inspection", "load", "masks", "models",
+        "pipelines", "record_attention", "register_architecture", "register_task", "scores",
+        "tasks", "train",
     ],
     "crosshead.bundle": [
         "Bundle", "BundleConfig", "BundleScore", "CardFile", "TextBundle", "TextBundleConfig",

@@ -9,7 +9,11 @@ from crosshead.cli.terminal import put
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 data_app = typer.Typer(rich_markup_mode=None)
-app.add_typer(data_app, name="data", help="Download public data sets, or make synthetic ones.")
+app.add_typer(
+    data_app,
+    name="data",
+    help="Check parallel text, download public data sets, or make synthetic ones.",
+)
 
 
 def _version(asked: bool) -> None:

@@ -15,6 +15,7 @@ from crosshead.bundle.card import CardFile
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.caller import option
 from crosshead.data.batching import Pairs, example_lengths
+from crosshead.data.checks.glance import glance
 from crosshead.data.parallel.cache import cache_directory
 from crosshead.data.parallel.corpora import DataConfig, read_valid_pairs, training_parts
 from crosshead.data.parallel.directions import tagged_languages
@@ -259,6 +260,9 @@ def read_parallel(
                 f"warning: {' and '.join(part.files)} hold the same text, so the model learns to "
                 f"copy; check {option('source')} and {option('target')}"
             )
+    if resumed is None:
+        for line in glance(text, data, valid):
+            say(line)
     held_out = valid is None
     valid = held.valid if valid is None else valid
     old_valid = read_valid_pairs(data, say, old=True)

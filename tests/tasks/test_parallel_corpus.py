@@ -17,6 +17,7 @@ from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.parallel_corpus import ParallelCorpus, epoch_examples, read_parallel
 from crosshead.tasks.recipes import compose
 from crosshead.tasks.translation import with_tags
+from tests.data.checks.made_up import pairs
 
 LINES = [f"one {word} two" for word in "abcdefghijklmnopqrst"]
 
@@ -61,6 +62,20 @@ def test_the_same_text_on_both_sides_is_warned_of(folder: Path) -> None:
         read_parallel(settings, None, None, said.append)
         [warning], said = said, []
         assert warning.startswith(f"warning: {folder / source} and {folder / target} hold the same")
+
+
+def test_suspect_pairs_are_warned_of_once_and_change_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = pairs(600)
+    (folder / "en").write_text("".join(f"{line}\n" for line in source))
+    (folder / "de").write_text("".join(f"{line}\n" for line in [*target[:300], *source[300:]]))
+    said: list[str] = []
+    corpus = read_parallel(recipe(folder), None, None, said.append)
+    [warning] = said
+    assert warning.startswith("warning: suspect pairs in 600 pairs: 300 language; to see them: ")
+    monkeypatch.setattr("crosshead.tasks.parallel_corpus.glance", lambda *arguments: [])
+    assert read_parallel(recipe(folder), None, None).sha256() == corpus.sha256()
 
 
 def test_validation_files_leave_the_training_text_whole(folder: Path) -> None:

@@ -336,7 +336,7 @@ def command(out: Path, text: Path, *settings: str) -> list[str]:
     """The words behind `python` or `torchrun`."""
     files = ["--source", str(text / "en"), "--target", str(text / "de"), "--out", str(out)]
     given = [part for each in (*SMALL, *settings) for part in ("--set", each)]
-    return ["-m", "crosshead", "train", *files, *given]
+    return ["-m", "crosshead", "train", "--preset", "tiny", *files, *given]
 
 
 def test_the_command_line_trains_in_two_processes_and_goes_on_in_one(

@@ -1,0 +1,221 @@
+"""Precision and recall of the checks of `crosshead data check`, on Multi30k with known damage.
+
+Five of a hundred pairs are misaligned, half of them in one shifted stretch and half swapped at
+random; two have their target in another language; three are copies of other pairs, and one of a
+hundred is a copy with a small change. Another one of a hundred has a target that is cut to its
+first third. With --train-minutes the script also trains on the clean, the damaged and the cleaned
+text, and prints BLEU.
+
+    python benchmarks/data_check.py
+    python benchmarks/data_check.py --train-minutes 10 --threads 1
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from crosshead.data.checks.check import DataReport, check_pairs
+from crosshead.data.parallel.pairs import Origin
+from crosshead.system.lines import read_lines
+
+ROOT = Path(__file__).parent.parent
+SHARES = {
+    "misaligned": 0.05, "language": 0.02, "duplicate": 0.03, "near-duplicate": 0.01, "length": 0.01,
+}  # fmt: skip
+"""The share of damaged pairs of each kind."""
+
+INTRUDERS = {"de": "fr", "fr": "de", "cs": "de"}
+"""The language of the damaged targets, by the language of the others."""
+
+
+class Damaged(NamedTuple):
+    """A text with known damage."""
+
+    source: list[str]
+    target: list[str]
+    kinds: list[str]
+    """The kind of damage of each pair, or ""."""
+
+
+def damaged(source: list[str], target: list[str], intruder: list[str], seed: int) -> Damaged:
+    """Return the text with damage. `intruder` has the targets in another language."""
+    rng = np.random.default_rng(seed)
+    count = len(source)
+    target, kinds = list(target), [""] * count
+
+    def mark(rows: list[int], kind: str) -> None:
+        for row in rows:
+            kinds[row] = kind
+
+    def drawn(share: float) -> list[int]:
+        free = np.flatnonzero([not kind for kind in kinds])
+        return rng.permutation(free)[: round(share * count)].tolist()
+
+    half = round(SHARES["misaligned"] * count / 2)
+    first = int(rng.integers(count // 10, count - 2 * half))
+    stretch = list(range(first, first + half))
+    rotate(target, stretch)
+    mark(stretch, "misaligned")
+    swapped = drawn(SHARES["misaligned"] / 2)
+    rotate(target, swapped)
+    mark(swapped, "misaligned")
+    for row in (rows := drawn(SHARES["language"])):
+        target[row] = intruder[row]
+    mark(rows, "language")
+    for row in (rows := drawn(SHARES["length"])):
+        target[row] = target[row][: max(1, len(target[row]) // 3)]
+    mark(rows, "length")
+    pairs = list(zip(source, target, kinds, strict=True))
+    copied = drawn(SHARES["duplicate"] + SHARES["near-duplicate"])
+    exact = round(SHARES["duplicate"] * count)
+    copies = [(source[row], target[row], "duplicate") for row in copied[:exact]]
+    copies += [changed(source[row], target[row], rng) for row in copied[exact:]]
+    # Each copy goes to a random place after its original, outside the shifted stretch.
+    places = [int(rng.integers(row + 1, count + 1)) for row in copied]
+    places = [first + half if first < place < first + half else place for place in places]
+    for place, copy in sorted(zip(places, copies, strict=True), reverse=True):
+        pairs.insert(place, copy)
+    return Damaged(*map(list, zip(*pairs, strict=True)))
+
+
+def rotate(target: list[str], rows: list[int]) -> None:
+    """Give each row the target of the next one."""
+    values = [target[row] for row in rows]
+    for row, value in zip(rows, values[1:] + values[:1], strict=True):
+        target[row] = value
+
+
+def changed(source: str, target: str, rng: np.random.Generator) -> tuple[str, str, str]:
+    """Return a near-duplicate: other case and punctuation, a missing word, or a typing error."""
+    words = target.split()
+    place = int(rng.integers(len(words)))
+    way = int(rng.integers(3))
+    if way == 0:
+        return source.lower().rstrip(".") + " !", target.rstrip("."), "near-duplicate"
+    word = words[place]
+    words[place : place + 1] = [] if way == 1 else [word[1:] + word[:1] + "x"]
+    return source, " ".join(words), "near-duplicate"
+
+
+def measured(text: Damaged, report: DataReport) -> list[tuple[str, int, int, int]]:
+    """Return kind, number of damaged pairs, of suspect pairs, and of suspect damaged pairs."""
+    rows = []
+    for kind in SHARES:
+        truth = {row for row, found in enumerate(text.kinds) if found == kind}
+        found = {suspect.row for suspect in report.suspects if suspect.kind == kind}
+        rows.append((kind, len(truth), len(found), len(truth & found)))
+    anything = {row for row, kind in enumerate(text.kinds) if kind}
+    found = set(report.rows())
+    return [*rows, ("any", len(anything), len(found), len(anything & found))]
+
+
+def checked(source: list[str], target: list[str]) -> tuple[DataReport, float]:
+    """Return the report on a text, and the seconds of processor time."""
+    began = time.process_time()
+    report = check_pairs((source, target), lambda row: Origin("train", row + 1))
+    return report, time.process_time() - began
+
+
+def precision_and_recall(raw: Path, languages: list[str], sizes: list[int], seed: int) -> None:
+    """Print a table for each language pair and size."""
+    for language in languages:
+        sides = [read_lines(raw / f"train.{name}") for name in ("en", language)]
+        intruder = read_lines(raw / f"train.{INTRUDERS[language]}")
+        for size in sizes:
+            clean = [side[:size] for side in sides]
+            text = damaged(clean[0], clean[1], intruder[:size], seed)
+            report, seconds = checked(text.source, text.target)
+            untouched = checked(*clean)[0].counts()
+            print(f"\nen-{language}, {size:,} pairs, seed {seed}: {seconds:.1f} s of one core\n")
+            print("| kind | damaged | found | right | precision | recall | in the clean text |")
+            print("|---|---|---|---|---|---|---|")
+            for kind, truth, found, right in measured(text, report):
+                shown = f"{right / max(found, 1):.1%} | {right / truth:.1%}"
+                clean_count = sum(untouched.values()) if kind == "any" else untouched.get(kind, 0)
+                print(f"| {kind} | {truth:,} | {found:,} | {right:,} | {shown} | {clean_count} |")
+            others = {kind: n for kind, n in report.counts().items() if kind not in SHARES}
+            print(f"\nOther kinds found: {others or 'none'}", flush=True)
+
+
+def large(raw: Path, count: int, seed: int) -> None:
+    """Print time and memory for a corpus of `count` pairs, made by repeating Multi30k.
+
+    A number in front of both sides makes the repeated pairs different.
+    """
+    import resource
+
+    sides = [read_lines(raw / f"train.{name}") for name in ("en", "de")]
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(len(sides[0]), size=count).tolist()
+    source, target = ([f"{n} {side[row]}" for n, row in enumerate(rows)] for side in sides)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    report, seconds = checked(source, target)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(
+        f"\n{count:,} pairs: {seconds:.0f} s of one core, {(after - before) / 2**20:.1f} GiB beside"
+        f" {before / 2**20:.1f} GiB for the program and the text; found {report.counts()}"
+    )
+
+
+def train(raw: Path, minutes: float, threads: int, seed: int) -> None:
+    """Train on the clean, the damaged and the cleaned text, and print BLEU on the test set."""
+    sides = [read_lines(raw / f"train.{name}") for name in ("en", "de")]
+    text = damaged(sides[0], sides[1], read_lines(raw / "train.fr"), seed)
+    report, _ = checked(text.source, text.target)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, texts in (
+            ("clean", sides),
+            ("damaged", (text.source, text.target)),
+            ("cleaned", report.cleaned()),
+        ):
+            place = Path(folder) / name
+            place.mkdir()
+            for side, language in zip(texts, ("en", "de"), strict=True):
+                lines = "".join(f"{line}\n" for line in side)
+                (place / f"train.{language}").write_text(lines, "utf-8")
+            crosshead(
+                "train", "multi30k", "--source", place / "train.en", "--target", place / "train.de",
+                "--valid-source", raw / "val.en", "--valid-target", raw / "val.de",
+                "--out", place / "run", "--max-minutes", minutes, "--threads", threads,
+                "--seed", seed,
+            )  # fmt: skip
+            print(f"\n{name}, {len(texts[0]):,} pairs, {minutes:g} minutes:", flush=True)
+            crosshead(
+                "evaluate", place / "run", "--source", raw / "test_2016_flickr.en",
+                "--reference", raw / "test_2016_flickr.de", "--threads", threads,
+            )  # fmt: skip
+
+
+def crosshead(*arguments: object) -> None:
+    """Run a command of crosshead."""
+    subprocess.run([sys.executable, "-m", "crosshead", *map(str, arguments)], check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--languages", default="de,fr,cs", help="target languages (default: all)")
+    parser.add_argument("--sizes", default="29000,7000,2000", help="numbers of pairs")
+    parser.add_argument("--large", type=int, help="also check a corpus of this many pairs")
+    parser.add_argument("--train-minutes", type=float, help="train three times for this long")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the training")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    data = Path(os.environ.get("CROSSHEAD_DATA") or ROOT.parent / "shared" / "data")
+    raw = data / "multi30k" / "raw"
+    sizes = [int(size) for size in given.sizes.split(",") if size]
+    precision_and_recall(raw, given.languages.split(","), sizes, given.seed)
+    if given.large:
+        large(raw, given.large, given.seed)
+    if given.train_minutes:
+        train(raw, given.train_minutes, given.threads, given.seed)
+
+
+if __name__ == "__main__":
+    main()

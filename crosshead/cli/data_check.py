@@ -1,0 +1,192 @@
+"""The verb `data check`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crosshead.cli.app import data_app
+from crosshead.cli.options import Files
+from crosshead.cli.terminal import note, put, table
+from crosshead.errors import UserError
+
+if TYPE_CHECKING:
+    from crosshead.data.checks.check import DataReport
+    from crosshead.data.checks.suspects import Suspect
+
+_GAP = 3
+"""The largest distance of neighbouring pairs of a stretch."""
+_WIDEST = 50
+"""The largest number of characters of a text in an example."""
+
+
+@data_app.command(
+    "check",
+    epilog="\b\nExamples:\n"
+    "  crosshead data check --source train.en --target train.de\n"
+    "  crosshead data check --pairs sheet.csv --fields English,German --out checked\n"
+    "  crosshead data check --pairs sheet.csv --fields English,German --out checked --apply \\\n"
+    "      --skip near-duplicate,mark-up",
+)
+def data_check(
+    source: Annotated[
+        Files,
+        typer.Option(
+            metavar="F", help="File of source sentences, one per line. Repeat it for more files."
+        ),
+    ] = None,
+    target: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="File of translations, line by line. Give one for each --source, in order.",
+        ),
+    ] = None,
+    pairs: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="File with both sides: TSV, CSV or JSON Lines. Repeat it for more files.",
+        ),
+    ] = None,
+    fields: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="Source and target field of --pairs, as for `crosshead train`."
+        ),
+    ] = None,
+    valid_source: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="Source side of a validation or test set, to find pairs that are in both. Repeat "
+            "it for more sets.",
+        ),
+    ] = None,
+    valid_target: Annotated[
+        Files,
+        typer.Option(metavar="F", help="Target side of the set. Give one for each --valid-source."),
+    ] = None,
+    valid_pairs: Annotated[
+        Files,
+        typer.Option(
+            metavar="F",
+            help="Validation or test set as one file with both sides, in a format of --pairs.",
+        ),
+    ] = None,
+    skip: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Kinds of pairs that are not looked for, separated by commas (default: none). "
+            "Use it to keep such pairs in the cleaned files.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Directory for suspects.tsv, which lists every suspect pair."
+        ),
+    ] = None,
+    apply: Annotated[
+        bool,
+        typer.Option(
+            "--apply",
+            help="Write the files without the suspect pairs to --out. The checked files stay as "
+            "they are.",
+        ),
+    ] = False,
+) -> None:
+    """Look for suspect pairs in parallel text: misaligned, repeated, in another language.
+
+    The command prints a table with the number of pairs of each kind and an example. A suspect pair
+    is not always wrong: read some of them before you remove them. A pair may be of several kinds.
+    The kinds are empty, identical, encoding, unicode, mark-up, script, language, length,
+    misaligned, duplicate, near-duplicate and overlap.
+
+    --apply drops the suspect pairs, except for pairs of the kind unicode alone, which it writes in
+    the usual Unicode form (NFC). Aligned files keep their names; a file of pairs becomes TSV. The
+    order stays.
+    """
+    from crosshead.config import validate
+    from crosshead.data.checks.files import SUSPECTS, check_files, check_outputs, write_files
+    from crosshead.data.parallel.corpora import DataConfig, training_parts
+
+    if not (source or target or pairs):
+        raise UserError("nothing to check: give --source and --target, or --pairs")
+    if apply and out is None:
+        raise UserError("--apply writes files: give a directory for them with --out")
+    given = {
+        "source": source, "target": target, "pairs": pairs,
+        "fields": fields.split(",") if fields else None,
+        "valid_source": valid_source, "valid_target": valid_target, "valid_pairs": valid_pairs,
+    }  # fmt: skip
+    values = {key: value for key, value in given.items() if value}
+    flags = {key: f"--{key.replace('_', '-')}" for key in values}
+    config = validate(
+        DataConfig, values, typed=flags | {f"data.{key}": flag for key, flag in flags.items()}
+    )
+    if out is not None:
+        check_outputs(training_parts(config), out, apply=apply)
+    report, text = check_files(config, skip.split(",") if skip else [], note)
+    for line in report.notes:
+        note(line)
+    written = [] if out is None else write_files(report, text, out, apply=apply)
+    put(_summary(report))
+    if out is None:
+        return
+    put(f"\n{out / SUSPECTS}: all suspect pairs, with the reason for each\n")
+    if apply:
+        left = len(report) - len(report.dropped())
+        put(f"{', '.join(map(str, written))}: the {left:,} other pairs\n")
+
+
+def _summary(report: "DataReport") -> str:
+    """Return the table of suspect pairs, and a line with their number."""
+    from crosshead.data.checks.suspects import KINDS
+    from crosshead.system.progress import counted
+
+    counts, total, rows = report.counts(), len(report), len(report.rows())
+    if not counts:
+        return f"{counted(total, 'pair')} checked, none is suspect\n"
+    lines = [["kind", "pairs", "share", "meaning"]]
+    lines += [
+        [kind, f"{count:,}", f"{count / total:.2%}", KINDS[kind]] for kind, count in counts.items()
+    ]
+    examples = []
+    for kind in counts:
+        found = [suspect for suspect in report.suspects if suspect.kind == kind]
+        best = max(found, key=lambda suspect: suspect.score)
+        file, line = report.origin(best.row)
+        sides = (_cut(side[best.row]) for side in report.sides)
+        examples.append(f"{kind}: {file}:{line}: {best.reason}\n    {' | '.join(sides)}\n")
+    stretches = _stretches(report)
+    shifted = f"\nShifted stretches:\n{stretches}" if stretches else ""
+    share = f"{rows:,} of {total:,} pairs are suspect ({rows / total:.1%})"
+    return f"{share}\n\n{table(lines)}\nAn example of each kind:\n{''.join(examples)}{shifted}"
+
+
+def _stretches(report: "DataReport") -> str:
+    """Return a line for each stretch of neighbouring pairs that are shifted by the same lines."""
+    from crosshead.data.checks.alignment import APART
+
+    runs: list[list[Suspect]] = []
+    for suspect in report.suspects:
+        if suspect.kind != "misaligned" or suspect.reason == APART:
+            continue
+        last = runs[-1][-1] if runs else None
+        if last and suspect.reason == last.reason and suspect.row - last.row <= _GAP:
+            runs[-1].append(suspect)
+        else:
+            runs.append([suspect])
+    lines = []
+    for run in runs:
+        (file, first), (_, end) = report.origin(run[0].row), report.origin(run[-1].row)
+        lines.append(f"{file}:{first} to {end}: {run[0].reason}\n")
+    return "".join(lines)
+
+
+def _cut(text: str) -> str:
+    """Return a text without control characters, cut to a readable length."""
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return shown if len(shown) <= _WIDEST else f"{shown[: _WIDEST - 1]}…"

@@ -1,0 +1,1 @@
+"""Checks of parallel text: suspect pairs with their reasons, and cleaned files."""

@@ -1,0 +1,160 @@
+"""All checks of parallel text, and their report."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crosshead.data.checks.alignment import LEAST_ROWS, misaligned
+from crosshead.data.checks.forms import (
+    composed,
+    damaged,
+    decomposed,
+    empty_or_identical,
+    mark_up,
+)
+from crosshead.data.checks.language import foreign
+from crosshead.data.checks.lengths import odd_lengths
+from crosshead.data.checks.repeats import repeated
+from crosshead.data.checks.scripts import wrong_script
+from crosshead.data.checks.suspects import KINDS, REPAIRED, Suspect
+from crosshead.data.parallel.pairs import Origin, ParallelText, Sides
+from crosshead.errors import DataError
+from crosshead.system.progress import counted
+
+_EXPLAINED = ("empty", "identical", "encoding", "script", "language")
+"""The kinds whose pairs are not compared by their words and lengths."""
+
+REPEATS = ("duplicate", "near-duplicate", "overlap")
+"""The kinds of pairs that repeat others."""
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """The suspect pairs of a text."""
+
+    sides: Sides
+    """All sources and targets."""
+    suspects: Sequence[Suspect]
+    """The suspect pairs, in the order of the text. A pair may be suspect for several reasons."""
+    origin: Callable[[int], Origin]
+    """Returns the file and the line of a row."""
+    notes: Sequence[str] = ()
+    """Messages about checks that were not possible."""
+
+    def __len__(self) -> int:
+        """Return the number of pairs that were checked."""
+        return len(self.sides[0])
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of suspect pairs of each kind that was found."""
+        found = Counter(suspect.kind for suspect in self.suspects)
+        return {kind: found[kind] for kind in KINDS if found[kind]}
+
+    def rows(self) -> list[int]:
+        """Return the rows of all suspect pairs, each once, in the order of the text."""
+        return sorted({suspect.row for suspect in self.suspects})
+
+    def dropped(self) -> list[int]:
+        """Return the rows that the cleaned text lacks, in the order of the text."""
+        return sorted({each.row for each in self.suspects if each.kind not in REPAIRED})
+
+    def cleaned(self, first: int = 0, end: int | None = None) -> Sides:
+        """Return the sources and targets without the dropped pairs, in the usual Unicode form.
+
+        Args:
+            first: The first row to return.
+            end: The row after the last row to return (default: all).
+        """
+        dropped = set(self.dropped())
+        repaired = {each.row for each in self.suspects if each.kind in REPAIRED}
+        kept = [row for row in range(len(self))[first:end] if row not in dropped]
+
+        def text(side: int, row: int) -> str:
+            line = self.sides[side][row]
+            return composed(line) if row in repaired else line
+
+        return [text(0, row) for row in kept], [text(1, row) for row in kept]
+
+
+def check_kinds(kinds: Collection[str]) -> None:
+    """Raise `DataError` if one of the kinds is not in `KINDS`."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise DataError(f"unknown kind of pairs {kind!r}; expected some of {', '.join(KINDS)}")
+
+
+def check_pairs(
+    sides: Sides,
+    origin: Callable[[int], Origin],
+    held: Sequence[ParallelText] = (),
+    skip: Collection[str] = (),
+) -> DataReport:
+    """Look for suspect pairs in a text.
+
+    Args:
+        sides: All sources and targets.
+        origin: Returns the file and the line of a row.
+        held: Validation and test sets, which the text should not contain.
+        skip: Kinds of suspect pairs that are not looked for; see `KINDS`.
+
+    Returns:
+        The suspect pairs, in the order of the text.
+
+    Raises:
+        DataError: If `skip` has an unknown kind.
+    """
+    check_kinds(skip)
+    source, target = sides
+    found = _of_lines(sides, skip)
+    if not {"empty", "identical"} <= set(skip):
+        found += empty_or_identical(source, target)
+    if "mark-up" not in skip:
+        found += mark_up(source, target)
+    explained = {each.row for each in found if each.kind in _EXPLAINED}
+    notes = []
+    if "misaligned" not in skip:
+        rows = _others(len(source), explained)
+        found += (apart := misaligned(source, target, rows))
+        explained |= {each.row for each in apart}
+        if len(rows) < LEAST_ROWS:
+            notes.append(
+                f"misaligned pairs were not looked for: {counted(len(rows), 'pair')} to learn word "
+                f"translations from, at least {LEAST_ROWS} are needed"
+            )
+    if "length" not in skip:
+        found += odd_lengths(source, target, _others(len(source), explained))
+    if not set(REPEATS) <= set(skip):
+
+        def place(row: int) -> str:
+            return f"{origin(row).file}:{origin(row).line}"
+
+        found += repeated(sides, held, place)
+    order = {kind: number for number, kind in enumerate(KINDS)}
+    kept = [suspect for suspect in found if suspect.kind not in skip]
+    kept.sort(key=lambda suspect: (suspect.row, order[suspect.kind]))
+    return DataReport(sides, kept, origin, notes)
+
+
+def _others(count: int, rows: Collection[int]) -> np.ndarray:
+    """Return the sorted rows of a text that are not among `rows`."""
+    return np.array([row for row in range(count) if row not in rows], np.int64)
+
+
+def _of_lines(sides: Sides, skip: Collection[str]) -> list[Suspect]:
+    """Return the suspect lines of each side: by their characters, script and language."""
+    found: list[Suspect] = []
+    names = ("source", "target")
+    for lines, name in zip(sides, names, strict=True):
+        for kind, check in (
+            ("encoding", damaged),
+            ("unicode", decomposed),
+            ("script", wrong_script),
+        ):
+            if kind not in skip:
+                found += check(lines, name)
+    if "language" not in skip:
+        found += foreign(*sides, names[0]) + foreign(*sides[::-1], names[1])
+    # A pair is counted once for each kind, though both its sides may have the fault.
+    return list({(each.row, each.kind): each for each in found[::-1]}.values())

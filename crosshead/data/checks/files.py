@@ -1,0 +1,160 @@
+"""Checks of files of pairs, and the files that a check writes: suspect pairs and cleaned text."""
+
+import csv
+import gzip
+import io
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+from crosshead.data.checks.check import DataReport, check_kinds, check_pairs
+from crosshead.data.parallel.corpora import (
+    Corpora,
+    DataConfig,
+    Part,
+    read_valid_pairs,
+    survey,
+    training_parts,
+)
+from crosshead.data.parallel.delimited import layout_of
+from crosshead.data.parallel.pairs import Sides
+from crosshead.data.parallel.tables import has_header, is_jsonl
+from crosshead.errors import DataError
+from crosshead.system.files import atomic_write_all, make_directory, real_path
+
+SUSPECTS = "suspects.tsv"
+"""The file of all suspect pairs."""
+
+_COLUMNS = ("file", "line", "kind", "score", "reason", "source", "target")
+_ENDINGS = (".tsv", ".csv", ".jsonl", ".txt")
+_BREAK = re.compile(r"[\t\n\r]")
+"""Characters that end a cell of a file with tabs."""
+
+
+def check_files(
+    config: DataConfig, skip: Collection[str], say: Callable[[str], None]
+) -> tuple[DataReport, Corpora]:
+    """Look for suspect pairs in the training files of a configuration.
+
+    Args:
+        config: The files. Validation files are compared with the training files.
+        skip: Kinds of suspect pairs that are not looked for.
+        say: A callback that gets messages about how the files are read.
+
+    Returns:
+        The suspect pairs, and the text.
+
+    Raises:
+        DataError: If a file cannot be read, or `skip` has an unknown kind.
+    """
+    check_kinds(skip)
+    valid = read_valid_pairs(config, say)
+    parts = training_parts(config)
+    for part in parts:
+        for note in part.notes():
+            say(note)
+    text = survey(parts)
+    sides: Sides = [], []
+    for chunk in text.chunks():
+        for side, lines in zip(sides, chunk, strict=True):
+            side.extend(lines)
+    return check_pairs(sides, text.origin, [valid] if valid else [], skip), text
+
+
+def suspect_lines(report: DataReport) -> Iterator[str]:
+    """Yield the lines of a TSV file with a header: one line for each reason of a suspect pair."""
+    yield "\t".join(_COLUMNS)
+    for suspect in report.suspects:
+        file, line = report.origin(suspect.row)
+        texts = [side[suspect.row] for side in report.sides]
+        cells = (file, line, suspect.kind, f"{suspect.score:.3f}", suspect.reason, *texts)
+        yield "\t".join(_BREAK.sub(" ", str(cell)) for cell in cells)
+
+
+def check_outputs(parts: Sequence[Part], out: Path, *, apply: bool) -> None:
+    """Check the names of the files that `write_files` writes, before the text is read.
+
+    Args:
+        parts: The corpora of the text.
+        out: The directory of the files.
+        apply: True to write the cleaned text too.
+
+    Raises:
+        DataError: If an input would be replaced, or two files would have the same name.
+    """
+    names = [SUSPECTS, *(name for part in parts if apply for name in _cleaned_names(part))]
+    inputs = {real_path(Path(name)) for part in parts for name in part.files}
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise DataError(
+                f"{out / name}: two of the written files would get this name; rename one of the "
+                "inputs, or check them one after the other"
+            )
+        if real_path(out / name) in inputs:
+            raise DataError(f"{out / name}: a file that is checked; name another directory")
+
+
+def write_files(report: DataReport, text: Corpora, out: Path, *, apply: bool) -> list[Path]:
+    """Write the suspect pairs to a directory, and with `apply` also the cleaned text.
+
+    All files are written, or none. Aligned files keep their names. A file of pairs becomes a TSV
+    file with two columns.
+
+    Args:
+        report: The suspect pairs.
+        text: The text that was checked.
+        out: The directory, which is made if necessary.
+        apply: True to write the cleaned text too.
+
+    Returns:
+        The paths of the files of cleaned text.
+
+    Raises:
+        DataError: As `check_outputs` does.
+        UserError: If a file cannot be written.
+    """
+    check_outputs(text.parts, out, apply=apply)
+    outputs = {SUSPECTS: list(suspect_lines(report))}
+    starts = text.starts.tolist()
+    for number, part in enumerate(text.parts if apply else ()):
+        sides = report.cleaned(starts[number], starts[number + 1])
+        names = _cleaned_names(part)
+        files = list(sides) if len(names) == 2 else [_table(part, sides)]
+        outputs.update(zip(names, files, strict=True))
+    make_directory(out)
+    atomic_write_all(out, {name: _encoded(name, lines) for name, lines in outputs.items()})
+    return [out / name for name in outputs if name != SUSPECTS]
+
+
+def _cleaned_names(part: Part) -> list[str]:
+    """Return the names of the cleaned files of a corpus."""
+    names = [Path(name).name for name in part.files]
+    if len(names) == 2:
+        return names
+    stem = names[0].removesuffix(".gz")
+    packed = ".gz" if stem != names[0] else ""
+    for ending in _ENDINGS:
+        stem = stem.removesuffix(ending)
+    return [f"{stem}.tsv{packed}"]
+
+
+def _table(part: Part, sides: Sides) -> list[str]:
+    """Return the lines of a TSV file that is read as these pairs.
+
+    The cells are quoted only if their own quotes would otherwise be taken for a spreadsheet's.
+    """
+    path = Path(part.files[0])
+    rows = [list(part.fields)] if has_header(path, part.fields) or is_jsonl(path) else []
+    rows += [[_BREAK.sub(" ", cell) for cell in pair] for pair in zip(*sides, strict=True)]
+    lines = ["\t".join(row) for row in rows]
+    if not layout_of(Path(SUSPECTS), lambda: iter(lines)).quoted:
+        return lines
+    written = io.StringIO(newline="")
+    csv.writer(written, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    return written.getvalue().split("\n")[:-1]
+
+
+def _encoded(name: str, lines: Sequence[str]) -> bytes:
+    """Return the bytes of a file, packed if its name ends in `.gz`."""
+    data = "".join(f"{line}\n" for line in lines).encode()
+    return gzip.compress(data, mtime=0) if name.endswith(".gz") else data

@@ -1,0 +1,65 @@
+"""A quick check of some pairs, for the beginning of a training run."""
+
+from itertools import chain
+
+import numpy as np
+
+from crosshead.caller import how_to_check
+from crosshead.data.checks.check import check_pairs
+from crosshead.data.parallel.corpora import PAIRED, DataConfig
+from crosshead.data.parallel.pairs import ParallelText, Sides, Text, numbered, within
+from crosshead.system.progress import counted
+
+MOST_ROWS = 3_000
+"""The largest number of pairs that are checked. So the check takes about a second."""
+
+_BLOCKS = 3
+"""The number of blocks of neighbouring pairs in the sample. Only neighbours show a shift."""
+_LEAST, _LEAST_SHARE = 5, 0.005
+"""The smallest number and share of pairs of a kind that are worth a warning."""
+_SAID_ELSEWHERE = ("empty", "identical", "duplicate", "near-duplicate")
+"""Kinds that training reports itself, or that a model may be trained on on purpose."""
+
+
+def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> list[str]:
+    """Return a warning, in a list, if some pairs of a sample are suspect.
+
+    Args:
+        text: The training pairs.
+        data: The files, for the advice.
+        valid: The validation pairs of other files, or None.
+    """
+    rows = _sample(len(text))
+    sides = _pairs_at(text, rows)
+    held = [valid] if valid is not None else []
+    report = check_pairs(sides, lambda row: text.origin(int(rows[row])), held, _SAID_ELSEWHERE)
+    least = max(_LEAST, _LEAST_SHARE * len(rows))
+    counts = {kind: count for kind, count in report.counts().items() if count >= least}
+    if not counts:
+        return []
+    found = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+    where = counted(len(rows), "pair")
+    where = where if len(rows) == len(text) else f"a sample of {where}"
+    keys = (*PAIRED[:3], "fields", *PAIRED[3:])
+    files = {key: getattr(data, key) for key in keys if getattr(data, key)}
+    return [f"warning: suspect pairs in {where}: {found}; to see them: {how_to_check(files)}"]
+
+
+def _sample(count: int) -> np.ndarray:
+    """Return the sorted rows of a few blocks that are spread over a text."""
+    if count <= MOST_ROWS:
+        return np.arange(count)
+    size = MOST_ROWS // _BLOCKS
+    begins = np.linspace(0, count - size, _BLOCKS).astype(int)
+    return np.unique((begins[:, None] + np.arange(size)).ravel())
+
+
+def _pairs_at(text: Text, rows: np.ndarray) -> Sides:
+    """Return the pairs of some sorted rows."""
+    chosen = [
+        (source[row - first], target[row - first])
+        for first, (source, target) in numbered(text)
+        for row in within(rows, first, first + len(source))
+    ]
+    sides = list(chain.from_iterable(chosen))
+    return sides[::2], sides[1::2]

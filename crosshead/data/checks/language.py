@@ -1,0 +1,163 @@
+"""Lines in another language than the rest of their side, by character n-grams.
+
+The n-grams of a side are those of its language. A line in another language has rare n-grams. The
+rarest lines begin a second group, and lines move between the groups until each line is in the group
+that predicts it better. A line itself does not count for the prediction. So odd lines that are like
+no other line stay in the first group, and a side in one language keeps one group.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crosshead.data.checks.suspects import Suspect
+
+_ORDER = 3
+_BITS = 16
+"""N-grams are counted by this number of bits of their hash."""
+_FACTOR = 0x9E3779B97F4A7C15
+"""An odd factor that spreads numbers over 64 bits (Knuth's multiplicative hashing)."""
+_LEAST_NGRAMS = 10
+"""Lines with fewer n-grams are not judged."""
+_LEAST_LINES = 100
+"""Sides with fewer lines to judge are not judged."""
+_LEAST_GROUP = 5
+"""The smallest number of lines in the second group. Fewer lines are odd by chance."""
+_SMOOTHING = 0.01
+_RAREST = 0.02
+"""The share of lines that begin the second group."""
+_ROUNDS = 10
+_MARGIN = 0.6
+"""The mean log-odds of an n-gram, in nats, from which a line belongs to the second group."""
+_BLOCK = 10_000
+_NO_LETTERS = re.compile(r"[\W\d_]+")
+
+
+@dataclass(frozen=True)
+class NGrams:
+    """The hashed character n-grams of lines, in blocks of lines."""
+
+    hashes: list[np.ndarray]
+    counts: list[np.ndarray]
+    """The number of n-grams of each line in a block."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of n-grams of each line."""
+        return np.concatenate([np.zeros(0, np.int64), *self.counts])
+
+    def histogram(self, chosen: np.ndarray | None = None) -> np.ndarray:
+        """Return the number of times that each n-gram occurs, in all or in the chosen lines."""
+        total = np.zeros(1 << _BITS)
+        for rows, hashes, counts in self._blocks():
+            if chosen is not None:
+                hashes = hashes[np.repeat(chosen[rows], counts)]
+            total += np.bincount(hashes, minlength=1 << _BITS)
+        return total
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """Return the mean of the values of each line's n-grams, given the value of each n-gram."""
+        found = []
+        for _, hashes, counts in self._blocks():
+            line = np.repeat(np.arange(len(counts)), counts)
+            found.append(np.bincount(line, values[hashes], minlength=len(counts)))
+        return np.asarray(np.concatenate(found) / np.maximum(self.lengths, 1))
+
+    def _blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        first = 0
+        for hashes, counts in zip(self.hashes, self.counts, strict=True):
+            yield slice(first, first + len(counts)), hashes, counts
+            first += len(counts)
+
+
+def ngrams(lines: Sequence[str]) -> NGrams:
+    """Return the character n-grams of lines, within words and across the spaces between them."""
+    blocks = [_block(lines[first : first + _BLOCK]) for first in range(0, len(lines), _BLOCK)]
+    return NGrams([hashes for hashes, _ in blocks], [counts for _, counts in blocks])
+
+
+def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect]:
+    """Return the lines of a side that are in another language than most of its lines.
+
+    The score approaches 1 with the mean log-odds of the line's n-grams.
+
+    Args:
+        lines: All lines of the side.
+        others: All lines of the other side.
+        side: The name of the side, for the reason.
+    """
+    # Each line counts once, whatever its digits and punctuation: otherwise the copies of an odd
+    # line would confirm one another.
+    letters = list(map(_letters, lines))
+    unique = list(dict.fromkeys(letters))
+    own = ngrams(unique)
+    judged = own.lengths >= _LEAST_NGRAMS
+    if judged.sum() < _LEAST_LINES:
+        return []
+    second, odds = _second_group(own, judged)
+    theirs = ngrams(list(dict.fromkeys(map(_letters, others)))).histogram()
+    across = own.means(_log_share(theirs) - _log_share(own.histogram(~second), 1))
+    swapped = judged & (across > np.where(second, np.maximum(odds, _MARGIN), _MARGIN))
+    reasons = {
+        True: f"the {side} is in the language of the other side",
+        False: f"the {side} is in another language than the other {side}s",
+    }
+    found = {
+        unique[row]: (float(1 - np.exp(-max(across[row], odds[row]))), reasons[bool(swapped[row])])
+        for row in np.flatnonzero(second | swapped)
+    }
+    return [
+        Suspect(row, "language", *found[line]) for row, line in enumerate(letters) if line in found
+    ]
+
+
+def _second_group(own: NGrams, judged: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which lines are in the second group, and the mean log-odds for it of each line."""
+    whole = own.histogram()
+    rarity = own.means(-_log_share(whole, 1))
+    second = judged & (rarity >= np.quantile(rarity[judged], 1 - _RAREST))
+    odds = np.zeros(len(judged))
+    for _ in range(_ROUNDS):
+        theirs = own.histogram(second)
+        ours = whole - theirs
+        odds = np.where(
+            second,
+            own.means(_log_share(theirs, 1) - _log_share(ours)),
+            own.means(_log_share(theirs) - _log_share(ours, 1)),
+        )
+        before, second = second, judged & (odds > _MARGIN)
+        if (second == before).all():
+            break
+    if second.sum() < _LEAST_GROUP:
+        second = np.zeros(len(judged), bool)
+    return second, odds
+
+
+def _log_share(counts: np.ndarray, own: int = 0) -> np.ndarray:
+    """Return the log-probability of each n-gram, without `own` occurrences of it in the line."""
+    total = counts.sum() + _SMOOTHING * len(counts)
+    return np.asarray(np.log((np.maximum(counts - own, 0) + _SMOOTHING) / total))
+
+
+def _letters(line: str) -> str:
+    """Return the words of a line in lower case, without digits and punctuation."""
+    return _NO_LETTERS.sub(" ", line.lower()).strip()
+
+
+def _block(lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the hashed n-grams of some lines, and their number in each line."""
+    padded = "".join(f" {_letters(line)} \n" for line in lines)
+    letters = np.frombuffer(padded.encode("utf-32-le"), np.uint32).astype(np.uint64)
+    is_end = letters == ord("\n")
+    count = max(len(letters) - _ORDER + 1, 0)
+    mixed = np.zeros(count, np.uint64)
+    crosses = np.zeros(count, bool)
+    for place in range(_ORDER):
+        mixed = (mixed + letters[place : place + count]) * np.uint64(_FACTOR)
+        crosses |= is_end[place : place + count]
+    hashes = (mixed >> np.uint64(64 - _BITS)).astype(np.uint16)
+    line = np.cumsum(is_end)[:count]
+    counts = np.bincount(line[~crosses], minlength=len(lines))
+    return hashes[~crosses], counts[: len(lines)]

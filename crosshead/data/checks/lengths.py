@@ -1,0 +1,60 @@
+"""Pairs whose lengths do not fit together.
+
+The distance of a pair is that of its ratio of lengths from the usual ratio, in logarithms, divided
+by a scale that depends on the length, because short sentences vary more. The tail of the distances
+is fitted by an exponential distribution, so that freer translations need larger distances.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crosshead.data.checks.suspects import Suspect
+
+_LEAST_ROWS = 100
+_BULK, _TAIL = 0.25, 0.05
+"""The shares of pairs beyond the two distances that the tail is fitted through."""
+_RARE = 1e-3
+"""The probability, by the fitted tail, below which a distance is suspect."""
+_LEAST_FACTOR = 1.5
+"""A pair is suspect only if its ratio is this many times the usual ratio, or more."""
+
+
+def odd_lengths(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -> list[Suspect]:
+    """Return the pairs whose ratio of lengths is far from the usual ratio.
+
+    The score approaches 1 with the distance.
+
+    Args:
+        source: All sources.
+        target: All targets.
+        rows: The rows to judge. Other pairs have another fault.
+    """
+    if len(rows) < _LEAST_ROWS:
+        return []
+    left, right = (
+        np.array([max(len(side[row].strip()), 1) for row in rows.tolist()])
+        for side in (source, target)
+    )
+    distance = np.log(right / left)
+    centre = float(np.median(distance))
+    distance -= centre
+    # The scale is a + b / sqrt(length), by least squares of the absolute distances.
+    size = 1 / np.sqrt(np.minimum(left, right))
+    shape = np.stack([np.ones(len(rows)), size], axis=1)
+    capped = np.minimum(np.abs(distance), np.quantile(np.abs(distance), 0.99))
+    fitted = np.linalg.lstsq(shape, capped, rcond=None)[0]
+    scales = np.abs(distance) / np.maximum(shape @ fitted, 0.02)
+    inner, outer = np.quantile(scales, [1 - _BULK, 1 - _TAIL])
+    bound = outer + (outer - inner) * np.log(_TAIL / _RARE) / np.log(_BULK / _TAIL)
+    far = (scales > bound) & (np.abs(distance) > np.log(_LEAST_FACTOR))
+    return [
+        Suspect(
+            int(rows[place]),
+            "length",
+            float(1 - bound / (2 * scales[place])),
+            f"{left[place]:,} and {right[place]:,} characters, usual are "
+            f"{left[place]:,} and {round(left[place] * np.exp(centre)):,}",
+        )
+        for place in np.flatnonzero(far)
+    ]

@@ -1,0 +1,35 @@
+"""Suspect pairs: their kinds, scores and reasons."""
+
+from typing import NamedTuple
+
+KINDS = {
+    "empty": "a side has no text",
+    "identical": "both sides are the same text",
+    "encoding": "characters damaged by a wrong encoding",
+    "unicode": "characters in an unusual Unicode form",
+    "mark-up": "HTML, or tags on one side only",
+    "script": "letters of another script",
+    "language": "another language than the rest of the side",
+    "length": "lengths that do not fit together",
+    "misaligned": "sides that do not translate each other",
+    "duplicate": "repeats an earlier pair",
+    "near-duplicate": "differs from an earlier pair in at most one word",
+    "overlap": "is in the validation or the test set, too",
+}
+"""All kinds of suspect pairs, in the order of the checks, with their meaning."""
+
+REPAIRED = ("unicode",)
+"""The kinds whose pairs `--apply` repairs. It drops the pairs of the other kinds."""
+
+
+class Suspect(NamedTuple):
+    """A suspect pair."""
+
+    row: int
+    """The number of the pair, from 0."""
+    kind: str
+    """One of `KINDS`."""
+    score: float
+    """The strength of the evidence, from 0 to 1. Scores are comparable within a kind."""
+    reason: str
+    """What was found."""

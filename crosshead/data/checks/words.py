@@ -1,0 +1,73 @@
+"""Lines of text as words: lower-case, without punctuation, in flat arrays."""
+
+import re
+from collections.abc import Iterable
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+"""Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana and Han."""
+
+_WORD = re.compile(rf"[{_UNSPACED}][\u0300-\u036f]*|[^\W{_UNSPACED}]+")
+
+MOST_WORDS = 80
+"""The largest number of words of a line that are compared; the rest of the line is ignored."""
+
+_STEM = 6
+"""The number of letters of a word that count. So most inflected forms of a word are one word."""
+
+
+class Words(NamedTuple):
+    """The words of many lines."""
+
+    ids: np.ndarray
+    """The numbers of all words, line by line."""
+    ends: np.ndarray
+    """The offset in `ids` after each line."""
+    size: int
+    """The number of words in the vocabulary."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of words of each line."""
+        return np.diff(self.ends, prepend=0)
+
+    def some(self, rows: np.ndarray) -> "Words":
+        """Return the words of some lines."""
+        lengths = self.lengths[rows]
+        ends = np.cumsum(lengths)
+        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
+            self.ends[rows] - ends, lengths
+        )
+        return Words(self.ids[places], ends, self.size)
+
+
+def split_words(line: str) -> list[str]:
+    """Return the words of a line in lower case. A letter of an unspaced script is a word."""
+    return _WORD.findall(line.lower())
+
+
+def stemmed_words(lines: Iterable[str], least: int) -> Words:
+    """Return the first `MOST_WORDS` words of each line, each cut to its first letters.
+
+    Args:
+        lines: The lines.
+        least: The smallest number of times that a word occurs. Rarer words are left out.
+    """
+    vocabulary: dict[str, int] = {}
+    lengths: list[int] = []
+
+    def numbers(line: str) -> list[int]:
+        found = [word[:_STEM] for word in split_words(line)[:MOST_WORDS]]
+        lengths.append(len(found))
+        return [vocabulary.setdefault(word, len(vocabulary)) for word in found]
+
+    ids = np.fromiter(chain.from_iterable(map(numbers, lines)), np.int32)
+    ends = np.cumsum(lengths, dtype=np.int64)
+    counts = np.bincount(ids, minlength=len(vocabulary))
+    kept = counts[ids] >= least
+    before = np.concatenate([[0], np.cumsum(kept)])
+    numbers_of_kept = np.cumsum(counts >= least, dtype=np.int32) - 1
+    return Words(numbers_of_kept[ids[kept]], before[ends], int((counts >= least).sum()))

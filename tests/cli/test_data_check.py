@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import pytest
+
+from tests.cli.tools import Refused, output_of
+from tests.data.checks.made_up import pairs
+
+ROWS = 600
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[object]:
+    """The options of a text with a shifted stretch and a duplicate."""
+    source, target = pairs(ROWS)
+    target[300:360] = target[301:360] + target[300:301]
+    sides = {"en": [*source, source[0]], "de": [*target, target[0]]}
+    for name, lines in sides.items():
+        (tmp_path / f"train.{name}").write_text("".join(f"{line}\n" for line in lines))
+    return ["--source", tmp_path / "train.en", "--target", tmp_path / "train.de"]
+
+
+def test_a_table_has_counts_and_an_example_of_each_kind(
+    files: list[object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = output_of(["data", "check", *files], capfd)
+    first, _, head, *lines = text.splitlines()
+    assert " of 601 pairs are suspect (" in first
+    assert head.split() == ["kind", "pairs", "share", "meaning"]
+    counts = {line.split()[0]: line.split()[1] for line in lines[:2]}
+    assert counts.keys() == {"misaligned", "duplicate"} and counts["duplicate"] == "1"
+    assert f"duplicate: {files[1]}:601: repeats {files[1]}:1" in lines
+    assert lines[-1].endswith("the target translates the source 1 line below")
+    begin, end = lines[-1].removeprefix(f"{files[1]}:").split(": ")[0].split(" to ")
+    assert int(begin) in range(298, 305) and int(end) in range(357, 363)
+
+
+def test_apply_writes_what_the_table_does_not_list(
+    files: list[object], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    text = output_of(
+        ["data", "check", *files, "--out", out, "--apply", "--skip", "misaligned"], capfd
+    )
+    assert text.endswith(f"{out}/train.en, {out}/train.de: the 600 other pairs\n")
+    for name in ("train.en", "train.de"):
+        lines = (tmp_path / name).read_text().splitlines()
+        assert (out / name).read_text().splitlines() == lines[:600]
+    assert output_of(
+        ["data", "check", "--source", out / "train.en", "--target", out / "train.de",
+         "--skip", "misaligned"],
+        capfd,
+    ) == "600 pairs checked, none is suspect\n"  # fmt: skip
+
+
+def test_too_few_pairs_for_alignment_bring_a_note(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.tsv").write_text("a b\tc d\n")
+    from crosshead.cli import run
+
+    assert run(["data", "check", "--pairs", str(tmp_path / "x.tsv")]) == 0
+    captured = capfd.readouterr()
+    assert captured.out == "1 pair checked, none is suspect\n"
+    assert "misaligned pairs were not looked for" in captured.err
+
+
+def test_wrong_options_are_refused(files: list[object], tmp_path: Path, refused: Refused) -> None:
+    check = ("data", "check")
+    assert "nothing to check: give --source and --target, or --pairs" in refused(*check)
+    assert "give a directory for them with --out" in refused(*check, *files, "--apply")
+    assert "unknown kind of pairs 'typo'" in refused(*check, *files, "--skip", "typo")
+    assert "has no --target" in refused(*check, *files[:2])
+    assert "has no --source" in refused(*check, *files[2:])
+    assert "no such file" in refused(*check, "--pairs", tmp_path / "none.tsv")
+    assert "a file that is checked" in refused(*check, *files, "--out", tmp_path, "--apply")
+    jsonl = tmp_path / "x.jsonl"
+    jsonl.write_text('{"a": "b", "c": "d"}\n')
+    assert "name the fields of source and target (--fields" in refused(*check, "--pairs", jsonl)
+    assert not list(tmp_path.glob("**/suspects.tsv"))
+
+
+def test_a_shorter_file_is_refused(files: list[object], refused: Refused) -> None:
+    Path(str(files[3])).write_text("one\n")
+    assert "has 601 lines but" in refused("data", "check", *files)

@@ -1,0 +1,88 @@
+import unicodedata
+
+import pytest
+
+from crosshead.data.checks.check import REPEATS, DataReport, check_kinds, check_pairs
+from crosshead.data.checks.suspects import KINDS
+from crosshead.data.parallel.pairs import Origin, ParallelText, Sides
+from crosshead.errors import DataError
+from tests.data.checks.made_up import pairs
+
+ROWS = 600
+
+
+def damaged() -> Sides:
+    """A text with a pair of each kind, except for overlap."""
+    source, target = pairs(ROWS)
+    _, other = pairs(ROWS, ("source", "other"))
+    target[0], target[1] = "", source[1]
+    target[2] += " \ufffd"
+    target[3] += unicodedata.normalize("NFD", " lö")
+    target[4] = f"<p>{target[4]}</p>"
+    target[5] = "где мы были вчера"
+    for row in range(6, 12):
+        target[row] = other[row]
+    target[12] = target[12][:3]
+    target[13], target[14] = target[14], target[13]
+    return [*source, source[20], source[21]], [*target, target[20], f"{target[21]} lo"]
+
+
+def report(skip: tuple[str, ...] = ()) -> DataReport:
+    sides = damaged()
+    held = ParallelText([sides[0][30]], [sides[1][30]], [Origin("v", 1)])
+    return check_pairs(sides, lambda row: Origin("f", row + 1), [held], skip)
+
+
+def test_every_kind_is_found_and_counted() -> None:
+    found = report()
+    rows: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    for suspect in found.suspects:
+        rows[suspect.kind].append(suspect.row)
+    assert rows == {
+        "empty": [0], "identical": [1], "encoding": [2], "unicode": [3], "mark-up": [4],
+        "script": [5], "language": [1, 5, 6, 7, 8, 9, 10, 11], "length": [12],
+        "misaligned": [13, 14], "duplicate": [600], "near-duplicate": [601], "overlap": [30],
+    }  # fmt: skip
+    assert found.counts() == {kind: len(each) for kind, each in rows.items()}
+    assert found.rows() == sorted({row for each in rows.values() for row in each})
+
+
+def test_a_skipped_kind_is_not_found_and_does_not_change_the_others() -> None:
+    whole = report()
+    for kind in ("empty", "unicode", "length", "duplicate", "overlap"):
+        others = [each for each in whole.suspects if each.kind != kind]
+        assert report((kind,)).suspects == others
+    assert report(REPEATS).counts().keys() == whole.counts().keys() - set(REPEATS)
+
+
+def test_the_cleaned_text_lacks_the_suspects_and_repairs_unicode() -> None:
+    found, sides = report(), damaged()
+    source, target = found.cleaned()
+    kept = [row for row in range(len(found)) if row not in found.rows() or row == 3]
+    assert source == [sides[0][row] for row in kept]
+    assert target[0] == unicodedata.normalize("NFC", sides[1][3])
+    assert target[1:] == [sides[1][row] for row in kept[1:]]
+    parts = [found.cleaned(first, first + 100) for first in range(0, 700, 100)]
+    assert [line for part in parts for line in part[0]] == source
+
+
+def test_a_check_of_the_cleaned_text_finds_nothing() -> None:
+    assert check_pairs(report().cleaned(), lambda row: Origin("f", row + 1)).suspects == []
+
+
+def test_too_few_pairs_bring_a_note() -> None:
+    source, target = pairs(40)
+    notes = check_pairs((source, target), lambda row: Origin("f", row + 1)).notes
+    assert notes == [
+        "misaligned pairs were not looked for: 40 pairs to learn word translations from, at least "
+        "500 are needed"
+    ]
+
+
+def test_an_empty_text_has_no_suspects() -> None:
+    assert check_pairs(([], []), lambda row: Origin("f", row + 1)).suspects == []
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(DataError, match="unknown kind of pairs 'typo'; expected some of empty, "):
+        check_kinds(["empty", "typo"])

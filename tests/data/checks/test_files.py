@@ -1,0 +1,132 @@
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crosshead.data.checks.files import SUSPECTS, check_files, write_files
+from crosshead.data.parallel.corpora import DataConfig, read_pairs
+from crosshead.errors import DataError
+from tests.data.checks.made_up import pairs
+
+SOURCE, TARGET = pairs(30)
+TEXTS = list(zip([*SOURCE, SOURCE[4], "a"], [*TARGET, TARGET[4], ""], strict=True))
+CLEAN = TEXTS[:30]
+
+
+def check(config: DataConfig, out: Path) -> list[Path]:
+    report, text = check_files(config, [], lambda line: None)
+    return write_files(report, text, out, apply=True)
+
+
+def write_aligned(folder: Path) -> DataConfig:
+    for side, name in enumerate(("x.en", "x.de.gz")):
+        data = "".join(f"{pair[side]}\r\n" for pair in TEXTS).encode()
+        (folder / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    return DataConfig(source=[str(folder / "x.en")], target=[str(folder / "x.de.gz")])
+
+
+def write_tsv(folder: Path) -> DataConfig:
+    (folder / "x.tsv").write_text("".join("\t".join(pair) + "\n" for pair in TEXTS))
+    return DataConfig(pairs=[str(folder / "x.tsv")])
+
+
+def write_csv(folder: Path) -> DataConfig:
+    with (folder / "x.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("n", "de", "en"), *((1, b, a) for a, b in TEXTS)])
+    return DataConfig(pairs=[str(folder / "x.csv")], fields=["en", "de"])
+
+
+def write_jsonl(folder: Path) -> DataConfig:
+    lines = [json.dumps({"t": {"en": a, "de": b}}) + "\n" for a, b in TEXTS]
+    (folder / "x.jsonl").write_text("".join(lines))
+    return DataConfig(pairs=[str(folder / "x.jsonl")], fields=["t.en", "t.de"])
+
+
+@pytest.mark.parametrize(
+    ("write", "names"),
+    [
+        (write_aligned, ["x.en", "x.de.gz"]),
+        (write_tsv, ["x.tsv"]),
+        (write_csv, ["x.tsv"]),
+        (write_jsonl, ["x.tsv"]),
+    ],
+)
+def test_cleaned_files_hold_the_other_pairs_in_order(
+    write: Callable[[Path], DataConfig], names: list[str], tmp_path: Path
+) -> None:
+    config, out = write(tmp_path), tmp_path / "out"
+    assert check(config, out) == [out / name for name in names]
+    paths = [str(out / name) for name in names]
+    cleaned = (
+        DataConfig(source=paths[:1], target=paths[1:])
+        if len(paths) == 2
+        else DataConfig(pairs=paths, fields=config.fields)
+    )
+    read = read_pairs(cleaned)
+    assert list(zip(read.source, read.target, strict=True)) == CLEAN
+
+
+def test_every_suspect_is_a_line_with_its_place(tmp_path: Path) -> None:
+    config = write_csv(tmp_path)
+    report, text = check_files(config, [], lambda line: None)
+    assert write_files(report, text, tmp_path / "out", apply=False) == []
+    with (tmp_path / "out" / SUSPECTS).open() as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    name = str(tmp_path / "x.csv")
+    assert [(row["file"], row["line"], row["kind"], row["reason"]) for row in rows] == [
+        (name, "32", "duplicate", f"repeats {name}:6"),
+        (name, "33", "empty", "the target is empty"),
+    ]  # fmt: skip
+    assert rows[0]["source"] == SOURCE[4] and rows[1]["target"] == ""
+
+
+@pytest.mark.parametrize("text", ['"{}"', '"{}" and "more"', '{} "', '""{}""'])
+def test_quotes_of_the_text_stay(text: str, tmp_path: Path) -> None:
+    quoted = [(text.format(a), text.format(b)) for a, b in CLEAN]
+    lines = [json.dumps({"a": a, "b": b}) + "\n" for a, b in quoted]
+    (tmp_path / "x.jsonl").write_text("".join(lines))
+    fields = ["a", "b"]
+    check(DataConfig(pairs=[str(tmp_path / "x.jsonl")], fields=fields), tmp_path / "out")
+    read = read_pairs(DataConfig(pairs=[str(tmp_path / "out" / "x.tsv")], fields=fields))
+    assert list(zip(read.source, read.target, strict=True)) == quoted
+
+
+def test_several_files_are_cleaned_one_by_one(tmp_path: Path) -> None:
+    first, second = write_aligned(tmp_path), write_tsv(tmp_path)
+    both = first.model_copy(update={"pairs": second.pairs})
+    check(both, tmp_path / "out")
+    assert len((tmp_path / "out" / "x.en").read_text().splitlines()) == 30
+    assert (tmp_path / "out" / "x.tsv").read_text() == ""  # all repeat the aligned files
+
+
+def test_inputs_are_never_replaced(tmp_path: Path) -> None:
+    config = write_tsv(tmp_path)
+    before = (tmp_path / "x.tsv").read_bytes()
+    with pytest.raises(DataError, match=r"x\.tsv: a file that is checked; name another directory"):
+        check(config, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.tsv"]
+    assert (tmp_path / "x.tsv").read_bytes() == before
+
+
+def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        write_tsv(tmp_path / folder)
+    names = [str(tmp_path / folder / "x.tsv") for folder in ("a", "b")]
+    with pytest.raises(DataError, match="two of the written files would get this name"):
+        check(DataConfig(pairs=names), tmp_path / "out")
+    with pytest.raises(DataError, match="two of the written files"):
+        check(DataConfig(source=names[:1], target=names[1:]), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_pairs_of_validation_files_are_found(tmp_path: Path) -> None:
+    config = write_tsv(tmp_path)
+    (tmp_path / "valid.tsv").write_text("\t".join(TEXTS[7]) + "\n")
+    valid = config.model_copy(update={"valid_pairs": [str(tmp_path / "valid.tsv")]})
+    report, _ = check_files(valid, [], lambda line: None)
+    found = [each for each in report.suspects if each.kind == "overlap"]
+    assert [(each.row, each.reason) for each in found] == [(7, f"repeats {tmp_path}/valid.tsv:1")]

@@ -1,0 +1,68 @@
+import unicodedata
+
+import pytest
+
+from crosshead.data.checks.forms import (
+    composed,
+    damaged,
+    decomposed,
+    empty_or_identical,
+    mark_up,
+)
+
+USUAL = ["Für Öl müssen wir größere Fässer kaufen.", "„Das“ – so heißt es."]
+
+
+def test_empty_and_identical_sides() -> None:
+    found = empty_or_identical(["a", " ", "b", "x y ", "1984"], ["", "c", "\t", "x y", "1984"])
+    assert [(each.row, each.kind, each.reason) for each in found] == [
+        (0, "empty", "the target is empty"),
+        (1, "empty", "the source is empty"),
+        (2, "empty", "the target is empty"),
+        (3, "identical", "both sides are the same"),
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+@pytest.mark.parametrize("line", ["für alle", "Öl über Öl", "größer"])
+def test_utf8_read_in_another_encoding_is_damage(line: str, encoding: str) -> None:
+    misread = line.encode().decode(encoding)
+    found = damaged([*USUAL, misread], "target")
+    assert [each.row for each in found] == [2] and found[0].score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("line", "score"), [("a\x00b", 1.0), ("caf\ufffd", 1.0), ("\x93so\x94", 1.0), ("M?nchen", 0.5)]
+)
+def test_characters_that_are_no_text_are_damage(line: str, score: float) -> None:
+    assert [(each.row, each.score) for each in damaged([*USUAL, line], "target")] == [(2, score)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["«CAFÉ» et «À»", "Wirklich? Ja!", "http://x.de/a?b=c", "a\tb", "Ärger, Ãos", "…", "¿Qué?"],
+)
+def test_usual_characters_are_no_damage(line: str) -> None:
+    assert damaged([*USUAL, line], "target") == []
+
+
+def test_decomposed_characters_are_found_and_composed() -> None:
+    apart = unicodedata.normalize("NFD", USUAL[0])
+    found = decomposed([USUAL[0], apart, "ascii"], "source")
+    assert [(each.row, each.kind) for each in found] == [(1, "unicode")]
+    assert composed(apart) == USUAL[0]
+
+
+def test_mark_up_is_suspect_on_one_side_or_if_it_is_most_of_the_text() -> None:
+    pairs = [
+        ("Click <b>here</b> to see the list", "Klicken Sie <b>hier</b>, um die Liste zu sehen"),
+        ("<br>a", "b"),
+        ("a < b and c > d", "a < b und c > d"),
+        ("<td><tr>x</tr></td>", "<td><tr>y</tr></td>"),
+        ("Tom & Ann", "Tom &amp; Ann"),
+        ("[[File]]", "{{Datei}}"),
+    ]
+    found = mark_up([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    assert [each.row for each in found] == [1, 3, 4, 5]
+    assert found[0].reason == "only the source has '<br>'"
+    assert found[1].score == pytest.approx(18 / 19)

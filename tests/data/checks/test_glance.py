@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+
+from crosshead.caller import PYTHON, calling_from
+from crosshead.data.checks import glance as module
+from crosshead.data.checks.glance import glance
+from crosshead.data.parallel.corpora import DataConfig
+from crosshead.data.parallel.pairs import Origin, ParallelText
+from tests.data.checks.made_up import pairs
+
+FILES = DataConfig(
+    source="my train.en", target="train.de", valid_source="v.en", valid_target="v.de"
+)
+
+
+def text(source: list[str], target: list[str]) -> ParallelText:
+    return ParallelText(source, target, [Origin("f", n + 1) for n in range(len(source))])
+
+
+def shifted(count: int) -> ParallelText:
+    source, target = pairs(count)
+    return text(source, target[:-300] + target[-299:] + target[-300:-299])
+
+
+def test_a_warning_has_counts_and_the_command() -> None:
+    (line,) = glance(shifted(1200), FILES, None)
+    assert line.startswith("warning: suspect pairs in 1,200 pairs: ")
+    assert " misaligned; to see them: crosshead data check --source 'my train.en'" in line
+    assert line.endswith("--target train.de --valid-source v.en --valid-target v.de")
+    with calling_from(PYTHON):
+        assert (
+            "crosshead.check_data(source='my train.en', " in glance(shifted(1200), FILES, None)[0]
+        )
+
+
+def test_a_clean_text_and_a_few_suspects_bring_no_warning() -> None:
+    source, target = pairs(1200)
+    source[1], target[5], target[7] = "", "", source[7]
+    target[9], target[10] = target[10], target[9]
+    assert glance(text(source, target), FILES, None) == []
+
+
+def test_pairs_of_the_validation_set_bring_a_warning() -> None:
+    source, target = pairs(1200)
+    (line,) = glance(text(source, target), FILES, text(source[:50], target[:50]))
+    assert "50 overlap" in line
+
+
+def test_a_large_text_is_sampled_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ROWS", 900)
+    (line,) = glance(shifted(20_000), FILES, None)
+    assert line.startswith("warning: suspect pairs in a sample of 900 pairs: ")
+    rows = module._sample(20_000)
+    assert len(rows) == 900 and rows[0] == 0 and rows[-1] == 19_999
+    assert np.flatnonzero(np.diff(rows) > 1).tolist() == [299, 599]

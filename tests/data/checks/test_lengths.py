@@ -1,0 +1,38 @@
+import random
+
+import numpy as np
+
+from crosshead.data.checks.lengths import odd_lengths
+
+
+def text(count: int, spread: float) -> tuple[list[str], list[str]]:
+    """Lines of 20 to 80 characters, and lines about 1.2 times as long."""
+    rng = random.Random(1)
+    lengths = [rng.randint(20, 80) for _ in range(count)]
+    ratio = [1.2 * 2.718 ** rng.gauss(0, spread) for _ in range(count)]
+    return (
+        ["x" * each for each in lengths],
+        ["y" * max(1, round(each * r)) for each, r in zip(lengths, ratio, strict=True)],
+    )
+
+
+def test_a_cut_side_is_found() -> None:
+    source, target = text(1000, 0.1)
+    target[3], source[500] = target[3][:5], source[500][:5]
+    found = odd_lengths(source, target, np.arange(1000))
+    assert [each.row for each in found] == [3, 500]
+    usual = round(1.2 * len(source[3]))
+    assert found[0].reason.startswith(f"{len(source[3])} and 5 characters, usual are ")
+    assert abs(int(found[0].reason.split()[-1]) - usual) <= 2
+
+
+def test_freer_translations_need_larger_distances() -> None:
+    source, target = text(1000, 0.6)
+    target[3] = "y" * (len(source[3]) // 2)
+    assert all(each.row != 3 for each in odd_lengths(source, target, np.arange(1000)))
+
+
+def test_sides_of_one_ratio_have_no_suspects() -> None:
+    source, _ = text(1000, 0.0)
+    assert odd_lengths(source, source, np.arange(1000)) == []
+    assert odd_lengths([], [], np.arange(0)) == []

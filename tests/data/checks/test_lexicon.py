@@ -1,0 +1,61 @@
+import numpy as np
+
+from crosshead.data.checks.lexicon import Lexicon
+from crosshead.data.checks.words import stemmed_words
+from tests.data.checks.made_up import pairs
+
+
+def learned(count: int = 400) -> tuple[Lexicon, np.ndarray, np.ndarray]:
+    """A lexicon, and the scores of unseen pairs as they are and with the next row's target."""
+    source, target = (stemmed_words(side, 1) for side in pairs(count + 50))
+    rows, unseen = np.arange(count), np.arange(count, count + 50)
+    lexicon = Lexicon(source.some(rows), target.some(rows))
+    right = lexicon.scores(source.some(unseen), target.some(unseen))
+    wrong = lexicon.scores(source.some(unseen), target.some(np.roll(unseen, 1)))
+    return lexicon, right, wrong
+
+
+def test_translations_score_above_other_sentences_in_both_directions() -> None:
+    _, right, wrong = learned()
+    assert (right.min(0) > wrong.max(0)).all()
+
+
+def test_one_iteration_by_hand() -> None:
+    """Brown et al. 1993, equations 10 and 17, on two pairs and all alignments one by one."""
+    import crosshead.data.checks.lexicon as module
+
+    source, target = (stemmed_words(side, 1) for side in (["a b", "a"], ["x y", "x"]))
+    before, module._ITERATIONS = module._ITERATIONS, 1
+    try:
+        model = Lexicon(source, target)._forward
+    finally:
+        module._ITERATIONS = before
+    x, y = frequency = np.array([3, 2]) / 5
+    # At first, a word translates into x with the frequency of x, and so does the empty word.
+    counts = {("a", "x"): 1 / 3 + 1 / 2, ("a", "y"): 1 / 3, ("b", "x"): 1 / 3, ("b", "y"): 1 / 3}
+    totals = {"a": counts["a", "x"] + counts["a", "y"], "b": 2 / 3}
+    expected = [
+        (counts[a, b] + module._PRIOR * share) / (totals[a] + module._PRIOR)
+        for a in "ab"
+        for b, share in (("x", x), ("y", y))
+    ]
+    np.testing.assert_allclose(model.frequency, frequency)
+    np.testing.assert_allclose(model.probabilities, expected)
+
+
+def test_scores_do_not_depend_on_the_blocks() -> None:
+    import crosshead.data.checks.lexicon as module
+
+    _, whole, _ = learned()
+    before, module._LINKS = module._LINKS, 100
+    try:
+        _, parts, _ = learned()
+    finally:
+        module._LINKS = before
+    np.testing.assert_allclose(parts, whole)
+
+
+def test_a_side_without_words_has_the_score_zero() -> None:
+    source, target = stemmed_words(["a b", ""], 1), stemmed_words(["x", "x"], 1)
+    lexicon = Lexicon(source, target)
+    assert lexicon.scores(source, target)[1].tolist() == [0, 0]
