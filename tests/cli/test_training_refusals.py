@@ -117,7 +117,7 @@ def test_files_that_are_not_there(tmp_path: Path, refused: Refused) -> None:
     said = refused("evaluate", BUNDLE, "--source", absent, "--reference", absent)
     assert f"{absent}: no such file" in said
     assert f"{absent}: no such file" in refused("translate", BUNDLE, absent)
-    assert f"{tmp_path}: is a directory; expected" in refused("translate", BUNDLE, tmp_path)
+    assert f"{tmp_path}: not a bundle" in refused("translate", BUNDLE, tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

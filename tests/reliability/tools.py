@@ -107,7 +107,8 @@ def train_flags(folder: Path, out: Path, **changed: str) -> list[str]:
     values = SETTINGS | {f"train.{key}": value for key, value in changed.items()}
     assigned = [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
     files = ["--source", str(folder / "source.txt"), "--target", str(folder / "target.txt")]
-    return [*files, "--out", str(out), "--threads", "1", "--device", "cpu", *assigned]
+    same = ["--preset", "tiny", "--threads", "1", "--device", "cpu"]
+    return [*files, "--out", str(out), *same, *assigned]
 
 
 def said(work: Callable[[], object]) -> str:
