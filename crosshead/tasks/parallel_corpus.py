@@ -260,7 +260,8 @@ def read_parallel(
                 f"warning: {' and '.join(part.files)} hold the same text, so the model learns to "
                 f"copy; check {option('source')} and {option('target')}"
             )
-    if resumed is None:
+    # The check expects one language on each side.
+    if resumed is None and data.directions == "one":
         for line in glance(text, data, valid):
             say(line)
     held_out = valid is None
