@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.places import CONFIG
 from crosshead.config import MOST_TOKENS, MOST_VOCABULARY
 from crosshead.data.text.pieces import CONTROL
+from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import (
     TOKENIZER_FILES,
     Tokenizer,
@@ -43,6 +44,16 @@ class TextBundleConfig(BundleConfig):
     # Language codes such as `en`, if they are known.
     source_language: str | None = None
     target_language: str | None = None
+    # Statistics of the training pairs, to flag odd sources and translations. Older bundles and
+    # models of monolingual text have none.
+    profile: TextProfile | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_missing_profile(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if self.profile is None:  # so that other bundles are stored as ever
+            del values["profile"]
+        return values
 
 
 @dataclass(frozen=True)

@@ -210,6 +210,7 @@ class CaptionCorpus(TokenCorpus):
             longest_target=int(self.train_rows.lengths[:, 1].max()),
             image_size=self.image_size,
             decode=recipe.decode,
+            profile=self.profile,
         )
 
     def bundle(self, config: Any, model: Any) -> ImageTextBundle:

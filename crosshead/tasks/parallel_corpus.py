@@ -44,6 +44,7 @@ from crosshead.data.parallel.held_out import NOTHING, HeldOut, Remaining, hold_o
 from crosshead.data.parallel.pairs import CHUNK, ParallelText, Sides
 from crosshead.data.parallel.shards import cache_key, open_shards, store
 from crosshead.data.text.learning import learn_tokenizers
+from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.subwords import BpeTokenizer
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
 from crosshead.errors import DataError, UserError
@@ -91,6 +92,11 @@ class ParallelCorpus(TokenCorpus):
     def lengths(self) -> np.ndarray:
         """The lengths of all pairs in their usual segmentation."""
         return example_lengths(self.kept.examples)
+
+    @cached_property
+    def profile(self) -> TextProfile | None:
+        """Statistics of the training pairs, or None if there are too few."""
+        return TextProfile.of(self.kept.examples, self.source_tokenizer, self.target_tokenizer)
 
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Pairs]:
         """Return a function that gives the pairs of an epoch.

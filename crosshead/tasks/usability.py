@@ -1,6 +1,5 @@
 """Signs that a model is not usable yet, and samples of its output."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -8,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.bundle.config import BundleScore
+from crosshead.data.text.signs import repeats_itself
 
 LOW_BLEU = 5.0
 """Translations below this BLEU have hardly anything in common with the references."""
@@ -15,9 +15,6 @@ LOW_BLEU = 5.0
 _SHARE = 0.1
 """The share of translations that are empty, or that repeat themselves more often than the
 references do, from which on the model is at fault."""
-
-_PHRASES = re.compile(r"(?:^|(?<=\s))((?=\S*[^\W\d_])\S+(?:\s+\S+){0,3}?)(?:\s+\1){3,}(?=\s|$)")
-_LETTERS = re.compile(r"([^\W\d_]\S{0,7}?)\1{5,}|(\S)\2{15,}")
 
 
 class Sample(NamedTuple):
@@ -93,15 +90,6 @@ def _of_all(count: int, total: int, one: str, several: str) -> str:
     if total == 1:
         return f"the only translation {one}"
     return f"{count:,} of {total:,} translations {one if count == 1 else several}"
-
-
-def repeats_itself(text: str) -> bool:
-    """Return whether a text repeats a phrase of up to four words four times in a row.
-
-    Some letters six times in a row, for scripts without spaces, or any character sixteen times in a
-    row count too.
-    """
-    return bool(_PHRASES.search(text) or _LETTERS.search(text))
 
 
 def frequency_faults(nll: float, training: np.ndarray, valid: np.ndarray, size: int) -> list[str]:

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crosshead
+from crosshead.data.text.profile import TextProfile
+from crosshead.data.text.tokenizers import token_ids
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import BundleError, DataError
 from crosshead.models.recurrent import RecurrentConfig
@@ -243,3 +245,42 @@ def test_a_model_that_diverged_is_named(translator: Translator) -> None:
         broken.projection.weight.fill_(torch.nan)
     with pytest.raises(BundleError, match="not finite"):
         Translator(replace(bundle, model=broken))("One.")
+
+
+def profiled() -> Translator:
+    """Return the stored translator, whose bundle knows the numbers in English words."""
+    stored = crosshead.load(STORED)
+    assert isinstance(stored, Translator)
+    tokenizer, rows = stored.bundle.source_tokenizer, [[n, n // 10, n % 10] for n in range(100)]
+    texts = [[ENGLISH[each % 10] for each in row] for row in rows]
+    sides = ([make(words) for words in texts] for make in (english, german))
+    ids = (token_ids(tokenizer, side) for side in sides)
+    profile = TextProfile.of(list(zip(*ids, strict=True)), tokenizer, tokenizer)
+    bundle = stored.bundle
+    config = bundle.config.model_copy(update={"profile": profile})
+    return Translator(replace(bundle, config=config))
+
+
+def test_translations_of_odd_lines_are_flagged() -> None:
+    translator = profiled()
+    lines = ["One two three.", "", "один два три четыре", "x9 #q% zzz kjw"]
+    found = translator.translate(lines, n_best=2)
+    assert [best[0].flags for best in found[:2]] == [(), ()]
+    assert all("script" in each.flags and "pieces" in each.flags for each in found[2])
+    assert "pieces" in found[3][0].flags and "script" not in found[3][0].flags
+    [alone] = translator.translate(lines[2:3])
+    assert alone[0].flags == found[2][0].flags
+
+
+def test_a_line_in_parts_is_flagged_as_a_whole() -> None:
+    translator = profiled()
+    [[usual]] = translator.translate(["One two three. " * 8])
+    assert usual.was_split and usual.flags == ()
+    [[odd]] = translator.translate(["x9 #q% zzz. " * 8])
+    assert odd.was_split and "pieces" in odd.flags
+
+
+def test_an_old_bundle_knows_no_odd_lines() -> None:
+    translator = crosshead.load(STORED)
+    [[found]] = translator.translate(["один два три"])
+    assert not {"script", "pieces", "length", "copy"} & set(found.flags)

@@ -5,37 +5,12 @@ import pytest
 
 from crosshead.tasks.usability import (
     frequency_faults,
-    repeats_itself,
     translation_faults,
     translation_samples,
 )
 
 SOURCES = [f"sentence number {n}" for n in range(20)]
 REFERENCES = [f"Satz Nummer {n}" for n in range(20)]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["a man in a man in a man in a man in a", "ein ein ein ein", "的的的的的的的",
-     "hahahahahahahaha", '"' * 20,
-     "the dog, and so the dog, and so the dog, and so the dog, and so"],
-)  # fmt: skip
-def test_texts_that_repeat_themselves(text: str) -> None:
-    assert repeats_itself(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "very very good", "no, no, no", "Wait......... what?", "1 000 000 000 000 000",
-     "----------", "Ein Mann und ein Mann und eine Frau"],
-)  # fmt: skip
-def test_texts_that_do_not_repeat_themselves(text: str) -> None:
-    assert not repeats_itself(text)
-
-
-def test_a_long_text_is_looked_at_quickly() -> None:
-    assert not repeats_itself(" ".join(f"word{n}" for n in range(20_000)))
-    assert not repeats_itself("".join(chr(0x4E00 + n % 5000) for n in range(20_000)))
 
 
 def test_good_translations_have_no_faults() -> None:
