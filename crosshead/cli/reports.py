@@ -2,9 +2,11 @@
 
 import shlex
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from crosshead.bundle.base import Bundle
+from crosshead.bundle.config import BundleScore
 from crosshead.bundle.files import bundle_files, card_was_changed, verify_bundle
 from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, is_run
 from crosshead.bundle.weights import build_without_memory
@@ -49,7 +51,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         *TASKS[config.task].pipeline(bundle).facts(),
     ]
     rows += [
-        [each.metric, f"{each.shown} on {each.test_set} ({each.signature})"]
+        [each.metric, f"{_with_interval(each)} on {each.test_set} ({each.signature})"]
         for each in config.scores
     ]
     if card_was_changed(directory):
@@ -137,6 +139,8 @@ def run_report(summary: Summary) -> str:
     out = shlex.quote(str(summary.out))
     if summary.findings:
         parts += _samples(summary.findings)
+        if summary.findings.remarks:
+            parts.append(_paragraph(summary.findings.remarks))
     if summary.verdict:
         parts.append(f"warning: {summary.verdict}\n")
     if summary.task:
@@ -159,17 +163,35 @@ def _score_rows(summary: Summary) -> list[list[str]]:
         if each.search and each.search != summary.search and each.name in summary.validated
     ]
     return rows + [
-        [f"{each.metric} ({summary.search})", f"{each.shown} ({each.test_set})"]
+        [f"{each.metric} ({summary.search})", f"{_with_interval(each)} ({each.test_set})"]
         for each in summary.scores
     ]
+
+
+def _with_interval(score: BundleScore) -> str:
+    """Return a score, with its interval if there is one."""
+    return f"{score.shown} [{score.interval}]" if score.interval else score.shown
 
 
 def _samples(findings: Findings) -> list[str]:
     """Return the model's output for some of the validation set, each part on its own line."""
     return [
-        table([[name, _shortened(part)] for name, part in zip(findings.labels, each, strict=True)])
+        f"{each.title}\n" * bool(each.title)
+        + table(
+            [
+                [name, _shortened(part)]
+                for name, part in zip(
+                    findings.labels, (each.input, each.output, each.expected), strict=True
+                )
+            ]
+        )
         for each in findings.samples
     ]
+
+
+def _paragraph(sentences: Sequence[str]) -> str:
+    """Return sentences as lines of at most 100 characters; each sentence begins a line."""
+    return "".join(f"{textwrap.fill(each, 100)}\n" for each in sentences)
 
 
 def _shortened(text: str, most: int = 80) -> str:

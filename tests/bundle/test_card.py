@@ -164,3 +164,12 @@ def test_a_card_shows_no_absolute_path(typed: str, shown: str) -> None:
 def test_a_file_is_shown_as_typed_or_by_its_name() -> None:
     for typed, shown in (("a/b", "a/b"), ("/home/me/b", "b"), ("/home/me/b/", "b")):
         assert without_place(typed) == shown
+
+
+def test_an_interval_has_a_column_where_one_was_measured() -> None:
+    assert "95 % interval" not in model_card(FACTS)
+    measured = FACTS.scores[0].model_copy(update={"low": 37.04, "high": 39.2})
+    card = model_card(replace(FACTS, scores=[measured, *FACTS.scores[1:]]))
+    assert "| metric | score | 95 % interval | set | signature |" in card
+    assert "| BLEU | 38.12 | 37.04 to 39.20 | `test_2016` |" in card
+    assert "| chrF2 | 61.50 |  | `test_2016` |" in card
