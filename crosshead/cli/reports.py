@@ -107,11 +107,27 @@ def _run_facts(directory: Path) -> list[list[str]]:
     return rows
 
 
-def end_of_run(summary: Summary) -> str:
-    """Return the message about a run that has ended or was stopped."""
+def end_of_run(summary: Summary, *flags: str) -> str:
+    """Return the message about a run that has ended or was stopped.
+
+    Args:
+        summary: The end of the run.
+        flags: Flags of the command to type again after an interruption, such as `--curve`.
+    """
     if summary.bundle_kept:  # nothing is new
         return table([["bundle", f"{summary.out}"], ["ended", summary.reason]])
-    return interruption_report(summary) if summary.interrupted else run_report(summary)
+    return interruption_report(summary, *flags) if summary.interrupted else run_report(summary)
+
+
+def how_to_continue(out: Path, *flags: str) -> str:
+    """Return a line that says how to continue after runs on subsets were stopped.
+
+    Args:
+        out: The run on all pairs.
+        flags: Flags of the command, such as `--curve`.
+    """
+    command = CommandLine(program()).resume(out, *flags)
+    return f"stopped; finished runs are kept; continue with: {command}"
 
 
 def run_report(summary: Summary) -> str:
@@ -202,13 +218,13 @@ def _shortened(text: str, most: int = 80) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def interruption_report(summary: Summary) -> str:
+def interruption_report(summary: Summary, *flags: str) -> str:
     """Return a line that says how to continue an interrupted run, or that nothing is left."""
     if summary.progress.update == 0:
         holds_one = summary.out.exists() and any(summary.out.iterdir())
         left = "the earlier run is restored" if holds_one else "nothing is left"
         return f"stopped before the first update: {left} in {summary.out}"
-    command = CommandLine(program()).resume(summary.out)
+    command = CommandLine(program()).resume(summary.out, *flags)
     return f"stopped at update {summary.progress.update}; resume with: {command}"
 
 

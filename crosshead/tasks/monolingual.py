@@ -32,6 +32,9 @@ class MonolingualRecipe(TextRecipe):
                     f"{called(f'data.{key}', info)} is for translation; a model of monolingual "
                     f"text ({self.model.architecture}) is trained on {called('data.text', info)}"
                 )
+        for key, usual in (("share", 1.0), ("fold", [])):
+            if getattr(self.data, key) != usual:
+                raise ValueError(f"data.{key} is for pairs of texts; leave it out")
         if self.data.context > self.train.batch_tokens:
             raise ValueError(
                 f"data.context {self.data.context} does not fit into train.batch_tokens "

@@ -40,7 +40,7 @@ from crosshead.data.parallel.filters import (
     write_held_out,
     write_left_out,
 )
-from crosshead.data.parallel.held_out import NOTHING, HeldOut, Remaining, hold_out
+from crosshead.data.parallel.held_out import NOTHING, HeldOut, Remaining, hold_out, without_unused
 from crosshead.data.parallel.pairs import CHUNK, ParallelText, Sides
 from crosshead.data.parallel.shards import cache_key, open_shards, store
 from crosshead.data.text.learning import learn_tokenizers
@@ -192,8 +192,10 @@ class _Reading:
 
     data: DataConfig
     parts: Sequence[Part]
-    seed: int | None
-    """The seed that draws the held-out set; None if nothing is held out."""
+    seed: int
+    """The seed that draws the held-out set, and the pairs of `data.share`."""
+    has_valid: bool
+    """True if there are validation files, so that nothing is held out."""
 
     @cached_property
     def text(self) -> Corpora:
@@ -201,7 +203,10 @@ class _Reading:
 
     @cached_property
     def held(self) -> HeldOut:
-        return NOTHING if self.seed is None else hold_out(self.text, self.data, self.seed)
+        held = NOTHING if self.has_valid else hold_out(self.text, self.data, self.seed)
+        if self.data.share == 1:
+            return held
+        return without_unused(self.text, held, self.data.share, self.seed)
 
 
 def read_parallel(
@@ -246,7 +251,7 @@ def read_parallel(
         for note in part.notes():
             say(note)
     checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
-    reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
+    reading = _Reading(data, parts, recipe.train.seed, has_valid=valid is not None)
     config, source, target = _tokenizers(recipe.tokenizer, base, resumed, reading, stop_if_asked)
     text, kept, held = _tokenized(reading, (source, target), checksums, say, stop_if_asked)
     for part in parts:
@@ -333,7 +338,8 @@ def _tokenized(
     data, parts = reading.data, reading.parts
     files = [[checksums[name] for name in part.files] for part in parts]
     with tempfile.TemporaryDirectory() as scratch:
-        key = cache_key(files, data, tokenizers, reading.seed, Path(scratch))
+        held_out_seed = None if reading.has_valid else reading.seed
+        key = cache_key(files, data, tokenizers, held_out_seed, Path(scratch), reading.seed)
     place = cache_directory() / key
     stored = open_shards(place, parts, say)
     if stored is not None:
