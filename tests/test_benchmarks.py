@@ -277,8 +277,15 @@ def test_the_benchmark_of_odd_input_runs(tmp_path: Path, data: Path) -> None:
     save_bundle(tmp_path, TextBundle(config, model, tokenizer, tokenizer), "A card.")
     printed = run("odd_input.py", tmp_path, "--most", 2)
     rows = {line.split(" | ")[0]: line.split(" | ") for line in printed.splitlines()}
-    assert rows["| in Greek letters"][1:4] == ["2", "100.0", "100.0"]
-    assert rows["| validation, en"][3] == "0.0"
+    assert rows["| in Greek letters"][1:3] == ["2", "100.0"]
+    assert rows["| validation, en"][2] == "0.0"
+    assert rows["| val, references"][1] == rows["| val, model"][1] == "2"
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_data_curves_runs() -> None:
+    printed = run("data_curves.py", "--draws", 2)
+    assert "| flat | 0.00 |" in printed and printed.count("\n| ") == 7
 
 
 def test_a_bundle_that_is_not_there_is_an_error_of_one_line(tmp_path: Path) -> None:

@@ -47,12 +47,6 @@ def folds_report(folds: Folds) -> str:
 def curve_report(curve: DataCurve, pictures: Sequence[Path]) -> str:
     """Return the scores by the amount of data as a table, and sentences about more data."""
     sentences = [metric.sentence() for metric in curve.metrics]
-    for metric in curve.metrics:
-        left_out = len(metric.measured) - len(metric.law.measured)
-        if left_out:
-            sentences.append(
-                f"The law for {metric.metric} leaves out the smallest run, which does not fit it."
-            )
     return _report(curve.outcomes, sentences, [curve.folder / CURVE_TABLE, *pictures])
 
 

@@ -228,7 +228,7 @@ def train(
         bool,
         typer.Option(
             "--curve",
-            help="After this run, train on a half, a quarter and an eighth of the pairs, each with "
+            help="After this run, train on a half and a quarter of the pairs, each with "
             "the same limits, and say what more data would likely bring. The runs stand in "
             "DIR.curve.",
         ),

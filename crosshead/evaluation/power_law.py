@@ -15,8 +15,8 @@ _EXPONENTS = np.geomspace(0.02, 2.0, 60)
 """The exponents that are tried."""
 
 _MISFIT = 3.84
-"""A law through one score more than it has numbers misses them if its squared errors, in standard
-deviations, add up to more: the 95 % quantile of chi-squared with one degree of freedom."""
+"""A law misses the scores if its squared errors, in standard deviations, add up to more: the 95 %
+quantile of chi-squared with one degree of freedom."""
 
 _LEAST = 3
 """The law has three numbers, so that it needs three scores."""
@@ -42,8 +42,6 @@ class Measured:
 class PowerLaw:
     """Power laws `limit - factor * pairs ** -exponent`: the fitted one, and those of the draws."""
 
-    measured: Sequence[Measured]
-    """The scores that the laws fit, by rising number of pairs."""
     limits: np.ndarray
     """The limit of each law, "N"; the first law fits the measured scores."""
     factors: np.ndarray
@@ -81,8 +79,7 @@ def fit_power_law(measured: Sequence[Measured]) -> PowerLaw:
     """Fit power laws to scores, and to scores drawn anew from their intervals.
 
     For each exponent, limit and factor are a weighted least-squares fit; the exponent with the
-    smallest error is taken. If the law misses four or more scores, the score of the smallest set is
-    left out: at first, scores often rise more slowly than by a power law.
+    smallest error is taken.
 
     Args:
         measured: At least three scores of models that differ only in the number of pairs.
@@ -96,27 +93,7 @@ def fit_power_law(measured: Sequence[Measured]) -> PowerLaw:
     """
     if len(measured) < _LEAST:
         raise ValueError(f"expected at least three scores, found {len(measured)}")
-    law = _fitted(sorted(measured, key=lambda each: each.pairs))
-    while not law.fits and len(law.measured) > _LEAST:
-        law = _fitted(law.measured[1:])
-    return law
-
-
-def gain(law: PowerLaw, pairs: int, times: float = 2.0) -> Gain:
-    """Return what more data would bring by a power law.
-
-    Args:
-        law: The law.
-        pairs: The number of training pairs now.
-        times: The number of pairs later, in multiples of those now.
-    """
-    gains = law.values(times * pairs) - law.values(pairs)
-    low, high = np.quantile(gains[1:], [0.025, 0.975])
-    return Gain(float(gains[0]), float(low), float(high), law.fits)
-
-
-def _fitted(measured: Sequence[Measured]) -> PowerLaw:
-    """Return the law of all given scores, and of those drawn from their intervals."""
+    measured = sorted(measured, key=lambda each: each.pairs)
     pairs = np.array([each.pairs for each in measured], float)
     values = np.array([each.value for each in measured])
     deviations = np.array([(each.high - each.low) / _WIDTH for each in measured])
@@ -136,4 +113,17 @@ def _fitted(measured: Sequence[Measured]) -> PowerLaw:
         limits[better] = solution[better, 0]
         factors[better] = solution[better, 1] * pairs.max() ** exponent
         exponents[better] = exponent
-    return PowerLaw(measured, limits, factors, exponents, fits=bool(best[0] <= _MISFIT))
+    return PowerLaw(limits, factors, exponents, fits=bool(best[0] <= _MISFIT))
+
+
+def gain(law: PowerLaw, pairs: int, times: float = 2.0) -> Gain:
+    """Return what more data would bring by a power law.
+
+    Args:
+        law: The law.
+        pairs: The number of training pairs now.
+        times: The number of pairs later, in multiples of those now.
+    """
+    gains = law.values(times * pairs) - law.values(pairs)
+    low, high = np.quantile(gains[1:], [0.025, 0.975])
+    return Gain(float(gains[0]), float(low), float(high), law.fits)

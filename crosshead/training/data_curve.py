@@ -21,8 +21,9 @@ from crosshead.training.subsets import (
     write_table,
 )
 
-SHARES = {"half": 1 / 2, "quarter": 1 / 4, "eighth": 1 / 8}
-"""The shares of the training pairs, besides all of them."""
+SHARES = {"half": 1 / 2, "quarter": 1 / 4}
+"""The shares of the training pairs, besides all of them. Smaller ones would mislead the law: scores
+of very few pairs often rise more slowly than by a power law."""
 
 LEAST_PAIRS = 400
 """A curve needs at least this many training pairs."""
@@ -155,7 +156,7 @@ def _draw(axes: Any, curve: MetricCurve) -> None:
     low, high = (
         np.abs(values - [getattr(each, end) for each in curve.measured]) for end in ("low", "high")
     )
-    wide = np.geomspace(curve.law.measured[0].pairs, 2 * pairs[-1], 100)
+    wide = np.geomspace(pairs[0], 2 * pairs[-1], 100)
     laws = np.stack([curve.law.values(each) for each in wide])
     ends = np.quantile(laws[:, 1:], [0.025, 0.975], axis=1)
     axes.fill_between(wide, *ends, color="tab:blue", alpha=0.15, label="95 % of laws", linewidth=0)

@@ -7,12 +7,12 @@ import pytest
 
 from crosshead.evaluation.power_law import Measured, fit_power_law, gain
 
-PAIRS = (3625, 7250, 14_500, 29_000)
+PAIRS = (7250, 14_500, 29_000)
 
 
 def curve(law: Callable[[float], float], half: float, seed: int | None = None) -> list[Measured]:
     """Return scores on a law; a seed adds the noise that the intervals state."""
-    noise = np.zeros(4) if seed is None else np.random.default_rng(seed).standard_normal(4)
+    noise = np.zeros(3) if seed is None else np.random.default_rng(seed).standard_normal(3)
     values = [law(n) + float(each) * half / 1.96 for n, each in zip(PAIRS, noise, strict=True)]
     return [Measured(n, y, y - half, y + half) for n, y in zip(PAIRS, values, strict=True)]
 
@@ -23,7 +23,7 @@ def test_a_power_law_is_found_again(exponent: float) -> None:
         return float(50 - 20 * (pairs / 3625) ** -exponent)
 
     fitted = fit_power_law(curve(law, 0.1)[::-1])
-    assert fitted.fits and [each.pairs for each in fitted.measured] == list(PAIRS)
+    assert fitted.fits
     for pairs in PAIRS:
         assert fitted.values(pairs)[0] == pytest.approx(law(pairs), abs=0.05)
     found = gain(fitted, PAIRS[-1])
@@ -50,15 +50,8 @@ def test_more_data_that_do_not_help_are_not_promised(slope: float) -> None:
     assert not gain(fit_power_law(curve(law, 1.0)), 29_000).can_be_told
 
 
-def test_a_smallest_set_that_does_not_fit_is_left_out() -> None:
-    points = curve(lambda pairs: 60 - 400 * pairs**-0.3, 0.3)
-    low = Measured(PAIRS[0], 1.0, 0.9, 1.1)
-    fitted = fit_power_law([low, *points[1:]])
-    assert fitted.fits and [each.pairs for each in fitted.measured] == list(PAIRS[1:])
-
-
 def test_scores_on_no_law_tell_nothing() -> None:
-    values = (2.4, 1.9, 2.0, 0.0)
+    values = (2.0, 2.0, 0.0)
     fitted = fit_power_law([Measured(n, y, y, y) for n, y in zip(PAIRS, values, strict=True)])
     assert not fitted.fits and not gain(fitted, 29_000).can_be_told
 
