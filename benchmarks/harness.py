@@ -180,7 +180,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def machine() -> str:
     """What the figures below it were measured on, as a Markdown list; takes a second to measure."""
     torch.set_num_threads(CORES)
-    rates = matrix_rates(torch.device("cpu"), seconds=0.25)
+    rates = matrix_rates(torch.device("cpu"), CORES, seconds=0.25)
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
         cwd=ROOT,

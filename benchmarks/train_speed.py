@@ -179,7 +179,8 @@ def _compare(size: str, files: Path, options: argparse.Namespace) -> str:
 
 def _share_of_peak(operations: float, rates: list[float], precision: str) -> str:
     """How near to the rate of one large product the median comes, with so many a target token."""
-    peak = getattr(matrix_rates(torch.device("cpu"), seconds=2.0), precision)
+    threads = torch.get_num_threads()
+    peak = getattr(matrix_rates(torch.device("cpu"), threads, seconds=2.0), precision)
     reached = statistics.median(rates) * operations / 1e9
     return (
         f"{OURS}'s updates make {operations / 1e6:.1f} million floating-point operations a target "

@@ -11,12 +11,20 @@ import torch
 
 from tests.cores import on_all_cores, take_one
 
+LONGEST = {"test_docs.py", "test_distributed.py"}
+"""The files that take longest."""
+
 
 def pytest_configure() -> None:
     """A core for each of several workers: threads of programs side by side wait for each other."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is not None:
         take_one(int(worker.removeprefix("gw")))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest: at the end, one worker would wait for the other."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -115,6 +115,14 @@ def test_the_peers_find_the_same_translations(library: str, tmp_path: Path) -> N
     assert [found[row] for row in finished] == [expected[row] for row in finished]
 
 
+def test_a_report_begins_with_the_machine() -> None:
+    from harness import machine
+
+    processor, rates, versions, command = machine().splitlines()
+    assert "cores" in processor and "GFLOP/s in float32" in rates
+    assert torch.__version__ in versions and command.startswith("- `python ")
+
+
 def test_the_calibration_finds_the_fastest_settings_choice_by_choice() -> None:
     from harness import choose_settings
 

@@ -42,7 +42,8 @@ def recipe(
     """Explain the keys of a recipe, or print a whole recipe to start from.
 
     Each key is shown with its default, its type and bounds, its values in the presets if they
-    differ, and its meaning. `crosshead train` uses the preset tiny unless you name another one.
+    differ, and its meaning. `crosshead train` uses the preset auto, which chooses values for your
+    data; with a recipe file it uses tiny.
     """
     from crosshead.config import nearest_key
     from crosshead.tasks import reference

@@ -253,6 +253,7 @@ def preset_table() -> str:
             rows.append([architecture, name, first, vocabulary, parameters, megabytes])
             rows += [["", "", line, "", "", ""] for line in rest]
     return table(rows, numbers=3) + (
+        "\nauto, the default for pairs: a transformer that suits the data, budget and machine"
         "\nto N: at most N; the size of the vocabulary, and so of the model, depends on the text\n"
         "forecasters: with the default context and horizon, for one column\n"
     )

@@ -202,7 +202,8 @@ def train(
         str | None,
         typer.Option(
             metavar="P",
-            help="Size of the model and its training settings: tiny, small, base or big (default: "
+            help="Size of the model and its training settings: tiny, small, base, big; or auto, "
+            "which chooses them for your data, budget and machine (default: auto; with --recipe: "
             "tiny). `crosshead presets` lists them.",
         ),
     ] = None,
@@ -402,6 +403,7 @@ def _recipe(
     resume: bool,
 ) -> "Recipe":
     """Return the recipe of a new or a resumed run, with a note about options that do not count."""
+    from crosshead.recipe.presets import AUTO
     from crosshead.training.settings import new_recipe, resumed_recipe
 
     if resume:
@@ -409,7 +411,9 @@ def _recipe(
         if preset or start:
             note(f"the run in {out} has already begun: --preset and --from are ignored")
         return settings
-    settings = new_recipe(preset, recipe, given, assignments, start, typed)
+    settings = new_recipe(
+        preset or (None if recipe else AUTO), recipe, given, assignments, start, typed
+    )
     if preset and start:
         note(f"the model and tokenizer come from {start}; --preset {preset} sets only the training")
     return settings

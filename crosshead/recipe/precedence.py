@@ -7,7 +7,7 @@ from typing import Any
 
 from crosshead.config import nearest, nearest_key
 from crosshead.errors import ConfigError
-from crosshead.recipe.presets import PRESETS, Sections
+from crosshead.recipe.presets import AUTO, PRESETS, Sections
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _preset(architecture: Any, name: str, typed: Mapping[str, str]) -> Sections:
     if name not in presets:
         every = {each for sizes in PRESETS.values() for each in sizes}
         suffix = f" of {architecture}" if name in every else ""
-        raise ConfigError(f"unknown preset {name!r}{suffix}; {nearest(name, list(presets))}")
+        raise ConfigError(f"unknown preset {name!r}{suffix}; {nearest(name, [AUTO, *presets])}")
     sections = presets[name]
     return {**sections, "model": {"architecture": architecture, **sections["model"]}}
 

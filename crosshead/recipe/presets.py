@@ -5,6 +5,12 @@ from typing import Any
 Sections = dict[str, dict[str, Any]]
 """Tables of a recipe by name."""
 
+AUTO = "auto"
+"""The preset whose settings the run chooses from its data, its budget and its machine."""
+
+DEFAULT = "tiny"
+"""The preset that completes a recipe file, and that `auto` begins with."""
+
 _SMALL_DATA = {"learning_rate": 0.004, "max_updates": 30_000, "batch_tokens": 4096}
 _PAPER = {
     "schedule": "paper",

@@ -4,10 +4,10 @@ Every recipe has the sections `[data]`, `[model]` and `[train]`. The recipe of a
 An invalid recipe is refused when it is created, before any data is read.
 """
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Self
 
-from pydantic import SerializeAsAny
+from pydantic import PrivateAttr, SerializeAsAny
 
 from crosshead.config import Config
 from crosshead.data.section import DataSection
@@ -21,6 +21,8 @@ class Recipe(Config):
     data: SerializeAsAny[DataSection]
     model: AnyConfig
     train: TrainConfig
+
+    _open: frozenset[str] = PrivateAttr(default=frozenset())
 
     changeable: ClassVar[Mapping[str, frozenset[str]]] = {
         "train": frozenset({
@@ -44,6 +46,25 @@ class Recipe(Config):
 
     fixed_by_bundle: ClassVar[tuple[str, ...]] = ("model",)
     """The sections that fine-tuning takes from its bundle."""
+
+    @property
+    def open(self) -> frozenset[str]:
+        """The keys, such as `model.d_model`, that the run may choose: see `Task.settle`.
+
+        A recipe of the preset `auto` has all keys that were not stated. Recipes that a run has
+        settled, or that were read from a file, have none.
+        """
+        return self._open
+
+    def opened(self, keys: Iterable[str]) -> Self:
+        """Return the recipe with these keys open.
+
+        Args:
+            keys: Keys with their sections.
+        """
+        found = self.model_copy()
+        found._open = frozenset(keys)
+        return found
 
     @classmethod
     def may_change(cls, section: str, key: str) -> bool:

@@ -39,11 +39,16 @@ class TrainConfig(Config):
     """Budget: the whole command takes at most this many minutes. The first budget reached ends
     training."""
 
-    schedule: Literal["paper", "inverse-sqrt", "cosine"] = "inverse-sqrt"
+    schedule: Literal["paper", "inverse-sqrt", "cosine", "constant"] = "inverse-sqrt"
     """The learning-rate schedule. `paper` is Eq. 3 of Vaswani et al. 2017; `inverse-sqrt` has its
     peak at `learning_rate`; `cosine` has the same peak and falls to a tenth of it at `max_updates`
-    (Loshchilov and Hutter 2017). If another budget ends the run earlier, `cosine` ends at a higher
-    rate."""
+    (Loshchilov and Hutter 2017); `constant` stays at the peak. If another budget ends the run
+    earlier, `cosine` ends at a higher rate; `cooldown` follows every budget."""
+
+    cooldown: float = Field(0.0, ge=0, le=1)
+    """The last part of the run in which the learning rate also falls linearly to 0, as a fraction
+    of the budget that will end the run first, minutes included (Zhai et al. 2022). With `constant`
+    and 0.9 the rate falls linearly after a warm-up of a tenth. 0 turns it off."""
 
     learning_rate: float | None = Field(None, gt=0, le=1e30)
     """The peak of the schedule, reached at the end of the warm-up. `paper` has none."""

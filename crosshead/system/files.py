@@ -6,7 +6,6 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
 
 from crosshead.errors import UserError
 
@@ -30,7 +29,7 @@ def atomic_file(path: Path) -> Iterator[Write]:
     Raises:
         UserError: If the file cannot be written (no such directory, no permission, disk full).
     """
-    with _Unfinished(path, writes_to_devices=True) as file:
+    with _unfinished(path, writes_to_devices=True) as file:
         yield file.write
         file.finish()
         file.move()
@@ -62,7 +61,7 @@ def atomic_write_all(directory: Path, contents: dict[str, bytes]) -> None:
     with contextlib.ExitStack() as stack:
         files = []
         for name, data in contents.items():
-            file = stack.enter_context(_Unfinished(directory / name, writes_to_devices=False))
+            file = stack.enter_context(_unfinished(directory / name, writes_to_devices=False))
             file.write(data)
             file.finish()
             files.append(file)
@@ -95,8 +94,22 @@ def write_all(file: io.FileIO, data: bytes) -> None:
         rest = rest[file.write(rest) :]
 
 
+@contextlib.contextmanager
+def _unfinished(path: Path, *, writes_to_devices: bool) -> Iterator["_Unfinished"]:
+    """Yield a file that is deleted unless it is moved to its place."""
+    file = _Unfinished(path, writes_to_devices=writes_to_devices)
+    try:  # before the file is opened: Ctrl-C may come just afterwards
+        file.open()
+        yield file
+    finally:
+        file.discard()
+
+
 class _Unfinished:
-    """A file that is written beside its place, and deleted unless it is moved there."""
+    """A file that is written beside its place, and then moved there or deleted."""
+
+    _file: io.FileIO
+    """The open file; missing until `open` has opened it."""
 
     def __init__(self, path: Path, *, writes_to_devices: bool) -> None:
         self._path, self._target = path, real_path(path)
@@ -109,17 +122,19 @@ class _Unfinished:
         self._beside = self._target
         if self._replaceable:
             self._beside = self._target.with_name(f".{self._target.name}.{os.getpid()}.tmp")
-        with explain_os_errors(path):
+
+    def open(self) -> None:
+        """Open the file beside its place."""
+        with explain_os_errors(self._path):
             # Unbuffered, so that closing the file does not write again what a full disk refused.
             self._file = self._beside.open("wb", buffering=0)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
-        if self._replaceable:
-            self._beside.unlink(missing_ok=True)
+    def discard(self) -> None:
+        """Close the file if it is open, and delete it if it is still beside its place."""
+        if hasattr(self, "_file"):
+            self._file.close()
+        if self._replaceable and os.path.exists(self._beside):
+            self._beside.unlink()
 
     def write(self, data: bytes) -> None:
         """Append to the file."""

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +18,16 @@ from crosshead.tasks.corpus import Corpus
 from crosshead.tasks.validation import Loss, Metric, Validator
 
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The speed of a machine, and the time that a run has on it."""
+
+    seconds_per_update: Callable[[Recipe], float | None]
+    """Measures the seconds of an update with a recipe; None if memory does not suffice."""
+    seconds: float | None
+    """The time for updates that `train.max_minutes` leaves, in seconds; None without a limit."""
 
 
 class Task(ABC):
@@ -97,6 +108,18 @@ class Task(ABC):
             Stopped: Soon after `should_stop` returns true.
             UserError: If the data cannot be used.
         """
+
+    def settle(self, recipe: Any, corpus: Any, speed: Speed) -> tuple[Recipe, list[str]]:
+        """Return the recipe with values for its open keys, and messages about the choice.
+
+        By default the values stay those of the preset `tiny`.
+
+        Args:
+            recipe: The settings of the run, with the open keys `recipe.open`.
+            corpus: The data, as `read` returns it.
+            speed: The speed of the machine and the time of the run.
+        """
+        return recipe, []
 
     @abstractmethod
     def loss(self, model: Any, batch: Any, settings: TrainConfig) -> Loss:

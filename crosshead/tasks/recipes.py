@@ -1,6 +1,6 @@
 """Compose recipes of any task from their settings."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from crosshead.config import validate
@@ -8,7 +8,7 @@ from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
 from crosshead.recipe import precedence
 from crosshead.recipe.precedence import KnownKeys
-from crosshead.recipe.presets import Sections
+from crosshead.recipe.presets import AUTO, DEFAULT, Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.tasks.base import Task
 from crosshead.tasks.registry import TASKS
@@ -30,7 +30,8 @@ def compose(
     `max_updates` where the preset's cosine schedule ends.
 
     Args:
-        preset: The name of a preset. Without one, the defaults come from `tiny`.
+        preset: The name of a preset. Without one, the defaults come from `tiny`. The preset `auto`
+            has the values of `tiny`, and leaves every key open that is not stated (`Recipe.open`).
         recipe: The tables of a recipe file.
         flags: Values of command-line flags, by section and key.
         assignments: Texts `section.key=value`, or `key=value` if only one section of the task has
@@ -48,10 +49,10 @@ def compose(
     """
     sections = stated(recipe, flags, assignments, where=where, below=below)
     try:
-        return _recipe(preset or "tiny", below or {}, sections, typed)
+        return _recipe(preset or DEFAULT, below or {}, sections, typed)
     except ConfigError:
         # If the mistake is in the file, this raises an error that names the file.
-        _recipe(preset or "tiny", below or {}, stated(recipe, where=where), None, where)
+        _recipe(preset or DEFAULT, below or {}, stated(recipe, where=where), None, where)
         raise
 
 
@@ -125,13 +126,23 @@ def _recipe(
 ) -> Recipe:
     """Complete the settings with defaults and validate them."""
     default = _default_architecture(sections["data"])
-    completed = precedence.completed(preset, below, sections, typed, default)
+    base = DEFAULT if preset == AUTO else preset
+    completed = precedence.completed(base, below, sections, typed, default)
     task = TASKS[CONFIGS[completed["model"]["architecture"]].task]
     # An empty section of another task is no mistake.
     fields = task.recipe.model_fields
     values = {name: table for name, table in completed.items() if table or name in fields}
     found = validate(task.recipe, values, where, typed)
-    return _with_metric(found, task, where, typed or {})
+    found = _with_metric(found, task, where, typed or {})
+    return found.opened(_unstated(found, sections)) if preset == AUTO and not below else found
+
+
+def _unstated(recipe: Recipe, sections: Sections) -> Iterator[str]:
+    """Yield the keys of a recipe that are not among the stated settings."""
+    for section in type(recipe).model_fields:
+        for key in type(getattr(recipe, section)).model_fields:
+            if key not in sections[section]:
+                yield f"{section}.{key}"
 
 
 def _default_architecture(data: Mapping[str, Any]) -> str:

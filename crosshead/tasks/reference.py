@@ -5,6 +5,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -55,6 +56,7 @@ def all_keys() -> list[Key]:
     return list(found.values())
 
 
+@cache
 def descriptions(config: type[Config]) -> dict[str, str]:
     """Return the docstrings of the fields of a configuration, each on one line."""
     found: dict[str, str] = {}
@@ -149,7 +151,8 @@ def commented_recipe(preset: str, architecture: str) -> str:
     recipe: Recipe = compose(preset, {"model": architecture})
     lines = [f"# The preset {preset} of {architecture}: every key, with its meaning.", ""]
     for section, values in recipe.model_dump().items():
-        meanings = descriptions(type(getattr(recipe, section)))
+        config: type[Config] = type(getattr(recipe, section))
+        meanings = descriptions(config)
         lines.append(f"[{section}]")
         for name, value in values.items():
             lines += _wrapped(meanings.get(name, ""), "# ")

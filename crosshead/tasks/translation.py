@@ -18,10 +18,13 @@ from crosshead.data.parallel.languages import language_code, suffix_language
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.evaluation.translations import corpus_scores
+from crosshead.models.transformer import TransformerConfig
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.translator import Translator
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.text_recipe import TextRecipe
+from crosshead.tasks import automatic
+from crosshead.tasks.base import Speed
 from crosshead.tasks.parallel_corpus import ParallelCorpus, read_parallel
 from crosshead.tasks.token_task import TokenTask
 from crosshead.tasks.usability import Findings, translation_findings
@@ -124,6 +127,14 @@ class TranslationTask(TokenTask):
     def prepare(self, recipe: TextRecipe) -> tuple[TextRecipe, list[str]]:
         """Fill in the languages that the file names contain."""
         return with_languages(recipe)
+
+    def settle(
+        self, recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed
+    ) -> tuple[TextRecipe, list[str]]:
+        """Return the recipe with settings that fit the data and the budget: see `automatic`."""
+        if not isinstance(recipe.model, TransformerConfig):
+            return recipe, []
+        return automatic.settle(recipe, corpus, speed)
 
     def read(
         self,

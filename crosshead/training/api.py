@@ -9,7 +9,7 @@ from typing import Any
 from crosshead.caller import PYTHON, calling_from
 from crosshead.config import nearest, shown
 from crosshead.errors import ConfigError, UserError
-from crosshead.recipe.presets import PRESETS
+from crosshead.recipe.presets import AUTO, PRESETS
 from crosshead.recipe.recipe import Recipe
 from crosshead.system.files import StrPath, real_path
 from crosshead.system.progress import Display, choose_display
@@ -52,8 +52,9 @@ def train(
     again when it is resumed.
 
     Args:
-        recipe: A preset (`tiny`, `small`, `base`, `big`), the name of a recipe that ships, the path
-            of a TOML file, or a `Recipe`. By default the preset `tiny`.
+        recipe: A preset (`auto`, `tiny`, `small`, `base`, `big`), the name of a recipe that ships,
+            the path of a TOML file, or a `Recipe`. By default `auto`, which chooses the settings of
+            a translation model for the data, the budget and the machine.
         out: The run directory, which becomes a bundle.
         source: Source sentences.
         target: Their translations, in the same order. With `series`: the column to forecast, or a
@@ -159,7 +160,9 @@ def _recipe(
             "sections by name, such as train={'max_updates': 1000}"
         )
     name = None if recipe is None else os.fspath(recipe)
-    preset, presets = None, {size for sizes in PRESETS.values() for size in sizes}
+    if name is None and not resume:
+        name = AUTO
+    preset, presets = None, {AUTO, *(size for sizes in PRESETS.values() for size in sizes)}
     if name in presets:
         preset, name = name, None
     elif name is not None and not name.endswith(".toml"):

@@ -44,6 +44,8 @@ class Decision(NamedTuple):
     """The end if the run ends now, else None."""
     times_validation: bool = False
     """True if the run validates now to measure the duration of a validation."""
+    done: float = 0.0
+    """The completed fraction of the run."""
 
 
 class Diverged(UserError):
@@ -84,6 +86,8 @@ class Training:
     """The time that the command needs besides updates."""
     has_warned: bool = False
     """True after the warning that the minutes end within the warm-up."""
+    done: float = 0.0
+    """The completed fraction of the run at the last decision, the same in all processes."""
 
 
 def fit(training: Training) -> End:
@@ -118,7 +122,8 @@ def fit(training: Training) -> End:
         return end
     context.display.advance(_done(training, meter), "the first update is under way")
     for epoch, rows in _batches(training):
-        rate = learning_rate(config, training.model.config.d_model, progress.update + 1)
+        width = training.model.config.d_model
+        rate = learning_rate(config, width, progress.update + 1, training.done)
         try:
             result = updater.update(epoch, rows, rate)
         except RowTooLarge:
@@ -151,7 +156,7 @@ def _validate_first(training: Training, meter: Meter) -> End | None:
 def _after_update(training: Training, meter: Meter) -> End | None:
     """Log, display, validate and save if they are due; return the end, if any."""
     config, progress = training.config, training.progress
-    end, times_validation = _decide(training, meter.elapsed())
+    end, times_validation, _ = _decide(training, meter.elapsed())
     if progress.update % config.log_every == 0 or end:
         _report(training, meter)
     if training.context.display.due() or end:
@@ -207,10 +212,12 @@ def _decide(training: Training, since: float) -> Decision:
     if training.main:
         decision = _own_decision(training, since)
     if world.size > 1:
-        end = decision.end
-        sent = json.dumps([decision.times_validation, *((end.kind, end.text) if end else ())])
-        times_validation, *found = json.loads(world.broadcast(sent))
-        decision = Decision(End(EndKind(found[0]), found[1]) if found else None, times_validation)
+        end, *rest = decision
+        sent = json.dumps([*rest, *((end.kind, end.text) if end else ())])
+        times_validation, done, *found = json.loads(world.broadcast(sent))
+        end = End(EndKind(found[0]), found[1]) if found else None
+        decision = Decision(end, times_validation, done)
+    training.done = decision.done
     if decision.end and decision.end.kind is EndKind.MAX_MINUTES:
         # The time reserved for the end of the run must not look unused when the run is resumed.
         minutes = training.config.max_minutes or 0.0
@@ -221,9 +228,10 @@ def _decide(training: Training, since: float) -> Decision:
 def _own_decision(training: Training, since: float) -> Decision:
     config, progress, overhead = training.config, training.progress, training.overhead
     if training.context.should_stop():
-        return Decision(STOPPED)
+        return Decision(STOPPED, done=training.done)
     spent = budget_spent(config, progress, overhead, since)
-    return Decision(spent, not spent and needs_timed_validation(config, progress, overhead, since))
+    times_validation = not spent and needs_timed_validation(config, progress, overhead, since)
+    return Decision(spent, times_validation, fraction_done(config, progress, overhead, since))
 
 
 def _done(training: Training, meter: Meter) -> float:

@@ -1,16 +1,29 @@
-"""Learning-rate schedules: functions of the update, which counts from 1."""
+"""Learning-rate schedules: functions of the update, which counts from 1, and the cooldown."""
 
 import math
 
 from crosshead.recipe.train import TrainConfig
 
 
-def learning_rate(config: TrainConfig, d_model: int, update: int) -> float:
+def learning_rate(config: TrainConfig, d_model: int, update: int, done: float = 0.0) -> float:
     """Return the learning rate of an update.
 
     Args:
         config: The settings of training; the warm-up must be a number (see `with_sizes`).
         d_model: The model width, which the paper's schedule uses.
+        update: The number of the update, from 1.
+        done: The fraction of the run that is completed before the update, from 0 to 1 (see
+            `fraction_done`).
+    """
+    return scheduled_rate(config, d_model, update) * cooldown_factor(done, config.cooldown)
+
+
+def scheduled_rate(config: TrainConfig, d_model: int, update: int) -> float:
+    """Return the learning rate of an update without the cooldown.
+
+    Args:
+        config: The settings of training.
+        d_model: The model width.
         update: The number of the update, from 1.
     """
     assert config.warmup is not None  # `with_sizes` chooses it if the recipe leaves it open
@@ -20,7 +33,23 @@ def learning_rate(config: TrainConfig, d_model: int, update: int) -> float:
     if config.schedule == "cosine":
         assert config.max_updates is not None
         return cosine_rate(update, config.learning_rate, config.warmup, config.max_updates)
+    if config.schedule == "constant":
+        return config.learning_rate * min(1.0, update / config.warmup)
     return inverse_sqrt_rate(update, config.learning_rate, config.warmup)
+
+
+def cooldown_factor(done: float, cooldown: float) -> float:
+    """Return the factor of the learning rate that falls linearly to 0 at the end of a run.
+
+    Args:
+        done: The completed fraction of the run.
+        cooldown: The length of the fall, as a fraction of the run; 0 for none.
+
+    Reference:
+        Zhai et al. 2022, "Scaling Vision Transformers", section 3.5; Hagele et al. 2024, "Scaling
+        Laws and Compute-Optimal Training Beyond Fixed Training Durations", section 3.
+    """
+    return min(1.0, (1.0 - done) / cooldown) if cooldown else 1.0
 
 
 def paper_rate(update: int, d_model: int, warmup: int) -> float:

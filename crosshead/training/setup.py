@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +19,11 @@ from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.train import TrainConfig
 from crosshead.system.lines import file_sha256
 from crosshead.system.progress import Silent, counted
-from crosshead.tasks.base import Task
+from crosshead.tasks.base import Speed, Task
 from crosshead.tasks.corpus import Corpus, Stopped
 from crosshead.tasks.registry import load_bundle, task_of
 from crosshead.training.activations import Measurement
-from crosshead.training.budget import STOPPED, End, EndKind
+from crosshead.training.budget import STOPPED, End, EndKind, Overhead, fraction_done
 from crosshead.training.checkpoint import (
     DamagedCheckpoint,
     average_weights,
@@ -54,7 +55,8 @@ from crosshead.training.settings import (
     stored_recipe,
     with_data_files,
 )
-from crosshead.training.sizes import with_sizes
+from crosshead.training.sizes import seconds_for_updates, with_sizes
+from crosshead.training.speed import measured_seconds
 
 
 class NothingToTrain(Exception):
@@ -116,8 +118,7 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     for line in lines:
         context.say(line)
     corpus = task.read(recipe, base, None, context.say, context.should_stop)
-    first = corpus.epochs(recipe)(0)
-    recipe = with_sizes(corpus.completed(_on_machine(recipe, machine)), first)
+    recipe = _settled(corpus.completed(_on_machine(recipe, machine)), corpus, machine, context)
     setup = _set_up(recipe, machine, corpus, context)
     if base is not None:
         setup.optimizer.set_weights(weights_of(base.model))
@@ -162,7 +163,7 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
         context.say(line)
     context.say(f"resuming from update {progress.update} in {out}")
     progress.names = _names(progress.names, began, recipe, given)
-    changed_rate = _rate_changes(began.train, recipe, progress.update + 1)
+    changed_rate = _rate_changes(began.train, recipe, progress)
     for change in [*changed_rate, *_continue_from(setup, progress)]:
         context.say(f"{change}: the weights will not be bit-identical to an uninterrupted run")
     return setup
@@ -209,6 +210,30 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
         setup.optimizer.set_weights(weights_of(load_bundle(start).model))
         setup.progress.validated = -1
     return setup
+
+
+def _settled(recipe: Recipe, corpus: Corpus, machine: Machine, context: Context) -> Recipe:
+    """Fill in the settings that depend on the data, the budget and the speed of this machine."""
+    minutes, world = recipe.train.max_minutes, context.world
+    free = free_memory(machine.device, world.local_size)
+
+    def seconds_per_update(recipe: Recipe) -> float | None:
+        refuse_large_model(recipe, corpus, machine, world, free)
+        seconds = measured_seconds(recipe, corpus, machine)
+        return seconds and seconds / world.size
+
+    seconds, budget = None, None
+    if minutes is not None:
+        seconds = seconds_for_updates(minutes, time.perf_counter() - context.began)
+    if recipe.open:
+        speed = Speed(seconds_per_update, seconds)
+        recipe, lines = task_of(recipe).settle(recipe, corpus, speed)
+        for line in lines:
+            context.say(line)
+    if seconds is not None and recipe.train.warmup is None:
+        each = seconds_per_update(recipe)
+        budget = each and seconds / each
+    return with_sizes(recipe.opened(()), corpus.epochs(recipe)(0), budget)
 
 
 def _machine(recipe: Recipe, context: Context) -> Machine:
@@ -267,20 +292,24 @@ def _names(typed: list[str], began: Recipe, now: Recipe, given: Recipe) -> list[
     ]
 
 
-def _rate_changes(began: TrainConfig, recipe: Recipe, update: int) -> list[str]:
-    """Return a clause for each change of the learning rate; `update` is the next update."""
-    now, changes = recipe.train, []
+def _rate_changes(began: TrainConfig, recipe: Recipe, progress: Progress) -> list[str]:
+    """Return a clause for each change of the learning rate of the next update."""
+    now, changes, update = recipe.train, [], progress.update + 1
     if began.learning_rate != now.learning_rate:
         changes.append(
             f"with a learning rate of {now.learning_rate:g}, where the run had "
             f"{began.learning_rate:g}"
         )
-    if now.schedule == "cosine" and began.max_updates != now.max_updates:
-        before, after = (learning_rate(each, recipe.model.d_model, update) for each in (began, now))
+    before, after = (
+        learning_rate(
+            each, recipe.model.d_model, update, fraction_done(each, progress, Overhead(), 0.0)
+        )
+        for each in (began.model_copy(update={"learning_rate": now.learning_rate}), now)
+    )
+    if before != after:
         changes.append(
-            f"with a cosine that ends at update {now.max_updates:,} instead of "
-            f"{began.max_updates:,} (learning rate at update {update:,}: {after:.3g} instead of "
-            f"{before:.3g})"
+            f"with another end of the schedule (learning rate at update {update:,}: {after:.3g} "
+            f"instead of {before:.3g})"
         )
     return changes
 

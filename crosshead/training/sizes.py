@@ -9,31 +9,50 @@ from crosshead.recipe.train import TrainConfig
 from crosshead.tasks.corpus import Epoch
 
 
-def with_sizes(recipe: Recipe, epoch: Epoch) -> Recipe:
-    """Return the recipe with a warm-up and a validation interval that suit epochs like `epoch`."""
+def with_sizes(recipe: Recipe, epoch: Epoch, budget: float | None = None) -> Recipe:
+    """Return the recipe with a warm-up and a validation interval that suit epochs like `epoch`.
+
+    Args:
+        recipe: The settings of the run.
+        epoch: The rows of an epoch.
+        budget: The number of updates that `max_minutes` allows, or None if it is not known.
+    """
     train = recipe.train
     if train.warmup is None or not train.valid_every:
         updates = len(epoch.plan(train.batch_tokens, train.seed, epoch=0))
         chosen = {
-            "warmup": train.warmup or warmup_updates(train, updates),
+            "warmup": train.warmup or warmup_updates(train, updates, budget),
             "valid_every": train.valid_every or min(max(updates, 200), 2000),
         }
         train = train.model_copy(update=chosen)
     return recipe.model_copy(update={"train": train})
 
 
-def warmup_updates(config: TrainConfig, updates: int) -> int:
+def warmup_updates(config: TrainConfig, updates: int, budget: float | None = None) -> int:
     """Return the number of warm-up updates.
 
-    It is the usual warm-up, and at most a tenth of each budget in updates or epochs.
+    It is the usual warm-up, and at most a tenth of each budget.
 
     Args:
         config: The settings of training, with the budgets.
         updates: Updates per epoch.
+        budget: The number of updates that `max_minutes` allows, or None if it is not known.
     """
-    budgets = [config.max_updates, config.max_epochs and config.max_epochs * updates]
-    tenths = [budget // 10 for budget in budgets if budget is not None]
+    epochs = config.max_epochs and config.max_epochs * updates
+    tenths = [int(most / 10) for most in (config.max_updates, epochs, budget) if most is not None]
     return max(1, min([default_warmup(updates), *tenths]))
+
+
+def seconds_for_updates(minutes: float, before: float) -> float:
+    """Return the seconds that a run has for its updates.
+
+    An eighth of the time is left for validation and scoring.
+
+    Args:
+        minutes: The budget of the whole command.
+        before: Seconds of the command before the first update.
+    """
+    return max(0.0, 60 * minutes - before) * 7 / 8
 
 
 def default_warmup(updates: int) -> int:

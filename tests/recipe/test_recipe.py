@@ -74,7 +74,11 @@ TABLE_3 = {
         (f"train.seed={'9' * 5000}", "train.seed", "found '999"),
         ("train.batch_tokens=100", "data.max_length", "train.batch_tokens 100"),
         ("train.keep_last=2", "keep_last", "average 5"),
-        ("train.schedule=linear", "train.schedule", "'paper', 'inverse-sqrt' or 'cosine'"),
+        (
+            "train.schedule=linear",
+            "train.schedule",
+            "'paper', 'inverse-sqrt', 'cosine' or 'constant'",
+        ),
         ("tokenizer.vocab_size=-5", "tokenizer.vocab_size", "found -5"),
         ("tokenizer.joint=false", "tokenizer.joint", "two-way"),
         ("tokenizer.joint=1", "tokenizer.joint", "found 1"),

@@ -3,6 +3,7 @@ import io
 import os
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,6 +111,23 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, name: str) -
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=f"{name}: cannot be written"):
         atomic_write(tmp_path / name, b"")
+
+
+def test_an_interrupt_just_after_opening_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Path.open
+
+    def open_and_interrupt(self: Path, *arguments: Any, **options: Any) -> io.FileIO:
+        opened(self, *arguments, **options).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "open", open_and_interrupt)
+    with pytest.raises(KeyboardInterrupt), atomic_file(tmp_path / "a.txt"):
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        atomic_write(tmp_path / "b.txt", b"text")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_link_is_followed(tmp_path: Path) -> None:

@@ -136,12 +136,14 @@ def comparable(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
         (11, {"checkpoint_every": 3, "valid_every": 4}, torch.float32),
         (14, {}, torch.float32),  # at the very end
         (3, {"weight_decay": 0.5}, torch.float32),
+        (3, {"schedule": "constant", "cooldown": 0.8}, torch.float32),
+        (6, {"cooldown": 0.5, "max_epochs": 3}, torch.float32),
     ],
 )
 def test_resumed_is_uninterrupted(
     tmp_path: Path, stop: int, changed: dict[str, float], dtype: torch.dtype
 ) -> None:
-    config = settings(max_updates=14, keep_last=3, average=3, **changed)
+    config = settings(**{"max_updates": 14, "keep_last": 3, "average": 3, **changed})
     whole, reason = run(tmp_path / "whole", config, dtype=dtype)
     expected = digest(whole)
 
@@ -280,6 +282,29 @@ def test_more_updates_can_be_asked_for(tmp_path: Path) -> None:
     found = digest(resumed)
     whole, _ = run(tmp_path / "whole", longer)
     assert digest(whole) == found
+
+
+@pytest.mark.parametrize("budget", [{"max_updates": 13}, {"max_epochs": 3}, {"max_minutes": 2.0}])
+def test_the_cooldown_ends_with_whatever_budget_ends_the_run(
+    budget: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+
+    def forward(*arguments: Any, **named: Any) -> Any:
+        nonlocal now
+        now += 10  # seconds an update
+        return token_loss(*arguments, **named)
+
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(TokenTask, "loss", staticmethod(forward))
+    config = settings(**budget, schedule="constant", cooldown=1.0, warmup=1, log_every=1)
+    training, _ = run(tmp_path, config)
+    updates = training.progress.update
+    assert updates >= 12
+    rates = [line["learning_rate"] for line in logged(tmp_path) if line["kind"] == "train"]
+    assert rates == pytest.approx(
+        [0.01 * (1 - done / updates) for done in range(updates)], abs=2e-4
+    )
 
 
 def test_the_budget_of_updates(tmp_path: Path) -> None:

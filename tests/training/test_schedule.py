@@ -4,7 +4,13 @@ import math
 import pytest
 
 from crosshead.recipe.train import TrainConfig
-from crosshead.training.schedule import cosine_rate, inverse_sqrt_rate, learning_rate, paper_rate
+from crosshead.training.schedule import (
+    cooldown_factor,
+    cosine_rate,
+    inverse_sqrt_rate,
+    learning_rate,
+    paper_rate,
+)
 
 
 def test_the_papers_rate_is_equation_3() -> None:
@@ -56,3 +62,26 @@ def test_the_configuration_chooses_the_schedule() -> None:
     assert learning_rate(papers, 64, 3) == paper_rate(3, 64, 10)
     assert learning_rate(stated, 64, 3) == inverse_sqrt_rate(3, 0.01, 10)
     assert learning_rate(annealed, 64, 20) == cosine_rate(20, 0.01, 10, 30)
+
+
+def test_a_constant_rate_stays_at_its_peak_after_the_warm_up() -> None:
+    config = TrainConfig(schedule="constant", learning_rate=0.01, warmup=10, max_updates=1)
+    rates = [learning_rate(config, 64, update) for update in range(1, 30)]
+    assert rates == pytest.approx([0.001 * min(update, 10) for update in range(1, 30)])
+
+
+def test_the_cooldown_falls_linearly_to_nothing_at_the_end() -> None:
+    factors = [cooldown_factor(done / 10, 0.4) for done in range(11)]
+    assert factors == pytest.approx([1.0] * 7 + [0.75, 0.5, 0.25, 0.0])
+    assert cooldown_factor(0.0, 1.0) == 1.0
+    assert cooldown_factor(0.5, 0.0) == 1.0
+
+
+@pytest.mark.parametrize("schedule", ["paper", "inverse-sqrt", "cosine", "constant"])
+def test_the_cooldown_multiplies_every_schedule(schedule: str) -> None:
+    peak = None if schedule == "paper" else 0.01
+    plain = TrainConfig(schedule=schedule, learning_rate=peak, warmup=4, max_updates=20)  # type: ignore[arg-type]
+    cooled = plain.model_copy(update={"cooldown": 0.5})
+    for done in (0.0, 0.5, 0.75, 1.0):
+        expected = learning_rate(plain, 64, 9) * min(1.0, 2 * (1 - done))
+        assert learning_rate(cooled, 64, 9, done) == pytest.approx(expected)

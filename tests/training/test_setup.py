@@ -132,14 +132,30 @@ def test_another_end_of_a_cosine_is_told_with_the_rates_before_and_after(
         said.append([line for line in display.lines if "bit-identical" in line])
     # 0.01 (0.55 + 0.45 cos(pi 3/14)), and the tenth of the peak where the run had ended.
     told = (
-        "with a cosine that ends at update 16 instead of 4 (learning rate at update 5: 0.00902 "
-        "instead of 0.001): the weights will not be bit-identical to an uninterrupted run"
+        "with another end of the schedule (learning rate at update 5: 0.00902 instead of 0.001): "
+        "the weights will not be bit-identical to an uninterrupted run"
     )
     assert said == [[], [], [told]]
     trained = [line for line in logged(out) if line["kind"] == "train"]
     rates = {line["update"]: line["learning_rate"] for line in trained}
     assert rates[4] == pytest.approx(0.001) == rates[16]
     assert rates[5] == pytest.approx(0.00902, rel=1e-3)
+
+
+def test_another_end_of_a_cooldown_is_told_whatever_the_budget(text: Path, tmp_path: Path) -> None:
+    out, said = tmp_path / "run", []
+    for budget in ("max_updates=4", "max_updates=8"):
+        display = Remembering()
+        given = ("schedule=constant", "cooldown=1", "warmup=1", "patience=0", budget)
+        train(recipe_for(text, *given), out, resume=out.exists(), display=display)
+        said += [line for line in display.lines if "bit-identical" in line]
+    assert [line.partition(": the")[0] for line in said] == [
+        "with another end of the schedule (learning rate at update 5: 0.005 instead of 0)"
+    ]
+    trained = [line for line in logged(out) if line["kind"] == "train"]
+    rates = {line["update"]: line["learning_rate"] for line in trained}
+    assert rates[4] == pytest.approx(0.0025)
+    assert rates[8] == pytest.approx(0.00125)
 
 
 def test_parts_may_be_others_when_a_run_goes_on(text: Path, tmp_path: Path) -> None:

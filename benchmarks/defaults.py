@@ -1,0 +1,134 @@
+"""The preset `auto` beside the fixed presets: corpora of several sizes, in budgets of minutes.
+
+    .venv/bin/python benchmarks/defaults.py --folder runs/defaults [--pairs 2000 7000 29000]
+        [--minutes 10 25 60] [--directions en-de de-en en-fr en-cs] [--presets auto tiny small]
+
+Every run is `crosshead train` with one thread on the first pairs of Multi30k; its validation set
+chooses the weights. Then each model translates the test set, and the report compares every preset
+with the best fixed one by paired bootstrap. Runs that are in the folder are not repeated, so the
+command may be stopped and given again. `--processor-time` counts minutes of the processor in place
+of minutes of the clock, for a machine that does other work beside it.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+from harness import data_folder, machine
+
+from crosshead.evaluation.comparison import ComparedScore, compare
+
+PROGRAM = "import sys; from crosshead.cli import main; sys.exit(main())"
+PROCESSOR_TIME = f"import time; time.perf_counter = time.process_time; {PROGRAM}"
+"""The program; a run counts its minutes with `time.perf_counter`."""
+
+
+class Setting(NamedTuple):
+    """What the presets are compared on."""
+
+    direction: str
+    pairs: int
+    minutes: float
+
+    def name(self, preset: str) -> str:
+        """The name of a run's directory."""
+        return f"{self.direction}-{self.pairs}-{self.minutes:g}-{preset}"
+
+
+def main() -> None:
+    """Train what is missing, translate, compare, and print the report."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--pairs", type=int, nargs="+", default=[2000, 7000, 29_000])
+    parser.add_argument("--minutes", type=float, nargs="+", default=[10, 25, 60])
+    parser.add_argument("--directions", nargs="+", default=["en-de", "de-en", "en-fr", "en-cs"])
+    parser.add_argument("--presets", nargs="+", default=["auto", "tiny", "small"])
+    parser.add_argument("--test", default="test_2016_flickr", help="or val, to choose settings")
+    parser.add_argument("--processor-time", action="store_true")
+    given = parser.parse_args()
+    program = PROCESSOR_TIME if given.processor_time else PROGRAM
+    settings = [Setting(*each) for each in product(given.directions, given.pairs, given.minutes)]
+    print(machine(), flush=True)
+    clock = "processor" if given.processor_time else "clock"
+    print(f"\nBLEU of the beam search on {given.test}, 95 % interval; minutes of the {clock}\n")
+    print("| direction | pairs | minutes | preset | BLEU | p against the best fixed preset |")
+    print("|---|---|---|---|---|---|", flush=True)
+    for setting in settings:
+        outputs = {
+            preset: translated(setting, preset, given.folder, given.test, program)
+            for preset in given.presets
+        }
+        references = lines(given.test, setting.direction.split("-")[1])
+        for row in rows(setting, compared(outputs, references)):
+            print(row, flush=True)
+
+
+def translated(setting: Setting, preset: str, folder: Path, test: str, program: str) -> list[str]:
+    """The translations of the test set by a preset's model, which is trained if it is not there."""
+    out = folder / setting.name(preset)
+    source, target = setting.direction.split("-")
+    if not (out / "model.safetensors").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        sides = []
+        for language in (source, target):
+            path = folder / f"train-{setting.pairs}.{language}"
+            text = lines("train", language)[: setting.pairs]
+            path.write_text("".join(f"{line}\n" for line in text))
+            sides.append(path)
+        run(
+            program, "train", "--source", sides[0], "--target", sides[1],
+            "--valid-source", multi30k(f"val.{source}"),
+            "--valid-target", multi30k(f"val.{target}"),
+            "--preset", preset, "--max-minutes", setting.minutes, "--set", "threads=1",
+            "--out", out, "--force",
+        )  # fmt: skip
+    found = out / f"{test}.{target}"
+    if not found.exists():
+        run(PROGRAM, "translate", out, multi30k(f"{test}.{source}"), "--output", found)
+    return found.read_text().splitlines()
+
+
+def compared(outputs: dict[str, list[str]], references: Sequence[str]) -> list[ComparedScore]:
+    """The BLEU of each preset; the baseline is the best fixed one."""
+    fixed = [name for name in outputs if name != "auto"]
+    if len(outputs) < 2:
+        [(name, translations)] = outputs.items()
+        return compare({name: translations, "again": translations}, references, ["bleu"])[:1]
+    scores = compare({name: outputs[name] for name in outputs}, references, ["bleu"])
+    best = max((score for score in scores if score.system in fixed), key=lambda each: each.value)
+    order = [best.system, *(name for name in outputs if name != best.system)]
+    return compare({name: outputs[name] for name in order}, references, ["bleu"])
+
+
+def rows(setting: Setting, scores: Sequence[ComparedScore]) -> Iterator[str]:
+    """The lines of the table."""
+    for score in scores:
+        p = "" if score.p_value is None else f"{score.p_value:.3f}"
+        yield (
+            f"| {setting.direction} | {setting.pairs:,} | {setting.minutes:g} | {score.system} | "
+            f"{score.value:.2f} [{score.low:.2f}, {score.high:.2f}] | {p} |"
+        )
+
+
+def multi30k(name: str) -> Path:
+    """A file of the raw text of Multi30k."""
+    return data_folder() / "multi30k" / "raw" / name
+
+
+def lines(name: str, language: str) -> list[str]:
+    """The lines of a file of Multi30k."""
+    return multi30k(f"{name}.{language}").read_text().splitlines()
+
+
+def run(program: str, *arguments: object) -> None:
+    """Run crosshead; its messages go to standard error."""
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    subprocess.run(command, check=True, stdout=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""The preset `auto` of translation: settings that fit the data, the budget and the machine.
+
+The choice has three steps, each a function: the size of the model, the size of a batch with the
+number of updates, and the settings that follow from them. Keys that the user has stated stay.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from crosshead.caller import option
+from crosshead.models.transformer import TransformerConfig
+from crosshead.recipe.text_recipe import TextRecipe
+from crosshead.system.progress import counted
+from crosshead.tasks.base import Speed
+from crosshead.tasks.parallel_corpus import ParallelCorpus
+
+
+class Size(NamedTuple):
+    """A size of model, and what it needs to be worth its time."""
+
+    layers: int
+    d_model: int
+    d_ff: int
+    heads: int
+    learning_rate: float
+    """The peak of the learning rate."""
+    least_data: float
+    """The smallest number of target tokens in an epoch that it is chosen for."""
+    least_training: float
+    """The smallest number of target tokens, over all epochs, that the budget must allow."""
+
+
+SIZES = (
+    Size(6, 512, 2048, 8, 0.0007, least_data=1e7, least_training=3e8),
+    Size(4, 256, 1024, 4, 0.0015, least_data=1.5e6, least_training=2.5e7),
+    Size(4, 128, 256, 4, 0.004, least_data=0, least_training=0),
+)
+"""The sizes, largest first. The first one is the base model of Vaswani et al. 2017 (Table 3), the
+last one that of Wu et al. 2021 for 29,000 pairs."""
+
+LARGEST_BATCH, LEAST_BATCH = 4096, 1024
+"""The largest and the smallest size of a batch, in tokens."""
+
+ENOUGH_UPDATES = 1500
+"""The number of updates below which batches are halved."""
+
+DROPOUTS = ((15, 0.1), (40, 0.2), (math.inf, 0.3))
+"""The dropout by the largest number of epochs that it is chosen for."""
+
+WARMUP_SHARE, MOST_WARMUP = 0.1, 4000
+"""The warm-up as a share of the run, and its largest number of updates."""
+
+VALIDATIONS = 10
+"""The number of validations of a run."""
+
+USUAL_EPOCHS, USUAL_DATA = 80, 400_000
+"""A run without a budget has so many epochs of so many target tokens. With more data it has fewer:
+their number falls with the root of the data."""
+
+
+class Plan(NamedTuple):
+    """A recipe with the length of its run."""
+
+    recipe: TextRecipe
+    updates: int
+    """The number of updates of the run."""
+    epochs: float
+    """The number of epochs of the run."""
+    seconds: float | None
+    """The seconds of an update; None if they are not known."""
+
+
+def settle(
+    recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed
+) -> tuple[TextRecipe, list[str]]:
+    """Return the recipe with values for its open keys, and lines that give them with reasons.
+
+    Args:
+        recipe: The settings of the run, with the open keys `recipe.open`.
+        corpus: The training and validation pairs.
+        speed: The speed of the machine and the time of the run.
+    """
+    tokens = int(corpus.lengths[:, 1].sum())
+    recipe = _with_budget(recipe, tokens)
+    plan = _with_batches(_largest(recipe, corpus, speed, tokens), corpus)
+    settled = _with_schedule(plan)
+    return settled, _lines(settled, plan, corpus, tokens)
+
+
+def usual_epochs(tokens: int) -> int:
+    """Return the number of epochs of a run without a budget.
+
+    Args:
+        tokens: The number of target tokens in an epoch.
+    """
+    return max(1, round(USUAL_EPOCHS * math.sqrt(USUAL_DATA / tokens)))
+
+
+def _with_budget(recipe: TextRecipe, tokens: int) -> TextRecipe:
+    """Return the recipe with a largest number of epochs.
+
+    Without a budget it is the usual number. Otherwise it is twice that: more would only overfit.
+    """
+    budgets = ("max_updates", "max_epochs", "max_minutes")
+    has_budget = any(f"train.{key}" not in recipe.open for key in budgets)
+    epochs = usual_epochs(tokens) * (2 if has_budget else 1)
+    return _filled(recipe, {"train": {"max_updates": None, "max_epochs": epochs}})
+
+
+def _largest(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed, tokens: int) -> Plan:
+    """Return the plan with the largest model that the data and the budget allow.
+
+    If the user has stated a part of the size, the rest is that of the smallest size.
+    """
+    smallest = SIZES[-1]
+    is_open = _shape(smallest).keys() <= _open_keys(recipe, "model")
+    allowed = [size for size in SIZES if is_open and tokens >= size.least_data]
+    for size in allowed or [smallest]:
+        plan = _plan(_with_size(recipe, size), corpus, speed)
+        if plan.epochs * tokens >= size.least_training:
+            break
+    return plan
+
+
+def _with_size(recipe: TextRecipe, size: Size) -> TextRecipe:
+    """Return the recipe with a size of model, as far as its keys are open."""
+    train: dict[str, Any] = {"batch_tokens": LARGEST_BATCH}
+    if "schedule" in _open_keys(recipe, "train"):
+        train |= {"schedule": "constant", "learning_rate": size.learning_rate}
+    return _filled(recipe, {"model": _shape(size), "train": train})
+
+
+def _shape(size: Size) -> dict[str, int]:
+    """Return the keys of a model's size, with their values."""
+    return {
+        "encoder_layers": size.layers,
+        "decoder_layers": size.layers,
+        "d_model": size.d_model,
+        "d_ff": size.d_ff,
+        "heads": size.heads,
+    }
+
+
+def _plan(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed) -> Plan:
+    """Return the recipe with the length that its budgets give the run."""
+    train, seconds = recipe.train, speed.seconds_per_update(recipe)
+    per_epoch = _updates_per_epoch(recipe, corpus)
+    limits = [train.max_updates, train.max_epochs and train.max_epochs * per_epoch]
+    if speed.seconds is not None and seconds is not None:
+        limits.append(int(speed.seconds / seconds))
+    updates = max(1, min(limit for limit in limits if limit is not None))
+    return Plan(recipe, updates, updates / per_epoch, seconds)
+
+
+def _updates_per_epoch(recipe: TextRecipe, corpus: ParallelCorpus) -> int:
+    train = recipe.train
+    return len(corpus.epochs(recipe)(0).plan(train.batch_tokens, train.seed, 0))
+
+
+def _with_batches(plan: Plan, corpus: ParallelCorpus) -> Plan:
+    """Return the plan with batches that are small enough for `ENOUGH_UPDATES`.
+
+    The time of an epoch is taken as the same for all sizes of batches.
+    """
+    recipe, updates, train = plan.recipe, plan.updates, plan.recipe.train
+    least = max(LEAST_BATCH, recipe.data.max_length + 1)
+    while updates < ENOUGH_UPDATES and recipe.train.batch_tokens // 2 >= least:
+        halved = _filled(recipe, {"train": {"batch_tokens": recipe.train.batch_tokens // 2}})
+        if halved == recipe or train.max_updates is not None:
+            break
+        recipe = halved
+        updates = max(1, round(plan.epochs * _updates_per_epoch(recipe, corpus)))
+    seconds = plan.seconds and plan.seconds * plan.updates / updates
+    return Plan(recipe, updates, plan.epochs, seconds)
+
+
+def _with_schedule(plan: Plan) -> TextRecipe:
+    """Return the recipe with the regularisers and the schedule that suit the length of the run."""
+    dropout = next(dropout for most, dropout in DROPOUTS if plan.epochs <= most)
+    train = {
+        "cooldown": 1 - WARMUP_SHARE,
+        "warmup": max(1, min(round(WARMUP_SHARE * plan.updates), MOST_WARMUP)),
+        "valid_every": min(max(1, plan.updates // VALIDATIONS), 2000),
+        "average": 0,
+        "patience": 0,
+    }
+    return _filled(plan.recipe, {"model": {"dropout": dropout, "norm": "pre"}, "train": train})
+
+
+def _open_keys(recipe: TextRecipe, section: str) -> set[str]:
+    """Return the open keys of a section."""
+    keys = (key.partition(".") for key in recipe.open)
+    return {key for name, _, key in keys if name == section}
+
+
+def _filled(recipe: TextRecipe, values: dict[str, dict[str, Any]]) -> TextRecipe:
+    """Return the recipe with values for those of the given keys that are open."""
+    sections = {
+        name: getattr(recipe, name).model_copy(
+            update={key: table[key] for key in table.keys() & _open_keys(recipe, name)}
+        )
+        for name, table in values.items()
+    }
+    return recipe.model_copy(update=sections)
+
+
+def _lines(recipe: TextRecipe, plan: Plan, corpus: ParallelCorpus, tokens: int) -> list[str]:
+    """Return lines that say what was chosen, and why."""
+    model, train = recipe.model, recipe.train
+    assert isinstance(model, TransformerConfig)
+    each = f", {plan.seconds:.2g} s each" if plan.seconds else ""
+    lines = [
+        f"auto: {counted(corpus.size, 'pair')} with {tokens:,} target tokens give about "
+        f"{counted(plan.updates, 'update')}{each}, {plan.epochs:.3g} epochs",
+        f"auto: a model of {model.encoder_layers} + {model.decoder_layers} layers of width "
+        f"{model.d_model}, {model.norm}-norm, with dropout {model.dropout:g}",
+        f"auto: batches of {train.batch_tokens:,} tokens, the schedule {train.schedule} with "
+        + (f"a peak of {train.learning_rate:g}, " if train.learning_rate else "")
+        + f"a warm-up of {counted(train.warmup or 0, 'update')} and a cooldown of "
+        f"{train.cooldown:.0%} of the run",
+    ]
+    if "train.max_minutes" in recipe.open and plan.seconds:
+        minutes = plan.updates * plan.seconds / 60
+        lines.append(
+            f"auto: this takes about {minutes:,.0f} minutes; for another length give "
+            f"{option('max_minutes')}"
+        )
+    return lines

@@ -1,0 +1,137 @@
+"""The preset `auto` of translation: every choice follows from data, budget and speed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from crosshead.data.batching import Pairs
+from crosshead.models.transformer import TransformerConfig
+from crosshead.recipe.text_recipe import TextRecipe
+from crosshead.tasks.automatic import SIZES, settle, usual_epochs
+from crosshead.tasks.base import Speed
+from crosshead.tasks.recipes import compose
+
+
+@dataclass
+class FakeCorpus:
+    """So many pairs of sentences of so many tokens."""
+
+    size: int
+    tokens: int = 14
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.full((self.size, 2), self.tokens)
+
+    def epochs(self, recipe: TextRecipe) -> Any:
+        examples = [([5] * (self.tokens - 1),) * 2] * self.size
+        return lambda epoch: Pairs(examples)
+
+
+def settled(
+    pairs: int,
+    *stated: str,
+    tokens: int = 14,
+    speed: float | None = 8000,
+    minutes: float | None = None,
+) -> TextRecipe:
+    """A recipe for a machine that trains the smallest size at so many target tokens a second."""
+    corpus = FakeCorpus(pairs, tokens)
+
+    def seconds(recipe: TextRecipe) -> float | None:
+        assert isinstance(recipe.model, TransformerConfig)
+        if speed is None:
+            return None
+        epoch = corpus.epochs(recipe)(0)
+        per_epoch = len(epoch.plan(recipe.train.batch_tokens, 1, 0))
+        return pairs * tokens / per_epoch / speed * (recipe.model.d_model / 128) ** 1.5
+
+    if minutes is not None:
+        stated = (*stated, f"train.max_minutes={minutes}")
+    there = Speed(seconds, None if minutes is None else 60 * minutes)
+    recipe, lines = settle(compose("auto", assignments=stated), corpus, there)  # type: ignore[arg-type]
+    assert 3 <= len(lines) <= 5
+    # The values are checked again, together.
+    assert type(recipe).model_validate(recipe.model_dump()).model_dump() == recipe.model_dump()
+    return recipe
+
+
+@pytest.mark.parametrize("minutes", [5, 10, 25, 60, 600])
+@pytest.mark.parametrize("pairs", [200, 2000, 29_000])
+def test_a_run_of_any_budget_ends_well_past_its_warm_up(pairs: int, minutes: float) -> None:
+    train = settled(pairs, minutes=minutes).train
+    assert train.warmup and train.max_epochs
+    epochs = min(train.max_epochs, 60 * minutes * 8000 / (14 * pairs))
+    updates = epochs * len(Pairs([([5] * 13,) * 2] * pairs).plan(train.batch_tokens, 1, 0))
+    assert train.warmup <= 0.11 * updates + 1
+    assert train.cooldown == pytest.approx(0.9) and train.schedule == "constant"
+    assert 5 <= updates / train.valid_every <= 15
+    assert train.max_minutes == minutes and train.max_updates is None
+
+
+def test_more_data_and_more_time_give_a_larger_model() -> None:
+    widths = [
+        settled(pairs, speed=speed, minutes=60).model.d_model
+        for pairs, speed in ((29_000, 8e3), (29_000, 8e6), (110_000, 8e3), (110_000, 8e5))
+    ]
+    assert widths == [128, 128, 128, 256]
+    long = settled(3000, speed=8e6, minutes=600, tokens=4000)
+    assert long.model.d_model == SIZES[0].d_model
+
+
+def test_without_a_budget_the_data_decides_how_long() -> None:
+    lengths = {}
+    for pairs in (500, 29_000, 90_000):
+        recipe = settled(pairs)
+        assert recipe.train.max_epochs == usual_epochs(14 * pairs)
+        assert recipe.train.max_minutes is recipe.train.max_updates is None
+        lengths[pairs] = recipe.train.max_epochs
+    assert lengths[500] > lengths[29_000] > lengths[90_000] > 10
+
+
+def test_a_budget_is_cut_where_more_epochs_only_overfit() -> None:
+    recipe = settled(500, minutes=10_000)
+    assert recipe.train.max_epochs == 2 * usual_epochs(7000)
+
+
+def test_updates_and_epochs_are_budgets_too() -> None:
+    by_updates = settled(29_000, "train.max_updates=800").train
+    assert (by_updates.max_updates, by_updates.warmup, by_updates.batch_tokens) == (800, 80, 4096)
+    by_epochs = settled(29_000, "train.max_epochs=3").train
+    assert by_epochs.max_epochs == 3 and by_epochs.max_updates is None
+    assert by_epochs.batch_tokens < 4096
+
+
+def test_short_runs_have_less_dropout_and_smaller_batches() -> None:
+    short, long = (settled(29_000, minutes=minutes) for minutes in (5, 120))
+    assert short.model.dropout < long.model.dropout
+    assert short.train.batch_tokens < long.train.batch_tokens
+
+
+STATED = {
+    "model.d_model": 96, "model.encoder_layers": 1, "model.dropout": 0.05, "model.norm": "post",
+    "train.batch_tokens": 3000, "train.warmup": 7, "train.learning_rate": 0.0123,
+    "train.valid_every": 11, "train.max_epochs": 4, "train.cooldown": 0.3, "train.patience": 3,
+    "train.average": 2, "train.max_updates": 99, "train.schedule": "paper", "train.seed": 5,
+    "tokenizer.vocab_size": 777, "decode.beam": 2,
+}  # fmt: skip
+
+
+@given(some.sets(some.sampled_from(sorted(STATED))))
+def test_what_is_stated_stays(keys: set[str]) -> None:
+    if {"train.schedule", "train.learning_rate"} <= keys:
+        keys -= {"train.learning_rate"}  # the paper's schedule has none
+    stated = [f"{key}={STATED[key]}" for key in sorted(keys)]
+    recipe = settled(300, *stated)
+    for key in keys:
+        section, _, name = key.partition(".")
+        assert getattr(getattr(recipe, section), name) == STATED[key]
+
+
+def test_a_machine_whose_speed_is_not_known_gets_a_recipe() -> None:
+    recipe = settled(3000, speed=None, minutes=10)
+    assert recipe.train.warmup and recipe.train.max_epochs
