@@ -88,8 +88,7 @@ def fit_power_law(measured: Sequence[Measured]) -> PowerLaw:
         ValueError: If there are fewer than three scores.
 
     Reference:
-        Kolachina et al. 2012, Table 1, the family Pow3. Hestness et al. 2017 find the same law for
-        the loss of neural networks.
+        Kolachina et al. 2012, Table 1 (Pow3).
     """
     if len(measured) < _LEAST:
         raise ValueError(f"expected at least three scores, found {len(measured)}")

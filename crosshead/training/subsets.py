@@ -107,9 +107,8 @@ def check_subsets(recipe: Recipe, flag: str, start: Path | None) -> None:
 def planned_recipe(out: Path, folder: Path, given: Recipe, *, resume: bool) -> Recipe:
     """Return the recipe of the runs on subsets, and store it in their folder.
 
-    A new run gives its recipe before it chooses sizes, so that each subset chooses its own. For a
-    resumed run this recipe is read from the folder. If it was begun without subsets, its stored
-    recipe is taken, and each subset chooses its vocabulary.
+    It is the recipe of the run on all pairs, with all that this run has chosen. Only a vocabulary
+    that the user left open is open again, because small subsets cannot have a large one.
 
     Args:
         out: The run on all pairs.
@@ -123,11 +122,11 @@ def planned_recipe(out: Path, folder: Path, given: Recipe, *, resume: bool) -> R
     newest = newest_state(out / CHECKPOINTS)
     if newest is not None and newest[1].tuned:
         raise UserError(f"{out}: was fine-tuned; subsets need a run that began with a new model")
-    recipe = given
     if resume and (folder / RECIPE).is_file():
         recipe = stored_recipe(folder)
-    elif resume:
-        recipe = _with(stored_recipe(out), "tokenizer", {"vocab_size": None})
+    else:
+        size = None if resume else given.tokenizer.vocab_size  # type: ignore[attr-defined]
+        recipe = _with(stored_recipe(out), "tokenizer", {"vocab_size": size})
     if resume:
         recipe = _with(recipe, "train", {key: getattr(given.train, key) for key in _BUDGET})
     make_directory(folder)

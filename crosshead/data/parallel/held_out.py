@@ -132,6 +132,9 @@ def without_unused(text: Text, held: HeldOut, share: float, seed: int) -> HeldOu
         share: The share of the other pairs that is used.
         seed: The random seed of the run.
 
+    Returns:
+        The same held-out set, with the rows that are not used.
+
     Raises:
         DataError: If no pair is left.
     """

@@ -85,11 +85,21 @@ class Usual(Config):
         return (amount - self.rate * size) / math.sqrt(max(1, size))
 
     def above(self, amount: int, size: int) -> bool:
-        """Return whether an amount is above the range."""
+        """Return whether an amount is above the range.
+
+        Args:
+            amount: The amount of a text.
+            size: The size of the text.
+        """
         return self.deviation(amount, size) > self.high
 
     def below(self, amount: int, size: int) -> bool:
-        """Return whether an amount is below the range."""
+        """Return whether an amount is below the range.
+
+        Args:
+            amount: The amount of a text.
+            size: The size of the text.
+        """
         return self.deviation(amount, size) < self.low
 
 
