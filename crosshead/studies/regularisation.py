@@ -56,7 +56,7 @@ _TRAIN = {
     "batch_tokens": 2048, "learning_rate": 0.005, "warmup": 1000, "max_updates": UPDATES,
     "valid_every": EVERY, "checkpoint_every": EVERY, "keep_last": 10, "average": 10,
 }  # fmt: skip
-"""As in the recipe `multi30k`, but by updates."""
+"""The settings of the recipe `multi30k`, with a budget of updates."""
 
 
 def _gain(variant: str) -> str:

@@ -33,7 +33,7 @@ class Consistency(NamedTuple):
     weight: float
     """The weight of the divergence in the paper, beside the mean cross-entropy."""
     cuts_first: bool
-    """Whether tokens are cut from the first view too."""
+    """True if tokens are cut from the first view too."""
     word_dropout: float
     """The share of tokens that the paper cuts."""
 

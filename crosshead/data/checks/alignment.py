@@ -14,7 +14,7 @@ import numpy as np
 
 from crosshead.data.checks.lexicon import Lexicon
 from crosshead.data.checks.suspects import Suspect
-from crosshead.data.checks.words import Words, stemmed_words
+from crosshead.data.checks.words import WordIds, stemmed_words
 
 LEAST_ROWS = 500
 """The smallest number of pairs from which word translations can be learned."""
@@ -57,8 +57,8 @@ class _Fold(NamedTuple):
 class _Sides(NamedTuple):
     """The words of both sides."""
 
-    source: Words
-    target: Words
+    source: WordIds
+    target: WordIds
 
     def features(self, lexicon: Lexicon, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the features of pairs made of the sources `left` and the targets `right`."""
@@ -241,7 +241,7 @@ def _shifts(sides: _Sides, lexicon: Lexicon, found: np.ndarray) -> list[int]:
     return shifts
 
 
-def _moved(sides: _Sides, left: np.ndarray, right: np.ndarray) -> tuple[Words, Words]:
+def _moved(sides: _Sides, left: np.ndarray, right: np.ndarray) -> tuple[WordIds, WordIds]:
     return sides.source.some(left), sides.target.some(right)
 
 

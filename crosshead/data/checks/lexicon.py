@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosshead.data.checks.words import Words
+from crosshead.data.checks.words import WordIds
 
 _ITERATIONS = 4
 _PRIOR = 3.0
@@ -40,7 +40,7 @@ class Lexicon:
         target: The words of the targets.
     """
 
-    def __init__(self, source: Words, target: Words) -> None:
+    def __init__(self, source: WordIds, target: WordIds) -> None:
         self._width = target.size
         links = _Links(source, target)
         keys = self._keys(source, target, links)
@@ -50,7 +50,7 @@ class Lexicon:
         self._forward = _learned(a, b, index, links.target, target, source.size)
         self._backward = _learned(b, a, index, links.source, source, target.size)
 
-    def scores(self, source: Words, target: Words) -> np.ndarray:
+    def scores(self, source: WordIds, target: WordIds) -> np.ndarray:
         """Return two scores for each pair: one for each direction.
 
         A score is the mean, over the words of a side, of the logarithm of the probability of the
@@ -68,7 +68,7 @@ class Lexicon:
             found[rows] = self._scored(source.some(rows), target.some(rows))
         return found
 
-    def _scored(self, source: Words, target: Words) -> np.ndarray:
+    def _scored(self, source: WordIds, target: WordIds) -> np.ndarray:
         links = _Links(source, target)
         keys = self._keys(source, target, links)
         index = np.minimum(np.searchsorted(self._pairs, keys), len(self._pairs) - 1)
@@ -82,7 +82,7 @@ class Lexicon:
             axis=1,
         )
 
-    def _keys(self, source: Words, target: Words, links: "_Links") -> np.ndarray:
+    def _keys(self, source: WordIds, target: WordIds, links: "_Links") -> np.ndarray:
         """Return the number of each linked pair of words."""
         left = source.ids[links.source].astype(np.int64)
         return np.asarray(left * self._width + target.ids[links.target])
@@ -91,7 +91,7 @@ class Lexicon:
 class _Links:
     """All pairs of a source word and a target word in the same row."""
 
-    def __init__(self, source: Words, target: Words) -> None:
+    def __init__(self, source: WordIds, target: WordIds) -> None:
         left, right = source.lengths, target.lengths
         count = left * right
         self.row = np.repeat(np.arange(len(count)), count)
@@ -108,7 +108,7 @@ def _learned(
     b: np.ndarray,
     index: np.ndarray,
     places: np.ndarray,
-    said: Words,
+    said: WordIds,
     given_size: int,
 ) -> _Direction:
     """Learn one direction by expectation maximisation.
@@ -140,9 +140,9 @@ def _direction_scores(
     index: np.ndarray,
     known: np.ndarray,
     given_places: np.ndarray,
-    given: Words,
+    given: WordIds,
     said_places: np.ndarray,
-    said: Words,
+    said: WordIds,
 ) -> np.ndarray:
     """Return the scores of the rows in one direction; see `Lexicon.scores`."""
     frequency = model.frequency[said.ids]

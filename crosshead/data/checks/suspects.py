@@ -32,4 +32,4 @@ class Suspect(NamedTuple):
     score: float
     """The strength of the evidence, from 0 to 1. Scores are comparable within a kind."""
     reason: str
-    """What was found."""
+    """The reason, for people."""

@@ -19,7 +19,7 @@ _STEM = 6
 """The number of letters of a word that count. So most inflected forms of a word are one word."""
 
 
-class Words(NamedTuple):
+class WordIds(NamedTuple):
     """The words of many lines."""
 
     ids: np.ndarray
@@ -34,14 +34,14 @@ class Words(NamedTuple):
         """The number of words of each line."""
         return np.diff(self.ends, prepend=0)
 
-    def some(self, rows: np.ndarray) -> "Words":
+    def some(self, rows: np.ndarray) -> "WordIds":
         """Return the words of some lines."""
         lengths = self.lengths[rows]
         ends = np.cumsum(lengths)
         places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
             self.ends[rows] - ends, lengths
         )
-        return Words(self.ids[places], ends, self.size)
+        return WordIds(self.ids[places], ends, self.size)
 
 
 def split_words(line: str) -> list[str]:
@@ -49,7 +49,7 @@ def split_words(line: str) -> list[str]:
     return _WORD.findall(line.lower())
 
 
-def stemmed_words(lines: Iterable[str], least: int) -> Words:
+def stemmed_words(lines: Iterable[str], least: int) -> WordIds:
     """Return the first `MOST_WORDS` words of each line, each cut to its first letters.
 
     Args:
@@ -70,4 +70,4 @@ def stemmed_words(lines: Iterable[str], least: int) -> Words:
     kept = counts[ids] >= least
     before = np.concatenate([[0], np.cumsum(kept)])
     numbers_of_kept = np.cumsum(counts >= least, dtype=np.int32) - 1
-    return Words(numbers_of_kept[ids[kept]], before[ends], int((counts >= least).sum()))
+    return WordIds(numbers_of_kept[ids[kept]], before[ends], int((counts >= least).sum()))

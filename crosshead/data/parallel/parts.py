@@ -36,7 +36,7 @@ class Part:
 
     @property
     def direction(self) -> tuple[str, ...]:
-        """What determines the pairs beside the files: nothing in a corpus without a tag."""
+        """The settings that determine the pairs beside the files; empty without a tag."""
         return (self.tag, str(self.exchanged)) if self.tag else ()
 
     @cached_property
