@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from crosshead.bundle.io import save_bundle
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.batching import collate
+from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
 from crosshead.errors import UserError
 from crosshead.models.transformer import Transformer, TransformerConfig
@@ -276,6 +277,31 @@ def test_the_benchmark_of_stops_runs(tmp_path: Path) -> None:
     assert [row[0] for row in rows[2:]] == ["| full", "| exact"]
     full, exact = (int(row[2].split()[0].replace(",", "")) for row in rows[2:])
     assert exact >= full > 0
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_odd_input_runs(tmp_path: Path, data: Path) -> None:
+    sentences = [f"eins zwei {'abcdefghij'[n % 10] * (n % 7)}" for n in range(100)]
+    tokenizer = train_tokenizer(TokenizerConfig(kind="characters"), sentences)
+    ids = [tokenizer.encode(sentence) for sentence in sentences]
+    profile = TextProfile.of(list(zip(ids, ids, strict=True)), tokenizer, tokenizer)
+    sizes = dict.fromkeys(("source_vocabulary", "target_vocabulary"), tokenizer.vocab_size)
+    model = Transformer(TransformerConfig(**SHAPE), *sizes.values()).eval()
+    config = TextBundleConfig(
+        model=model.config, joint_tokenizer=True, longest_source=400, profile=profile, **sizes
+    )
+    save_bundle(tmp_path, TextBundle(config, model, tokenizer, tokenizer), "A card.")
+    printed = run("odd_input.py", tmp_path, "--most", 2)
+    rows = {line.split(" | ")[0]: line.split(" | ") for line in printed.splitlines()}
+    assert rows["| in Greek letters"][1:3] == ["2", "100.0"]
+    assert rows["| validation, en"][2] == "0.0"
+    assert rows["| val, references"][1] == rows["| val, model"][1] == "2"
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_data_curves_runs() -> None:
+    printed = run("data_curves.py", "--draws", 2)
+    assert "| flat | 0.00 |" in printed and printed.count("\n| ") == 7
 
 
 def test_a_bundle_that_is_not_there_is_an_error_of_one_line(tmp_path: Path) -> None:

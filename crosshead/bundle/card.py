@@ -199,11 +199,14 @@ def _data(facts: CardFacts) -> str:
 def _scores(facts: CardFacts) -> str:
     if not facts.scores:
         return "No score was measured."
+    head = ["metric", "score", "95 % interval", "set", "signature"]
     rows = [
-        [score.metric, score.shown, _code(score.test_set), _code(score.signature)]
-        for score in facts.scores
+        [each.metric, each.shown, each.interval, _code(each.test_set), _code(each.signature)]
+        for each in facts.scores
     ]
-    table = _table(["metric", "score", "set", "signature"], rows)
+    if not any(each.interval for each in facts.scores):
+        head, *rows = [[*row[:2], *row[3:]] for row in [head, *rows]]
+    table = _table(head, rows)
     return f"{table}\n\n{facts.words.scored}: {facts.search}." if facts.search else table
 
 

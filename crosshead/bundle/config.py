@@ -1,5 +1,6 @@
 """The configuration of a bundle: the contents of its `config.json` without the checksums."""
 
+import math
 from typing import Any, Protocol, Self
 
 from pydantic import (
@@ -31,6 +32,16 @@ class MeasuredScore(Protocol):
         ...
 
     @property
+    def low(self) -> float:
+        """The lower end of its 95 % interval."""
+        ...
+
+    @property
+    def high(self) -> float:
+        """The upper end of its 95 % interval."""
+        ...
+
+    @property
     def signature(self) -> str:
         """A text that describes the measurement."""
         ...
@@ -48,18 +59,28 @@ class BundleScore(Config):
     test_set: str
     # The number of digits after the point for people.
     digits: int = Field(default=2, ge=0, le=10)
+    # The ends of the 95 % interval, if it was measured. Older bundles have none.
+    low: float | None = None
+    high: float | None = None
 
     @property
     def shown(self) -> str:
         """The value as text for people."""
         return f"{self.value:.{self.digits}f}"
 
+    @property
+    def interval(self) -> str:
+        """The 95 % interval as text for people, or an empty string."""
+        if self.low is None or self.high is None:
+            return ""
+        return f"{self.low:.{self.digits}f} to {self.high:.{self.digits}f}"
+
     @model_serializer(mode="wrap")
-    def _without_usual_digits(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
         if self.digits == 2:  # so that the scores of text are stored as ever
             del values["digits"]
-        return values
+        return {key: value for key, value in values.items() if value is not None}
 
     @classmethod
     def of(cls, score: MeasuredScore, test_set: str) -> Self:
@@ -69,8 +90,14 @@ class BundleScore(Config):
             score: The measured score.
             test_set: The name of the test set, or `validation`.
         """
+        known = math.isfinite(score.low) and math.isfinite(score.high)
         return cls(
-            metric=score.metric, value=score.value, signature=score.signature, test_set=test_set
+            metric=score.metric,
+            value=score.value,
+            signature=score.signature,
+            test_set=test_set,
+            low=float(score.low) if known else None,
+            high=float(score.high) if known else None,
         )
 
 

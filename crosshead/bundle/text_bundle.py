@@ -12,6 +12,7 @@ from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.places import CONFIG
 from crosshead.config import MOST_TOKENS, MOST_VOCABULARY
 from crosshead.data.text.pieces import CONTROL
+from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import (
     TOKENIZER_FILES,
     Tokenizer,
@@ -45,12 +46,16 @@ class TextBundleConfig(BundleConfig):
     target_language: str | None = None
     # The languages of a model of several directions: the tag of one stands before each source.
     target_languages: list[str] = Field(default_factory=list)
+    # Statistics of the training pairs, to flag odd sources and translations. Older bundles and
+    # models of monolingual text have none.
+    profile: TextProfile | None = None
 
     @model_serializer(mode="wrap")
-    def _without_no_tags(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_what_is_missing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
-        if not self.target_languages:  # so that models of one direction are stored as ever
-            del values["target_languages"]
+        for key in ("target_languages", "profile"):
+            if not values[key]:  # so that other bundles are stored as ever
+                del values[key]
         return values
 
 

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from crosshead.bundle.files import files_in_use
 from crosshead.cli.terminal import json_line, note, table
 from crosshead.config import validate
+from crosshead.data.text.profile import FLAGS
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import ConfigError, UserError
 from crosshead.pipelines.line_translator import LONGEST_STRETCH, Translation
@@ -19,7 +21,7 @@ from crosshead.pipelines.scoring import ScoredTranslation
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.pipelines.translator import Translator
 from crosshead.system.files import real_path
-from crosshead.system.progress import Bar, Messages
+from crosshead.system.progress import Bar, Messages, counted
 
 SCORED_AT_ONCE = 1024
 """Number of pairs that `score` scores and prints together."""
@@ -210,6 +212,46 @@ def line_warnings(found: Sequence[Sequence[Translation]], first: int) -> list[st
                 "translated in parts"
             )
     return warnings
+
+
+class FlaggedLines:
+    """The flagged lines of a whole input, for one warning at its end."""
+
+    def __init__(self) -> None:
+        self._lines = self._flagged = 0
+        self._counts: Counter[str] = Counter()
+        self._first = ""
+
+    def add(self, lines: Sequence[str], found: Sequence[Sequence[Translation]], first: int) -> None:
+        """Count the flags of the best translations.
+
+        Args:
+            lines: The lines.
+            found: The translations of each line.
+            first: The number of the first line.
+        """
+        self._lines += len(lines)
+        for number, (line, (best, *_)) in enumerate(zip(lines, found, strict=True), first):
+            self._counts.update(best.flags)
+            self._flagged += bool(best.flags)
+            if best.flags and not self._first:
+                self._first = f"line {number} ({_beginning(line)}): {FLAGS[best.flags[0]]}"
+
+    def warning(self) -> str:
+        """Return the warning, or an empty string if no line is flagged."""
+        if not self._flagged:
+            return ""
+        kinds = ", ".join(f"{name} {self._counts[name]:,}" for name in FLAGS if self._counts[name])
+        return (
+            f"warning: {self._flagged:,} of {counted(self._lines, 'line')} may be translated badly "
+            f"({kinds}); the first is {self._first}; --jsonl lists the flags of each line"
+        )
+
+
+def _beginning(line: str, most: int = 40) -> str:
+    """Return the beginning of a line in quotes, for a message."""
+    text = " ".join(line.split())
+    return f'"{text if len(text) <= most else text[: most - 1] + "…"}"'
 
 
 @contextlib.contextmanager

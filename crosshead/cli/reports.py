@@ -2,9 +2,11 @@
 
 import shlex
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from crosshead.bundle.base import Bundle
+from crosshead.bundle.config import BundleScore
 from crosshead.bundle.files import bundle_files, card_was_changed, verify_bundle
 from crosshead.bundle.places import CARD, CHECKPOINTS, RECIPE, is_run
 from crosshead.bundle.weights import build_without_memory
@@ -49,7 +51,7 @@ def bundle_facts(directory: Path, bundle: Bundle) -> list[list[str]]:
         *TASKS[config.task].pipeline(bundle).facts(),
     ]
     rows += [
-        [each.metric, f"{each.shown} on {each.test_set} ({each.signature})"]
+        [each.metric, f"{_with_interval(each)} on {each.test_set} ({each.signature})"]
         for each in config.scores
     ]
     if card_was_changed(directory):
@@ -105,11 +107,27 @@ def _run_facts(directory: Path) -> list[list[str]]:
     return rows
 
 
-def end_of_run(summary: Summary) -> str:
-    """Return the message about a run that has ended or was stopped."""
+def end_of_run(summary: Summary, *flags: str) -> str:
+    """Return the message about a run that has ended or was stopped.
+
+    Args:
+        summary: The end of the run.
+        flags: Flags of the command to type again after an interruption, such as `--curve`.
+    """
     if summary.bundle_kept:  # nothing is new
         return table([["bundle", f"{summary.out}"], ["ended", summary.reason]])
-    return interruption_report(summary) if summary.interrupted else run_report(summary)
+    return interruption_report(summary, *flags) if summary.interrupted else run_report(summary)
+
+
+def how_to_continue(out: Path, *flags: str) -> str:
+    """Return a line that says how to continue after runs on subsets were stopped.
+
+    Args:
+        out: The run on all pairs.
+        flags: Flags of the command, such as `--curve`.
+    """
+    command = CommandLine(program()).resume(out, *flags)
+    return f"stopped; finished runs are kept; continue with: {command}"
 
 
 def run_report(summary: Summary) -> str:
@@ -138,6 +156,8 @@ def run_report(summary: Summary) -> str:
     out = shlex.quote(str(summary.out))
     if summary.findings:
         parts += _samples(summary.findings)
+        if summary.findings.remarks:
+            parts.append(_paragraph(summary.findings.remarks))
     if summary.verdict:
         parts.append(f"warning: {summary.verdict}\n")
     if summary.task:
@@ -160,17 +180,35 @@ def _score_rows(summary: Summary) -> list[list[str]]:
         if each.search and each.search != summary.search and each.name in summary.validated
     ]
     return rows + [
-        [f"{each.metric} ({summary.search})", f"{each.shown} ({each.test_set})"]
+        [f"{each.metric} ({summary.search})", f"{_with_interval(each)} ({each.test_set})"]
         for each in summary.scores
     ]
+
+
+def _with_interval(score: BundleScore) -> str:
+    """Return a score, with its interval if there is one."""
+    return f"{score.shown} [{score.interval}]" if score.interval else score.shown
 
 
 def _samples(findings: Findings) -> list[str]:
     """Return the model's output for some of the validation set, each part on its own line."""
     return [
-        table([[name, _shortened(part)] for name, part in zip(findings.labels, each, strict=True)])
+        f"{each.title}\n" * bool(each.title)
+        + table(
+            [
+                [name, _shortened(part)]
+                for name, part in zip(
+                    findings.labels, (each.input, each.output, each.expected), strict=True
+                )
+            ]
+        )
         for each in findings.samples
     ]
+
+
+def _paragraph(sentences: Sequence[str]) -> str:
+    """Return sentences as lines of at most 100 characters; each sentence begins a line."""
+    return "".join(f"{textwrap.fill(each, 100)}\n" for each in sentences)
 
 
 def _shortened(text: str, most: int = 80) -> str:
@@ -181,13 +219,13 @@ def _shortened(text: str, most: int = 80) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def interruption_report(summary: Summary) -> str:
+def interruption_report(summary: Summary, *flags: str) -> str:
     """Return a line that says how to continue an interrupted run, or that nothing is left."""
     if summary.progress.update == 0:
         holds_one = summary.out.exists() and any(summary.out.iterdir())
         left = "the earlier run is restored" if holds_one else "nothing is left"
         return f"stopped before the first update: {left} in {summary.out}"
-    command = CommandLine(program()).resume(summary.out)
+    command = CommandLine(program()).resume(summary.out, *flags)
     return f"stopped at update {summary.progress.update}; resume with: {command}"
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     "  crosshead train --pairs corpus.jsonl --fields en,de --preset small --out runs/en-de\n"
     "  crosshead train --from runs/base --mix runs/base --source new.en --target new.de \\\n"
     "      --valid-source valid.en --valid-target valid.de --out runs/tuned\n"
+    "  crosshead train --pairs small.tsv --folds 5 --out runs/small\n"
+    "  crosshead train --source train.en --target train.de --out runs/en-de --curve\n"
     "  crosshead train recipe.toml --out runs/en-de --set model.heads=8 --max-minutes 30"
 )
 def train(
@@ -235,6 +237,26 @@ def train(
             help="Replace the run in --out. The old run stays until the new one has a bundle.",
         ),
     ] = False,
+    curve: Annotated[
+        bool,
+        typer.Option(
+            "--curve",
+            help="After this run, train on a half and a quarter of the pairs, each with "
+            "the same limits, and say what more data would likely bring. The runs stand in "
+            "DIR.curve.",
+        ),
+    ] = False,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            min=2,
+            max=20,
+            help="After this run, cross-validate: train K times on all but a K-th of the pairs and "
+            "validate on it, each with the same limits. For small sets. The runs stand in "
+            "DIR.K-folds.",
+        ),
+    ] = None,
     max_minutes: Annotated[
         float | None,
         typer.Option(
@@ -310,14 +332,19 @@ def train(
     checkpoint and exits. SIGTERM does the same. A second signal ends the program at once. Continue
     with --resume.
 
+    --curve and --folds train further models on subsets of the pairs. Finished ones are not trained
+    again: continue with --resume and the same option. It also adds them to a finished run.
+
     --resume reads the settings from DIR/recipe.toml instead of a preset. You may change how long to
     train, how to search, where to compute, the learning rate and the names of files. Other settings
     must stay the same. --preset and --from are ignored.
     """
     from crosshead.cli import reports
-    from crosshead.system.progress import choose_display
+    from crosshead.cli.subsets import run_subsets
+    from crosshead.system.progress import Display, choose_display
     from crosshead.training.run import train as run_recipe
     from crosshead.training.settings import old_domain, typed_flags, without_unset
+    from crosshead.training.subsets import Runs, check_subsets
 
     given = without_unset({
         "data": {
@@ -344,24 +371,39 @@ def train(
             f"--resume continues the run in {out}, --force replaces it; leave out one of them"
         )
     settings = _recipe(out, recipe, given, assignments or [], typed, preset, start, resume)
+    more = [*(["--curve"] if curve else []), *([f"--folds {folds}"] if folds else [])]
+    for flag in more:
+        check_subsets(settings, flag.split()[0].removeprefix("--"), None if resume else start)
+    command = shlex.join(["crosshead", *sys.argv[1:]])
     try:
         with stop_on_signals() as request:
+
+            def display() -> Display:
+                return choose_display(lambda: request.ask(signal.SIGPIPE))
+
             summary = run_recipe(
                 settings,
                 out,
                 start=start,
                 resume=resume,
                 force=force,
-                command=shlex.join(["crosshead", *sys.argv[1:]]),
-                display=choose_display(lambda: request.ask(signal.SIGPIPE)),
+                command=command,
+                display=display(),
                 should_stop=request,
             )
+            if summary.rank == 0:  # only the main process prints
+                report = reports.end_of_run(summary, *more)
+                (note if summary.interrupted else put)(report)
+            finished = not summary.interrupted
+            if finished and more:
+                runs = Runs(settings, force, command, display, request)
+                finished = run_subsets(out, runs, curve, folds, resume)
+                if not finished:
+                    note(reports.how_to_continue(out, *more))
     except ConfigError as error:
         # The run names recipe keys; messages must name flags.
         raise error.named(typed) from None
-    if summary.rank == 0:  # only the main process prints
-        (note if summary.interrupted else put)(reports.end_of_run(summary))
-    raise typer.Exit(request.exit_code if summary.interrupted else 0)
+    raise typer.Exit(0 if finished else request.exit_code)
 
 
 def _recipe(

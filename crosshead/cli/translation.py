@@ -17,7 +17,7 @@ from crosshead.cli.options import (
     ThreadsOption,
     ToOption,
 )
-from crosshead.cli.terminal import open_output, watched
+from crosshead.cli.terminal import note, open_output, watched
 from crosshead.errors import UserError
 from crosshead.system.pipes import count_lines, read_groups
 
@@ -150,6 +150,10 @@ def translate(
     tokenizers must be the same, and the first one gives the search settings. The last argument is
     the file, unless it is a directory or a packed bundle.
 
+
+    If a line is unlike the training data, or its translation repeats itself, copies the line or has
+    an unusual length, one warning at the end counts such lines. --jsonl lists the flags of a line.
+
     With --images, a line whose image cannot be read is named on standard error and gets an empty
     line, and the exit code is 2 at the end.
     """
@@ -173,7 +177,7 @@ def translate(
         "top_k": top_k, "top_p": top_p, "seed": seed, "batch_tokens": batch_tokens,
     }  # fmt: skip
     decode = answers.search_settings(translator.bundle.config.decode, sample, flags, n_best)
-    before = 0
+    before, flagged = 0, answers.FlaggedLines()
     total = count_lines(file) if watched(output) else None
     with open_output(output) as write, answers.answering(total) as advance:
         for lines in read_groups(file):
@@ -183,7 +187,10 @@ def translate(
             )
             first, listed = before + 1, n_best is not None  # people count lines from 1
             write(answers.answers(lines, found, first, listed, scores, jsonl).encode())
+            flagged.add(lines, found, first)
             progress(1.0, answers.line_warnings(found, first))
             before += len(lines)
+    if warning := flagged.warning():
+        note(warning)
     if isinstance(translator, BesideImages):
         translator.finish()

@@ -53,6 +53,18 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return float(BLEU().corpus_score(list(hypotheses), [list(references)]).score)
 
 
+def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+    """Return the chrF2 of each text by itself.
+
+    Args:
+        hypotheses: The translations.
+        references: The reference of each translation.
+    """
+    metric = _Chrf()
+    pairs = zip(hypotheses, references, strict=True)
+    return [metric.sentence_score(text, [wanted]).score for text, wanted in pairs]
+
+
 class _Floats:
     """A metric whose scores are always plain floats, as BLEU's are.
 

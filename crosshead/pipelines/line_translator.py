@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from crosshead.data.parallel.directions import with_tag
+from crosshead.data.text.profile import flags_of
 from crosshead.data.text.sentences import (
     join_parts,
     longest_stretch,
@@ -19,9 +20,7 @@ from crosshead.decoding.search import DecodeConfig, Hypothesis, search_name
 from crosshead.errors import ConfigError
 from crosshead.models.base import SequenceModel, decodable
 from crosshead.pipelines.base import TextPipeline
-from crosshead.pipelines.scoring import (
-    MostPositions,
-)
+from crosshead.pipelines.scoring import MostPositions
 from crosshead.vocabulary import EOS
 
 MARGIN = 1.2
@@ -48,6 +47,8 @@ class Translation:
         sentence_was_cut: True if even a single sentence was too long and was cut.
         was_passed_through: True if the line was not translated because it has more than
             `LONGEST_STRETCH` characters without a space. `text` is then the line itself.
+        flags: Signs that the line is unlike the training data, or that the translation is bad:
+            names from `crosshead.data.text.profile.FLAGS`.
     """
 
     text: str
@@ -58,6 +59,7 @@ class Translation:
     was_split: bool = False
     sentence_was_cut: bool = False
     was_passed_through: bool = False
+    flags: tuple[str, ...] = ()
 
 
 class PlannedLines(NamedTuple):
@@ -152,13 +154,18 @@ class LineTranslator(TextPipeline):
             decode: The settings of the search.
             n_best: The number of translations per line.
         """
-        found = iter(hypotheses)
-        return [
-            self._joined(line_parts, [next(found) for _ in line_parts], decode, n_best)
-            if line_parts or not line.strip()
-            else [Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=True)]
-            for line, line_parts in zip(lines, planned.parts, strict=True)
-        ]
+        found, ids = iter(hypotheses), iter(planned.ids)
+        tag_length = len(self.bundle.source_tokenizer.encode(self.tag)) if self.tag else 0
+        translations = []
+        for line, parts in zip(lines, planned.parts, strict=True):
+            if not parts and line.strip():
+                passed = Translation(one_line(line), 0.0, 0.0, [], [], was_passed_through=True)
+                translations.append([passed])
+                continue
+            best = self._joined(parts, [next(found) for _ in parts], decode, n_best)
+            line_ids = [each for _ in parts for each in next(ids)[tag_length:]]
+            translations.append([self._flagged(each, line, line_ids) for each in best])
+        return translations
 
     def facts(self) -> list[list[str]]:
         """Return tokenizers, languages, the longest source and the search settings."""
@@ -172,6 +179,10 @@ class LineTranslator(TextPipeline):
             ],
             ["search", search_name(self.bundle.config.decode)],
         ]
+
+    def _flagged(self, translation: Translation, line: str, ids: list[int]) -> Translation:
+        flags = flags_of(self.bundle.config.profile, line, ids, translation.text)
+        return replace(translation, flags=flags) if flags else translation
 
     def _parts(self, line: str) -> list[str]:
         """Return the parts in which a line is translated: the line, or its sentences.

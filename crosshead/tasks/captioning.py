@@ -1,5 +1,6 @@
 """Captioning: models that describe images in words."""
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,6 @@ from torch import Tensor
 
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.card import CardFile
-from crosshead.bundle.config import BundleScore
 from crosshead.bundle.image_text_bundle import ImageTextBundle, ImageTextBundleConfig
 from crosshead.config import called
 from crosshead.data.batching import plan_in_order
@@ -49,7 +49,7 @@ from crosshead.tasks.base import Say
 from crosshead.tasks.corpus import Stopped
 from crosshead.tasks.token_corpus import TokenCorpus
 from crosshead.tasks.token_task import TokenTask
-from crosshead.tasks.usability import Findings, translation_faults, translation_samples
+from crosshead.tasks.usability import Findings, exactness, translation_findings
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 
 BLEU = Metric("bleu", "BLEU", higher_is_better=True, search="greedy")
@@ -210,6 +210,7 @@ class CaptionCorpus(TokenCorpus):
             longest_target=int(self.train_rows.lengths[:, 1].max()),
             image_size=self.image_size,
             decode=recipe.decode,
+            profile=self.profile,
         )
 
     def bundle(self, config: Any, model: Any) -> ImageTextBundle:
@@ -390,14 +391,10 @@ class CaptioningValidator(Validator[ImageTextRecipe, CaptionCorpus, ImageTextBun
         found = self.outputs(self.recipe.decode)
         scores = caption_scores(found, references)
         firsts = [each[0] for each in references]
-        faults = translation_faults(scores[0].value, inputs, found, firsts)
-        return Findings(
-            [BundleScore.of(score, "validation") for score in scores],
-            faults,
-            self.labels,
-            translation_samples(inputs, found, firsts),
-            scores_enough=not faults,
-        )
+        findings = translation_findings(scores, inputs, found, firsts, self.labels)
+        remarks = exactness(scores[0], counted(len(found), "image"))
+        enough = not findings.faults
+        return dataclasses.replace(findings, remarks=remarks, scores_enough=enough)
 
     @property
     def validations_to_score(self) -> float:

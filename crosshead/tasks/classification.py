@@ -35,7 +35,7 @@ from crosshead.system.lines import file_sha256
 from crosshead.system.progress import counted
 from crosshead.tasks.base import Task
 from crosshead.tasks.corpus import Corpus, Stopped
-from crosshead.tasks.usability import Findings
+from crosshead.tasks.usability import Findings, exactness
 from crosshead.tasks.validation import LOSS, Loss, Metric, Validation, Validator
 
 ACCURACY = Metric("accuracy", "accuracy, %", higher_is_better=True, digits=1)
@@ -277,7 +277,8 @@ class ClassificationValidator(Validator[ClassificationRecipe, ImageCorpus, Image
             )
         name = "test images" if len(sets.test) else "validation"
         scores = [BundleScore.of(each, name) for each in found.scores]
-        return Findings(scores, faults, scores_enough=not faults)
+        remarks = exactness(found.scores[0], counted(len(images), "image"))
+        return Findings(scores, faults, remarks=remarks, scores_enough=not faults)
 
 
 class ClassificationTask(Task):

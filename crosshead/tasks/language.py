@@ -12,13 +12,14 @@ from crosshead.models.base import RememberingModel
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.text_generator import TextGenerator
 from crosshead.recipe.recipe import Recipe
+from crosshead.system.progress import counted
 from crosshead.tasks.monolingual import (
     SAMPLE_TOKENS,
     MonolingualRecipe,
     MonolingualTask,
     TextValidator,
 )
-from crosshead.tasks.usability import Findings, Sample
+from crosshead.tasks.usability import Findings, Sample, exactness
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 
 BITS = Metric("bits_per_character", "bits per character", higher_is_better=False)
@@ -57,11 +58,13 @@ class LanguageValidator(TextValidator):
         """Return perplexity and bits per character of the validation text, and a sample."""
         generator = TextGenerator(self.bundle_of(weights))
         found = generator.score_ids(self.corpus.valid, progress=lambda share: self.stop_if_asked())
+        scores = text_scores(found)
         return Findings(
-            [BundleScore.of(each, "validation") for each in text_scores(found)],
+            [BundleScore.of(each, "validation") for each in scores],
             self.frequency_faults(found.windows),
             ("text", "continued", "original"),
             self._continued(generator),
+            exactness(scores[-1], counted(len(found.windows), "window")),
         )
 
     def _continued(self, generator: TextGenerator) -> list[Sample]:

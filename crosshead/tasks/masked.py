@@ -10,6 +10,7 @@ from crosshead.evaluation.likelihood import masked_scores
 from crosshead.pipelines.base import Pipeline
 from crosshead.pipelines.mask_filler import MARK, MaskFiller, masked_windows
 from crosshead.recipe.recipe import Recipe
+from crosshead.system.progress import counted
 from crosshead.tasks.monolingual import (
     SAMPLE_TOKENS,
     MonolingualRecipe,
@@ -17,7 +18,7 @@ from crosshead.tasks.monolingual import (
     TextValidator,
 )
 from crosshead.tasks.text_corpus import MaskedCorpus, TextCorpus
-from crosshead.tasks.usability import Findings, Sample
+from crosshead.tasks.usability import Findings, Sample, exactness
 from crosshead.tasks.validation import LOSS, Metric, Validation, Validator
 
 
@@ -41,11 +42,13 @@ class MaskedValidator(TextValidator):
         """Return the scores of predicting masked tokens, and samples of filled lines."""
         filler = MaskFiller(self.bundle_of(weights))
         found = filler.score_ids(self.corpus.valid, progress=lambda share: self.stop_if_asked())
+        scores = masked_scores(found)
         return Findings(
-            [BundleScore.of(each, "validation") for each in masked_scores(found)],
+            [BundleScore.of(each, "validation") for each in scores],
             self.frequency_faults(found.windows),
             ("masked", "filled", "original"),
             self._filled(filler),
+            exactness(scores[-1], counted(len(found.windows), "window")),
         )
 
     def _filled(self, filler: MaskFiller) -> list[Sample]:

@@ -34,6 +34,9 @@ class MonolingualRecipe(TextRecipe):
                 )
         if self.data.directions != "one":
             raise ValueError("data.directions is for translation; leave it out")
+        for key, usual in (("share", 1.0), ("fold", [])):
+            if getattr(self.data, key) != usual:
+                raise ValueError(f"data.{key} is for pairs of texts; leave it out")
         if self.data.context > self.train.batch_tokens:
             raise ValueError(
                 f"data.context {self.data.context} does not fit into train.batch_tokens "

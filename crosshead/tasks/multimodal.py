@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,6 +15,7 @@ from crosshead.data.captions import CaptionRows, CaptionSet
 from crosshead.data.image_pairs import PAIRS, ImagePairData, ImagePairRows
 from crosshead.data.parallel.pairs import ParallelText
 from crosshead.data.text.learning import learn_tokenizers
+from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import load_tokenizers, token_ids
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError
@@ -58,6 +60,12 @@ class ImagePairCorpus(CaptionCorpus):
     def longest_input(self) -> int:
         """The number of tokens of the longest source in training."""
         return max(len(source) for source, _ in self.train_rows.examples)
+
+    @cached_property
+    def profile(self) -> TextProfile | None:
+        """Statistics of the training pairs, or None if there are too few."""
+        examples = self.train_rows.examples
+        return TextProfile.of(examples, self.source_tokenizer, self.target_tokenizer)
 
     def texts(self, rows: CaptionRows) -> list[Any]:
         """Return the ids of both sides for the checksum."""

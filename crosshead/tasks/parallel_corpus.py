@@ -18,7 +18,7 @@ from crosshead.data.batching import Pairs, example_lengths
 from crosshead.data.checks.glance import glance
 from crosshead.data.parallel.cache import cache_directory
 from crosshead.data.parallel.corpora import DataConfig, read_valid_pairs, training_parts
-from crosshead.data.parallel.directions import tagged_languages
+from crosshead.data.parallel.directions import tag_of, tagged_languages
 from crosshead.data.parallel.examples import (
     Chosen,
     Example,
@@ -42,11 +42,13 @@ from crosshead.data.parallel.held_out import (
     Remaining,
     hold_out,
     in_both_directions,
+    without_unused,
 )
 from crosshead.data.parallel.pairs import ParallelText
 from crosshead.data.parallel.parts import Corpora, Part, StoppablePart, survey
 from crosshead.data.parallel.shards import cache_key, open_shards, store
 from crosshead.data.text.learning import learn_tokenizers
+from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.subwords import BpeTokenizer
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, load_tokenizers, token_ids
 from crosshead.errors import ConfigError, DataError, UserError
@@ -108,6 +110,13 @@ class ParallelCorpus(TokenCorpus):
     def lengths(self) -> np.ndarray:
         """The lengths of all pairs in their usual segmentation."""
         return example_lengths(self.kept.examples)
+
+    @cached_property
+    def profile(self) -> TextProfile | None:
+        """Statistics of the training pairs, or None if there are too few."""
+        source = self.source_tokenizer
+        tags = [source.encode(tag_of(each)) for each in tagged_languages(source.special)]
+        return TextProfile.of(self.kept.examples, source, self.target_tokenizer, tags)
 
     def epochs(self, recipe: TextRecipe) -> Callable[[int], Pairs]:
         """Return a function that gives the pairs of an epoch.
@@ -188,8 +197,10 @@ class _Reading:
 
     data: DataConfig
     parts: Sequence[Part]
-    seed: int | None
-    """The seed that draws the held-out set; None if nothing is held out."""
+    seed: int
+    """The seed that draws the held-out set, and the pairs of `data.share`."""
+    has_valid: bool
+    """True if there are validation files, so that nothing is held out."""
 
     @cached_property
     def text(self) -> Corpora:
@@ -197,10 +208,11 @@ class _Reading:
 
     @cached_property
     def held(self) -> HeldOut:
-        if self.seed is None:
-            return NOTHING
         choose = in_both_directions if self.data.directions == "both" else hold_out
-        return choose(self.text, self.data, self.seed)
+        held = NOTHING if self.has_valid else choose(self.text, self.data, self.seed)
+        if self.data.share == 1:
+            return held
+        return without_unused(self.text, held, self.data.share, self.seed)
 
 
 def read_parallel(
@@ -246,7 +258,7 @@ def read_parallel(
         for note in () if part.exchanged else part.notes():
             say(note)
     checksums = {name: file_sha256(Path(name)) for part in parts for name in part.files}
-    reading = _Reading(data, parts, recipe.train.seed if valid is None else None)
+    reading = _Reading(data, parts, recipe.train.seed, has_valid=valid is not None)
     config, source, target = _tokenizers(recipe.tokenizer, base, resumed, reading, stop_if_asked)
     _check_tags(parts, source)
     text, kept, held = _tokenized(reading, (source, target), checksums, say, stop_if_asked)
@@ -358,7 +370,8 @@ def _tokenized(
     data, parts = reading.data, reading.parts
     files = [[*(checksums[name] for name in part.files), *part.direction] for part in parts]
     with tempfile.TemporaryDirectory() as scratch:
-        key = cache_key(files, data, tokenizers, reading.seed, Path(scratch))
+        held_out_seed = None if reading.has_valid else reading.seed
+        key = cache_key(files, data, tokenizers, held_out_seed, Path(scratch), reading.seed)
     place = cache_directory() / key
     stored = open_shards(place, parts, say)
     if stored is not None:

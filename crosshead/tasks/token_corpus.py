@@ -8,6 +8,7 @@ from typing import ClassVar
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
+from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, save_tokenizers
 from crosshead.models.base import Model
 from crosshead.recipe.text_recipe import TextRecipe
@@ -26,6 +27,11 @@ class TokenCorpus(Corpus):
 
     kind: ClassVar[type[Bundle]] = TextBundle
 
+    @property
+    def profile(self) -> TextProfile | None:
+        """Statistics of the training pairs, or None if the text has no pairs."""
+        return None
+
     def bundle_config(self, recipe: TextRecipe, longest_input: int) -> TextBundleConfig:
         """Return the configuration of the run's bundle, before its model is scored."""
         return TextBundleConfig(
@@ -38,6 +44,7 @@ class TokenCorpus(Corpus):
             decode=recipe.decode,
             source_language=recipe.data.source_language,
             target_language=recipe.data.target_language,
+            profile=self.profile,
         )
 
     def bundle(self, config: BundleConfig, model: Model) -> TextBundle:

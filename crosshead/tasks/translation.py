@@ -8,7 +8,6 @@ from pydantic import ValidationInfo, model_validator
 from torch import Tensor
 
 from crosshead.bundle.base import Bundle
-from crosshead.bundle.config import BundleScore
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.caller import option, setting
 from crosshead.config import called
@@ -29,12 +28,7 @@ from crosshead.tasks import automatic
 from crosshead.tasks.base import Speed
 from crosshead.tasks.parallel_corpus import ParallelCorpus, read_parallel
 from crosshead.tasks.token_task import TokenTask
-from crosshead.tasks.usability import (
-    LOW_BLEU,
-    Findings,
-    translation_faults,
-    translation_samples,
-)
+from crosshead.tasks.usability import Findings, translation_findings
 from crosshead.tasks.validation import LOSS, OLD, Metric, Validation, Validator
 
 GREEDY = DecodeConfig(beam=1)
@@ -109,14 +103,7 @@ class TranslationValidator(Validator[TextRecipe, ParallelCorpus, TextBundle]):
         valid = self.corpus.valid
         translations = self._translate(valid.source, self.recipe.decode)
         found = corpus_scores(translations, valid.target)
-        texts = valid.source, translations, valid.target
-        return Findings(
-            [BundleScore.of(score, "validation") for score in found],
-            translation_faults(found[0].value, *texts),
-            ("source", "output", "reference"),
-            translation_samples(*texts),
-            scores_enough=found[0].value >= LOW_BLEU,
-        )
+        return translation_findings(found, valid.source, translations, valid.target)
 
     @property
     def validations_to_score(self) -> float:

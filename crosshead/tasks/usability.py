@@ -1,6 +1,6 @@
 """Signs that a model is not usable yet, and samples of its output."""
 
-import re
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -8,16 +8,31 @@ from typing import NamedTuple
 import numpy as np
 
 from crosshead.bundle.config import BundleScore
+from crosshead.data.text.signs import is_copy, repeats_itself
+from crosshead.evaluation.bootstrap import CorpusScore
+from crosshead.evaluation.sacrebleu_metrics import sentence_chrf
+from crosshead.system.progress import counted
 
 LOW_BLEU = 5.0
 """Translations below this BLEU have hardly anything in common with the references."""
 
 _SHARE = 0.1
-"""The share of translations that are empty, or that repeat themselves more often than the
-references do, from which on the model is at fault."""
+"""The share of translations that are empty, or that repeat themselves or copy their source more
+often than the references do, from which on the model is at fault."""
 
-_PHRASES = re.compile(r"(?:^|(?<=\s))((?=\S*[^\W\d_])\S+(?:\s+\S+){0,3}?)(?:\s+\1){3,}(?=\s|$)")
-_LETTERS = re.compile(r"([^\W\d_]\S{0,7}?)\1{5,}|(\S)\2{15,}")
+_LENGTH_RATIO = 2.0
+"""The model is at fault if its translations together are this many times longer or shorter than the
+references."""
+
+_USES = (
+    (40.0, "a good draft, to be read once by a person"),
+    (30.0, "mostly understandable, with errors in details"),
+    (20.0, "the topic is clear, but many sentences have serious errors"),
+    (10.0, "a rough idea of the topic; most sentences have serious errors"),
+    (-math.inf, "experiments only; most sentences are wrong"),
+)
+"""The use of translations, by the least BLEU. The bands are those of Google's documentation of
+AutoML Translation. They are a rule of thumb, because BLEU depends on the languages and the text."""
 
 
 class Sample(NamedTuple):
@@ -26,6 +41,8 @@ class Sample(NamedTuple):
     input: str
     output: str
     expected: str
+    title: str = ""
+    """The place of the sample among all, such as `worst of 1,014`, or an empty string."""
 
 
 @dataclass(frozen=True)
@@ -39,24 +56,58 @@ class Findings:
     labels: tuple[str, str, str] = ("input", "output", "expected")
     """The names of the parts of a sample."""
     samples: list[Sample] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    """Sentences for people: what the model is good for, its signs, and how exact its scores are."""
     scores_enough: bool = False
     """True if the scores alone show that the model is usable."""
 
 
+_PLACES = ("worst", "lower quartile", "median", "upper quartile", "best")
+"""The samples of a validation set, from the worst to the best."""
+
+
 def translation_samples(
-    sources: Sequence[str], outputs: Sequence[str], references: Sequence[str], most: int = 3
+    sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
 ) -> list[Sample]:
-    """Return samples from the beginning, the middle and the end of a validation set.
+    """Return the worst, the median and the best translation, and those between them, by chrF2.
 
     Args:
         sources: The source sentences.
         outputs: The translations.
         references: The reference translations.
-        most: The largest number of samples.
     """
-    count = min(most, len(sources))
-    rows = [round(each) for each in np.linspace(0, len(sources) - 1, count)]
-    return [Sample(sources[row], outputs[row], references[row]) for row in dict.fromkeys(rows)]
+    scores = sentence_chrf(outputs, references)
+    order = np.argsort(scores, kind="stable")
+    places = [round(each) for each in np.linspace(0, len(order) - 1, len(_PLACES))]
+    pairs = list(zip(places, _PLACES, strict=True))
+    # In a small set several places are one row: the ends and the middle keep their names.
+    named = {**dict([pairs[1], pairs[3], pairs[2], pairs[4], pairs[0]])}
+    return [
+        Sample(
+            sources[row], outputs[row], references[row],
+            f"{name} of {len(order):,} by chrF2 ({scores[row]:.1f})",
+        )
+        for name, row in ((named[place], int(order[place])) for place in sorted(named))
+    ]  # fmt: skip
+
+
+def exactness(score: CorpusScore, parts: str) -> list[str]:
+    """Return a sentence that says which differences of a score may be chance.
+
+    Without an interval of finite width there is none.
+
+    Args:
+        score: The score with its interval.
+        parts: The size of the validation set in words, such as `1,014 sentences`.
+    """
+    half = (score.high - score.low) / 2
+    if not (math.isfinite(half) and half > 0):
+        return []
+    digits = max(0, 1 - math.floor(math.log10(half)))
+    return [
+        f"{parts} tell {score.metric.removesuffix(', %')} to about ±{half:.{digits}f}: a smaller "
+        "difference from another model may be chance."
+    ]
 
 
 def translation_faults(
@@ -73,12 +124,17 @@ def translation_faults(
     faults = []
     if bleu < LOW_BLEU:
         faults.append(f"BLEU {bleu:.1f} is below {LOW_BLEU:g}")
-    looping = sum(map(repeats_itself, outputs))
-    if looping - sum(map(repeats_itself, references)) >= max(1.0, _SHARE * len(outputs)):
-        faults.append(_of_all(looping, len(outputs), "repeats itself", "repeat themselves"))
+    signs = _Signs.of(sources, outputs, references)
+    least = max(1.0, _SHARE * len(outputs))
+    if signs.looping - signs.looping_references >= least:
+        faults.append(_of_all(signs.looping, len(outputs), "repeats itself", "repeat themselves"))
+    if signs.copies - signs.copied_references >= least:
+        faults.append(_of_all(signs.copies, len(outputs), "copies its source", "copy their source"))
     empty = sum(not output.strip() for output in outputs)
-    if empty >= max(1.0, _SHARE * len(outputs)):
+    if empty >= least:
         faults.append(_of_all(empty, len(outputs), "is empty", "are empty"))
+    elif not 1 / _LENGTH_RATIO <= signs.length <= _LENGTH_RATIO:
+        faults.append(f"translations have {signs.length:.2f} times the length of the references")
     rows = zip(sources, outputs, references, strict=True)
     full = [(source, output.strip(), wanted) for source, output, wanted in rows if output.strip()]
     given, made, expected = (len({row[part] for row in full}) for part in range(3))
@@ -88,20 +144,87 @@ def translation_faults(
     return faults
 
 
+def translation_remarks(
+    bleu: CorpusScore, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
+) -> list[str]:
+    """Return sentences on what translations without faults are good for, and on their signs.
+
+    Args:
+        bleu: The BLEU of the outputs.
+        sources: The source sentences.
+        outputs: The translations.
+        references: The reference translations.
+    """
+    use = next(words for least, words in _USES if bleu.value >= least)
+    signs = _Signs.of(sources, outputs, references)
+    count = len(outputs)
+    return [
+        f"Usable for text like the validation set: {use} (BLEU {bleu.value:.1f}).",
+        f"Translations have {signs.length:.2f} times the length of the references; "
+        f"{_of_all(signs.looping, count, 'repeats itself', 'repeat themselves')} (references: "
+        f"{signs.looping_references:,}), {signs.copies:,} "
+        f"{'copies its source' if signs.copies == 1 else 'copy their source'} (references: "
+        f"{signs.copied_references:,}).",
+    ]
+
+
+def translation_findings(
+    scores: Sequence[CorpusScore],
+    sources: Sequence[str],
+    outputs: Sequence[str],
+    references: Sequence[str],
+    labels: tuple[str, str, str] = ("source", "output", "reference"),
+) -> Findings:
+    """Return the findings about translations of a validation set.
+
+    Args:
+        scores: The scores, BLEU first.
+        sources: The source sentences.
+        outputs: The translations.
+        references: The reference translations.
+        labels: The names of the parts of a sample.
+    """
+    bleu, texts = scores[0], (sources, outputs, references)
+    faults = translation_faults(bleu.value, *texts)
+    remarks = [] if faults else translation_remarks(bleu, *texts)
+    return Findings(
+        [BundleScore.of(score, "validation") for score in scores],
+        faults,
+        labels,
+        translation_samples(*texts),
+        [*remarks, *exactness(bleu, counted(len(outputs), "sentence"))],
+        scores_enough=bleu.value >= LOW_BLEU,
+    )
+
+
+class _Signs(NamedTuple):
+    """Counts over a validation set, of translations and of references."""
+
+    length: float
+    """The characters of the translations, divided by those of the references."""
+    looping: int
+    looping_references: int
+    copies: int
+    copied_references: int
+
+    @classmethod
+    def of(
+        cls, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
+    ) -> "_Signs":
+        return cls(
+            sum(map(len, outputs)) / max(1, sum(map(len, references))),
+            sum(map(repeats_itself, outputs)),
+            sum(map(repeats_itself, references)),
+            sum(map(is_copy, sources, outputs)),
+            sum(map(is_copy, sources, references)),
+        )
+
+
 def _of_all(count: int, total: int, one: str, several: str) -> str:
     """Return a clause with the number of translations that share a property."""
     if total == 1:
         return f"the only translation {one}"
     return f"{count:,} of {total:,} translations {one if count == 1 else several}"
-
-
-def repeats_itself(text: str) -> bool:
-    """Return whether a text repeats a phrase of up to four words four times in a row.
-
-    Some letters six times in a row, for scripts without spaces, or any character sixteen times in a
-    row count too.
-    """
-    return bool(_PHRASES.search(text) or _LETTERS.search(text))
 
 
 def frequency_faults(nll: float, training: np.ndarray, valid: np.ndarray, size: int) -> list[str]:

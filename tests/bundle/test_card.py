@@ -174,3 +174,12 @@ def test_a_model_of_several_directions_is_used_with_a_language() -> None:
     assert found.command == "crosshead translate DIR input.txt --to de"
     assert found.call == 'translate.into(\'de\')(["A first line.", "Another."])'
     assert [code for code in found.languages if code] == ["de", "fr"]
+
+
+def test_an_interval_has_a_column_where_one_was_measured() -> None:
+    assert "95 % interval" not in model_card(FACTS)
+    measured = FACTS.scores[0].model_copy(update={"low": 37.04, "high": 39.2})
+    card = model_card(replace(FACTS, scores=[measured, *FACTS.scores[1:]]))
+    assert "| metric | score | 95 % interval | set | signature |" in card
+    assert "| BLEU | 38.12 | 37.04 to 39.20 | `test_2016` |" in card
+    assert "| chrF2 | 61.50 |  | `test_2016` |" in card

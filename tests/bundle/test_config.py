@@ -1,8 +1,11 @@
+import math
+
 import pytest
 
 from crosshead.bundle.config import BundleConfig, BundleScore
 from crosshead.config import validate
 from crosshead.errors import ConfigError
+from crosshead.evaluation.bootstrap import CorpusScore
 
 SOUND = {"model": {"architecture": "language"}, "task": "language"}
 
@@ -16,7 +19,10 @@ def test_the_task_is_that_of_the_model() -> None:
 
 
 def test_a_score_says_what_it_takes_to_compare_it() -> None:
-    score = BundleScore(metric="BLEU", value=30.0, signature="s", test_set="a")
+    score = BundleScore(
+        metric="BLEU", value=30.0, signature="s", test_set="a", low=28.875, high=31.0
+    )
+    assert score.interval == "28.88 to 31.00"
     assert BundleScore.of(score, "b") == score.model_copy(update={"test_set": "b"})
     config = validate(BundleConfig, SOUND | {"scores": [score.model_dump()]})
     assert config.scores == [score]
@@ -28,3 +34,8 @@ def test_a_score_is_shown_with_its_digits_and_stores_only_unusual_ones() -> None
     error = BundleScore(metric="MSE", value=0.37012, signature="s", test_set="a", digits=4)
     assert error.shown == "0.3701"
     assert [BundleScore(**each.model_dump()) for each in (usual, error)] == [usual, error]
+
+
+def test_an_interval_that_is_not_finite_is_not_stored() -> None:
+    score = BundleScore.of(CorpusScore("perplexity", 9.0, 8.0, math.inf, "s"), "validation")
+    assert score.interval == "" and not {"low", "high"} & score.model_dump().keys()

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
+from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import TOKENIZER_FILES
 from crosshead.decoding.candidates import NOTHING
 from crosshead.errors import DamagedBundle
@@ -97,3 +98,17 @@ def test_impossible_sizes_are_refused_by_their_key(key: str) -> None:
     values = bundle_of().config.model_dump() | {key: 0}
     with pytest.raises(ValueError, match=key):
         TextBundleConfig.model_validate(values)
+
+
+def test_a_profile_is_stored_only_where_there_is_one() -> None:
+    config = bundle_of().config
+    assert "profile" not in config.model_dump()
+    size = {"rate": 0.5, "low": -1.0, "high": 1.0}
+    values = {
+        "pairs": 100, "scripts": {"LATIN": 1.0}, "pieces": size, "unknown": size, "length": size,
+        "copies": 0.0,
+    }  # fmt: skip
+    profiled = config.model_copy(update={"profile": TextProfile.model_validate(values)})
+    stored = profiled.model_dump(mode="json")
+    assert stored["profile"] == values
+    assert TextBundleConfig.model_validate(stored) == profiled

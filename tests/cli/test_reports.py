@@ -47,9 +47,15 @@ def test_a_run_is_reported_with_what_was_skipped(tmp_path: Path) -> None:
 
 
 def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> None:
-    score = BundleScore(metric="BLEU", value=70.6, signature="s", test_set="validation")
+    score = BundleScore(
+        metric="BLEU", value=70.6, signature="s", test_set="validation", low=69.25, high=72.0
+    )
     long = "word " * 40
-    findings = Findings([score], samples=[Sample("one", "", "eins"), Sample(long, long, long)])
+    findings = Findings(
+        [score],
+        samples=[Sample("one", "", "eins", "worst of 2"), Sample(long, long, long)],
+        remarks=["A remark.", "Another " + long],
+    )
     summary = Summary(
         tmp_path, ENDED, Progress(update=9), 5, "the best", [score], "beam 4",
         task=TASKS["translation"], validated={"bleu": 41.9}, findings=findings,
@@ -57,11 +63,12 @@ def test_a_run_is_reported_with_samples_and_both_searches(tmp_path: Path) -> Non
     )  # fmt: skip
     report = run_report(summary)
     assert "BLEU (greedy, as in training)  41.90" in report
-    assert "BLEU (beam 4)                  70.60" in report
-    assert "input     one\noutput    (nothing)\nexpected  eins\n" in report
+    assert "BLEU (beam 4)                  70.60 [69.25 to 72.00] (validation)\n" in report
+    assert "worst of 2\ninput     one\noutput    (nothing)\nexpected  eins\n" in report
     assert "warning: this model is not usable yet: why; what\n" in report
     shown = [line for line in report.splitlines() if "word" in line]
-    assert len(shown) == 3 and max(map(len, shown)) <= 100
+    assert "\nA remark.\nAnother word" in report
+    assert len(shown) == 6 and max(map(len, shown)) <= 100
     greedy = dataclasses.replace(summary, search="greedy", verdict="")
     assert "as in training" not in run_report(greedy)
     assert "warning" not in run_report(greedy)

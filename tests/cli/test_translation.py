@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import signal
@@ -7,10 +8,14 @@ from pathlib import Path
 import pytest
 
 import crosshead
+from crosshead.bundle.io import save_bundle
 from crosshead.bundle.packing import pack
 from crosshead.cli import run
+from crosshead.data.text.profile import TextProfile
+from crosshead.tasks.registry import load_bundle
 from tests.cli.tools import BUNDLE, COMMAND, Refused, environment, output_of, preloaded_command
 
+NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 LINES = ["one two", "", "three", "two one three one", " ", "seven"]
 
 
@@ -263,3 +268,31 @@ def test_a_full_disk_behind_a_pipe_is_one_line(tmp_path: Path) -> None:
         "crosshead: error: standard output: cannot be written: No space left on device; "
         "free some disk space, or send the output elsewhere\n",
     )
+
+
+def test_odd_lines_are_counted_in_one_warning_and_flagged_in_json(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bundle, path = tmp_path / "profiled", tmp_path / "in"
+    stored = load_bundle(BUNDLE)
+    sources = [f"{one} {other}" for one in NUMBERS for other in NUMBERS]
+    ids = [stored.source_tokenizer.encode(each) for each in sources]  # type: ignore[attr-defined]
+    profile = TextProfile.of(
+        list(zip(ids, ids, strict=True)),
+        stored.source_tokenizer,  # type: ignore[attr-defined]
+        stored.target_tokenizer,  # type: ignore[attr-defined]
+    )
+    config = stored.config.model_copy(update={"profile": profile})
+    save_bundle(bundle, dataclasses.replace(stored, config=config), "A card.")
+    path.write_text("one two\n\nодин два\nthree one\nтри четыре\n", encoding="utf-8")
+    assert (
+        run(["translate", str(bundle), str(path), "--jsonl", "--output", str(tmp_path / "o")]) == 0
+    )
+    [warning] = capfd.readouterr().err.splitlines()
+    assert warning.startswith("crosshead: warning: 2 of 5 lines may be translated badly (script 2")
+    assert 'the first is line 3 ("один два"): the source has letters of a script' in warning
+    rows = [json.loads(row) for row in (tmp_path / "o").read_text("utf-8").splitlines()]
+    assert [("script" in row["flags"]) for row in rows] == [False, False, True, False, True]
+    path.write_text("one two\n")
+    assert run(["translate", str(bundle), str(path)]) == 0
+    assert capfd.readouterr().err == ""

@@ -5,7 +5,7 @@ import pytest
 import sacrebleu
 
 from crosshead.errors import ConfigError, DataError
-from crosshead.evaluation.sacrebleu_metrics import bleu, check_sizes, metric_scores
+from crosshead.evaluation.sacrebleu_metrics import bleu, check_sizes, metric_scores, sentence_chrf
 from tests.evaluation.texts import GOOD, REFERENCES
 
 
@@ -75,3 +75,12 @@ def test_sets_of_other_sizes_and_kinds_are_refused() -> None:
         check_sizes({"one": ["a", "b"], "two": ["a"]}, ["a", "b"])
     with pytest.raises(DataError, match=r"^references: .* found PosixPath\('t.de'\)"):
         check_sizes({"one": ["a"]}, Path("t.de"))  # type: ignore[arg-type]
+
+
+def test_chrf_of_a_sentence_is_that_of_sacrebleu() -> None:
+    found = sentence_chrf([*GOOD, ""], [*REFERENCES, "a"])
+    wanted = [
+        sacrebleu.sentence_chrf(*row).score
+        for row in zip(GOOD, [[r] for r in REFERENCES], strict=True)
+    ]
+    assert found == pytest.approx([*wanted, 0.0])

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import crosshead
 from crosshead.bundle.text_bundle import TextBundle
-from crosshead.data.text.tokenizers import TokenizerConfig, train_tokenizer
+from crosshead.data.text.profile import TextProfile
+from crosshead.data.text.tokenizers import TokenizerConfig, token_ids, train_tokenizer
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import BundleError, ConfigError, DataError
 from crosshead.models.recurrent import RecurrentConfig
@@ -275,3 +276,55 @@ def test_the_parts_of_a_long_line_have_a_tag_each(several: Translator) -> None:
     assert found.piece_log_probs == pytest.approx(
         [value for [each] in alone for value in each.piece_log_probs], abs=1e-4
     )
+
+
+def profiled() -> Translator:
+    """Return the stored translator, whose bundle knows the numbers in English words."""
+    stored = crosshead.load(STORED)
+    assert isinstance(stored, Translator)
+    tokenizer, rows = stored.bundle.source_tokenizer, [[n, n // 10, n % 10] for n in range(100)]
+    texts = [[ENGLISH[each % 10] for each in row] for row in rows]
+    sides = ([make(words) for words in texts] for make in (english, german))
+    ids = (token_ids(tokenizer, side) for side in sides)
+    profile = TextProfile.of(list(zip(*ids, strict=True)), tokenizer, tokenizer)
+    bundle = stored.bundle
+    config = bundle.config.model_copy(update={"profile": profile})
+    return Translator(replace(bundle, config=config))
+
+
+def test_translations_of_odd_lines_are_flagged() -> None:
+    translator = profiled()
+    lines = ["One two three.", "", "один два три четыре", "x9 #q% zzz kjw"]
+    found = translator.translate(lines, n_best=2)
+    assert [best[0].flags for best in found[:2]] == [(), ()]
+    assert all("script" in each.flags and "pieces" in each.flags for each in found[2])
+    assert "pieces" in found[3][0].flags and "script" not in found[3][0].flags
+    [alone] = translator.translate(lines[2:3])
+    assert alone[0].flags == found[2][0].flags
+
+
+def test_a_line_in_parts_is_flagged_as_a_whole() -> None:
+    translator = profiled()
+    [[usual]] = translator.translate(["One two three. " * 8])
+    assert usual.was_split and usual.flags == ()
+    [[odd]] = translator.translate(["x9 #q% zzz. " * 8])
+    assert odd.was_split and "pieces" in odd.flags
+
+
+def test_an_old_bundle_knows_no_odd_lines() -> None:
+    translator = crosshead.load(STORED)
+    [[found]] = translator.translate(["один два три"])
+    assert not {"script", "pieces", "length", "copy"} & set(found.flags)
+
+
+def test_a_tag_does_not_make_a_line_odd(several: Translator) -> None:
+    tokenizer, lines = several.bundle.source_tokenizer, [f"abc {n} def {n}" for n in range(100)]
+    plain = [(tokenizer.encode(line), tokenizer.encode(line[::-1])) for line in lines]
+    tag = tokenizer.encode("<2de>")
+    tagged = [(tag + source, target) for source, target in plain]
+    profile = TextProfile.of(tagged, tokenizer, tokenizer, [tokenizer.encode("<2fr>"), tag])
+    assert profile == TextProfile.of(plain, tokenizer, tokenizer) is not None
+    config = several.bundle.config.model_copy(update={"profile": profile})
+    german = Translator(replace(several.bundle, config=config)).into("de")
+    [[short]], [[parts]] = german.translate(["ab"]), german.translate(["abc def. " * 8])
+    assert parts.was_split and not {"script", "pieces"} & {*short.flags, *parts.flags}

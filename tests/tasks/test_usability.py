@@ -1,41 +1,25 @@
 """Signs that a model is of no use yet: each is seen, and good translations have none."""
 
+import dataclasses
+import math
+
 import numpy as np
 import pytest
 
+from crosshead.evaluation.bootstrap import CorpusScore
+from crosshead.evaluation.translations import corpus_scores
 from crosshead.tasks.usability import (
+    exactness,
     frequency_faults,
-    repeats_itself,
     translation_faults,
+    translation_findings,
+    translation_remarks,
     translation_samples,
 )
 
 SOURCES = [f"sentence number {n}" for n in range(20)]
 REFERENCES = [f"Satz Nummer {n}" for n in range(20)]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["a man in a man in a man in a man in a", "ein ein ein ein", "的的的的的的的",
-     "hahahahahahahaha", '"' * 20,
-     "the dog, and so the dog, and so the dog, and so the dog, and so"],
-)  # fmt: skip
-def test_texts_that_repeat_themselves(text: str) -> None:
-    assert repeats_itself(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "very very good", "no, no, no", "Wait......... what?", "1 000 000 000 000 000",
-     "----------", "Ein Mann und ein Mann und eine Frau"],
-)  # fmt: skip
-def test_texts_that_do_not_repeat_themselves(text: str) -> None:
-    assert not repeats_itself(text)
-
-
-def test_a_long_text_is_looked_at_quickly() -> None:
-    assert not repeats_itself(" ".join(f"word{n}" for n in range(20_000)))
-    assert not repeats_itself("".join(chr(0x4E00 + n % 5000) for n in range(20_000)))
+LONG = [f"sentence number {n} of twenty" for n in range(20)]
 
 
 def test_good_translations_have_no_faults() -> None:
@@ -49,12 +33,15 @@ def test_good_translations_have_no_faults() -> None:
         (["a b", "c d"] * 10, "20 different sentences have only 2 different translations"),
         ([*REFERENCES[:15], *["ja ja ja ja ja"] * 5], "5 of 20 translations repeat themselves"),
         ([*REFERENCES[:18], "", ""], "2 of 20 translations are empty"),
+        ([*REFERENCES[:15], *LONG[15:]], "5 of 20 translations copy their source"),
+        ([f"{n}" for n in range(20)], "times the length of the references"),
     ],
 )
 def test_each_fault_is_named(outputs: list[str], words: str) -> None:
-    assert words in translation_faults(41.9, SOURCES, outputs, REFERENCES)
-    low = translation_faults(1.23, SOURCES, outputs, REFERENCES)
-    assert low[0] == "BLEU 1.2 is below 5" and words in low
+    [*_, last] = faults = translation_faults(41.9, LONG, outputs, REFERENCES)
+    assert words in faults or last.endswith(words)
+    low = translation_faults(1.23, LONG, outputs, REFERENCES)
+    assert low == ["BLEU 1.2 is below 5", *faults]
 
 
 def test_text_that_repeats_itself_may_be_translated_so() -> None:
@@ -62,11 +49,63 @@ def test_text_that_repeats_itself_may_be_translated_so() -> None:
     assert translation_faults(80.0, songs, songs, songs) == []
 
 
-@pytest.mark.parametrize(("count", "rows"), [(20, [0, 10, 19]), (2, [0, 1]), (1, [0])])
-def test_samples_are_spread(count: int, rows: list[int]) -> None:
-    found = translation_samples(SOURCES[:count], REFERENCES[:count], REFERENCES[:count])
-    assert [each.input for each in found] == [SOURCES[row] for row in rows]
-    assert [each.expected for each in found] == [REFERENCES[row] for row in rows]
+NAMES = ["worst", "lower quartile", "median", "upper quartile", "best"]
+
+
+@pytest.mark.parametrize(
+    ("count", "rows", "names"),
+    [(20, [0, 5, 10, 14, 19], NAMES), (3, [0, 1, 2], ["worst", "median", "best"]),
+     (2, [0, 1], ["worst", "best"]), (1, [0], ["worst"])],
+)  # fmt: skip
+def test_samples_are_spread_from_the_worst_to_the_best(
+    count: int, rows: list[int], names: list[str]
+) -> None:
+    """Output n has n right words, and the outputs are given in another order."""
+    words = [f"wort{'abcdefghijklmnopqrstuvwxyz'[n]}" for n in range(20)]
+    mixed = [7 * n % count for n in range(count)] if count > 7 else list(range(count))
+    outputs = [" ".join(words[:n] + ["x"] * (20 - n)) for n in mixed]
+    references = [" ".join(words)] * count
+    found = translation_samples([f"source {n}" for n in mixed], outputs, references)
+    assert [each.input for each in found] == [f"source {row}" for row in rows]
+    assert [each.title.split(" of ")[0] for each in found] == names
+    assert all(f" of {count} by chrF2 (" in each.title for each in found)
+
+
+def test_a_remark_says_what_translations_are_good_for() -> None:
+    bleu = corpus_scores(REFERENCES[::-1], REFERENCES)[0]
+    texts = SOURCES, [*REFERENCES[:18], SOURCES[18], "ja ja ja ja"], REFERENCES
+    for value, words in ((41.0, "a good draft"), (35.0, "mostly understandable"),
+                         (25.0, "the topic is clear"), (12.0, "a rough idea"),
+                         (6.0, "experiments only")):  # fmt: skip
+        use, signs = translation_remarks(dataclasses.replace(bleu, value=value), *texts)
+        assert use.startswith("Usable for text like the validation set: " + words)
+        assert use.endswith(f"(BLEU {value:.1f}).")
+        assert "1 of 20 translations repeats itself (references: 0)" in signs
+        assert signs.endswith("0 copy their source (references: 0).")
+    long = ["one two three four five", *SOURCES[1:]]
+    signs = translation_remarks(bleu, long, [long[0], *REFERENCES[1:]], REFERENCES)[1]
+    assert signs.endswith("1 copies its source (references: 0).")
+
+
+def test_the_exactness_is_half_the_interval() -> None:
+    score = CorpusScore("BLEU", 30.0, 28.8, 31.3, "s")
+    assert exactness(score, "1,014 sentences") == [
+        "1,014 sentences tell BLEU to about ±1.2: a smaller difference from another model may be "
+        "chance."
+    ]
+    [narrow] = exactness(dataclasses.replace(score, low=29.9957, high=30.0), "9 windows")
+    assert "±0.0022:" in narrow
+    assert exactness(dataclasses.replace(score, low=30.0, high=30.0), "1 sentence") == []
+    assert exactness(dataclasses.replace(score, high=math.inf), "1 sentence") == []
+
+
+def test_the_findings_of_a_model_with_faults_do_not_call_it_usable() -> None:
+    scores = corpus_scores(["x y z"] * 20, REFERENCES)
+    found = translation_findings(scores, SOURCES, ["x y z"] * 20, REFERENCES)
+    assert found.faults and not any("Usable" in each for each in found.remarks)
+    good = translation_findings(corpus_scores(LONG, LONG), SOURCES, LONG, LONG)
+    assert not good.faults and good.scores_enough and "a good draft" in good.remarks[0]
+    assert [score.low for score in good.scores] == pytest.approx([100.0, 100.0])
 
 
 def test_a_model_of_text_is_to_beat_frequencies() -> None:
@@ -92,9 +131,9 @@ def test_translations_without_a_word_are_counted_once(text: str) -> None:
     ("outputs", "words"),
     [
         ([""], "the only translation is empty"),
-        (["", "b", "c"], "1 of 3 translations is empty"),
+        (["", "Satz Nr. 1", "Satz Nr. 2"], "1 of 3 translations is empty"),
         (["ja ja ja ja"], "the only translation repeats itself"),
-        (["ja ja ja ja", "b", "c"], "1 of 3 translations repeats itself"),
+        (["ja ja ja ja", "Satz Nr. 1", "Satz Nr. 2"], "1 of 3 translations repeats itself"),
     ],
 )
 def test_one_translation_is_counted_in_the_singular(outputs: list[str], words: str) -> None:

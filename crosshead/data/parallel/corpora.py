@@ -131,6 +131,15 @@ class DataConfig(DataSection):
     come from `source_language` and `target_language`, or from the names of files or `fields`
     (Johnson 2017)."""
 
+    share: float = Field(default=1.0, gt=0, le=1)
+    """The share of the training pairs that is used. The seed draws them, and a smaller share is
+    part of a larger one. The validation set is the same for each share. `crosshead train --curve`
+    sets it."""
+
+    fold: list[int] = Field(default_factory=list)
+    """The number of a fold and of all folds, such as `[2, 5]`: the second of five equal parts,
+    which the seed draws, is held out for validation. `crosshead train --folds` sets it."""
+
     source_language: str | None = None
     """The language code of the sources, such as `en`, for the bundle and its card. Unset: the
     language in the file suffixes or in the names of `fields`, if both sides have one."""
@@ -208,6 +217,22 @@ class DataConfig(DataSection):
         pairs = sum(weight * count for weight, count in zip(weights, counts, strict=False))
         mixed = self.old_ratio * pairs / max(sum(counts[new:old]), 1)
         return (weights + [mixed] * (old - new)) * (len(counts) // old)
+
+    @model_validator(mode="after")
+    def _fold_exists(self, info: ValidationInfo) -> Self:
+        if not self.fold:
+            return self
+        if len(self.fold) != 2 or not 1 <= self.fold[0] <= self.fold[1] or self.fold[1] < 2:
+            raise ValueError(
+                f"data.fold: expected the number of a fold and of all folds, such as [2, 5], found "
+                f"{self.fold}"
+            )
+        if self.valid_source or self.valid_pairs:
+            raise ValueError(
+                "data.fold holds out its own validation set; leave out the fold, or the validation "
+                f"files ({called('data.valid_source', info)}, {called('data.valid_pairs', info)})"
+            )
+        return self
 
     def _check_sides(self, sides: tuple[str, str], info: ValidationInfo) -> None:
         """Raise `ValueError` if the keys `sides` name different numbers of files."""

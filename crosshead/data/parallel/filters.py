@@ -57,7 +57,7 @@ class FilterJob(NamedTuple):
     source: list[str]
     target: list[str]
     held: list[int]
-    """The rows that are held out."""
+    """The rows that are held out or not used."""
     repeats: list[int]
     """The rows that repeat a held-out pair."""
 
@@ -180,7 +180,7 @@ def tasks(text: Text, held: HeldOut) -> Iterator[FilterJob]:
     end = 0
     for first, sides in numbered(text):
         end = first + len(sides[0])
-        rows = (within(each, first, end) for each in (held.rows, held.repeats))
+        rows = (within(each, first, end) for each in (held.excluded, held.repeats))
         yield FilterJob(first, *sides, *rows)
     if end != len(text):
         raise DataError(

@@ -1,7 +1,7 @@
 """Pairs held out of training for validation, for runs without validation files."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from crosshead.data.parallel.parts import Corpora
 from crosshead.errors import DataError
 
 _Pair = tuple[str, str]
+
+_SHARE_STREAM, _FOLD_STREAM = 1, 2
+"""Numbers that make the draws of a seed differ from one another."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,13 @@ class HeldOut:
     repeats: np.ndarray
     """The sorted rows of the pairs that repeat a held-out pair, and are excluded from training
     too."""
+    unused: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The sorted rows that `data.share` leaves out."""
+
+    @property
+    def excluded(self) -> np.ndarray:
+        """The sorted rows that are held out or not used."""
+        return np.union1d(self.rows, self.unused)
 
 
 NOTHING = HeldOut(ParallelText([], [], []), np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -32,17 +42,21 @@ NOTHING = HeldOut(ParallelText([], [], []), np.zeros(0, np.int64), np.zeros(0, n
 
 @dataclass(frozen=True)
 class Remaining:
-    """The training pairs of a text: all but the held-out pairs and their repeats."""
+    """The training pairs of a text: all but held-out pairs, their repeats, and unused pairs."""
 
     text: Text
     held: HeldOut
 
     def __len__(self) -> int:
-        return len(self.text) - len(self.held.rows) - len(self.held.repeats)
+        return len(self.text) - len(self._gone)
+
+    @property
+    def _gone(self) -> np.ndarray:
+        return np.union1d(self.held.excluded, self.held.repeats)
 
     def chunks(self) -> Iterator[Sides]:
         """Yield the remaining sources and targets, some of each at a time."""
-        gone = np.union1d(self.held.rows, self.held.repeats)
+        gone = self._gone
         for first, (source, target) in numbered(self.text):
             source, target = list(source), list(target)
             for row in within(gone, first, first + len(source))[::-1]:
@@ -51,7 +65,7 @@ class Remaining:
 
 
 def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
-    """Choose about `valid_size` pairs of the text for validation.
+    """Choose about `valid_size` pairs of the text for validation, or the pairs of `fold`.
 
     The held-out set has at least one pair and at most a tenth of all pairs. The text is cut into
     equal spans and one pair is drawn from each, so that the pairs are spread over all corpora.
@@ -61,7 +75,7 @@ def hold_out(text: Text, config: DataConfig, seed: int) -> HeldOut:
 
     Args:
         text: The text that is trained on.
-        config: `valid_size` and `max_length`.
+        config: `valid_size`, `fold` and `max_length`.
         seed: The random seed of the run.
 
     Returns:
@@ -138,8 +152,38 @@ def held_out(valid: list[tuple[_Pair, Origin]], rows: list[int], repeats: list[i
     )
 
 
+def without_unused(text: Text, held: HeldOut, share: float, seed: int) -> HeldOut:
+    """Leave out all but a share of the training pairs.
+
+    The seed orders the pairs, and a share takes the first ones, so that a smaller share is part of
+    a larger one. The held-out set does not change.
+
+    Args:
+        text: The text that is trained on.
+        held: The held-out pairs.
+        share: The share of the other pairs that is used.
+        seed: The random seed of the run.
+
+    Returns:
+        The same held-out set, with the rows that are not used.
+
+    Raises:
+        DataError: If no pair is left.
+    """
+    rows = np.setdiff1d(np.arange(len(text)), held.rows)
+    order = np.random.default_rng([seed, _SHARE_STREAM]).permutation(rows)
+    used = round(share * len(order))
+    if not used:
+        raise DataError(f"data.share {share:g} of {len(order)} pairs is no pair; raise it")
+    return replace(held, unused=np.sort(order[used:]))
+
+
 def _drawn_rows(count: int, config: DataConfig, seed: int) -> np.ndarray:
-    """Return one random row of each span, in rising order."""
+    """Return one random row of each span, or the rows of a fold, in rising order."""
+    if config.fold:
+        number, folds = config.fold
+        order = np.random.default_rng([seed, _FOLD_STREAM]).permutation(count)
+        return np.sort(order[number - 1 :: folds])
     size = min(config.valid_size, max(1, count // 10))
     rng = np.random.default_rng(seed)
     spans = np.array_split(np.arange(count), size) if count else []

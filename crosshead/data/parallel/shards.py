@@ -77,6 +77,7 @@ def cache_key(
     tokenizers: tuple[Tokenizer, Tokenizer],
     held_out_seed: int | None,
     scratch: Path,
+    share_seed: int,
 ) -> str:
     """Return the name of a tokenized corpus: a checksum of everything that determines its content.
 
@@ -86,6 +87,7 @@ def cache_key(
         tokenizers: The source and the target tokenizer.
         held_out_seed: The seed of the held-out set, or None if nothing is held out.
         scratch: An empty directory for the files of the tokenizers.
+        share_seed: The seed that draws the pairs of `config.share`.
     """
     save_tokenizers(scratch, *tokenizers, joint=False)
     settings = config.model_dump(include={"fields", "max_length", "max_ratio", "drop_duplicates"})
@@ -95,6 +97,8 @@ def cache_key(
         "kinds": [file_kind(Path(name)) for name in [*config.pairs, *config.old_pairs]],
         "settings": settings,
         "held_out": None if held_out_seed is None else [held_out_seed, config.valid_size],
+        **({"share": [config.share, share_seed]} if config.share < 1 else {}),
+        **({"fold": config.fold} if config.fold else {}),
         "tokenizers": {path.name: file_sha256(path) for path in sorted(scratch.iterdir())},
     }
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]

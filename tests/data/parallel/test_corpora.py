@@ -169,3 +169,15 @@ def test_the_old_domain_comes_last(tmp_path: Path) -> None:
     assert new is not None and old is not None
     assert (new.source, old.source) == (["v"], ["w"])
     assert read_valid_pairs(config(**{key: names[key] for key in ("source", "target")})) is None
+
+
+@pytest.mark.parametrize("fold", [[1], [0, 5], [6, 5], [1, 1], [1, 2, 3]])
+def test_a_fold_is_a_number_of_several(fold: list[int]) -> None:
+    with pytest.raises(ConfigError, match=r"data\.fold: expected the number of a fold and of all"):
+        validate(DataConfig, {"fold": fold})
+
+
+def test_a_fold_holds_out_its_own_validation_set() -> None:
+    values = {"fold": [1, 2], "valid_source": ["a"], "valid_target": ["b"]}
+    with pytest.raises(ConfigError, match=r"data\.fold holds out its own validation set; leave"):
+        validate(DataConfig, values)

@@ -5,7 +5,13 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from crosshead.data.parallel.corpora import DataConfig, training_parts
-from crosshead.data.parallel.held_out import HeldOut, Remaining, hold_out, in_both_directions
+from crosshead.data.parallel.held_out import (
+    HeldOut,
+    Remaining,
+    hold_out,
+    in_both_directions,
+    without_unused,
+)
 from crosshead.data.parallel.pairs import Origin, ParallelText
 from crosshead.data.parallel.parts import survey
 from crosshead.errors import DataError
@@ -129,3 +135,44 @@ def test_a_pair_is_held_out_in_both_directions_or_in_none(tmp_path: Path) -> Non
     ):
         line = Path(origin.file).read_text().split("\n")[origin.line - 1]
         assert line == source.partition("> ")[2] != target
+
+
+def test_a_smaller_share_is_part_of_a_larger_one_and_has_the_same_validation_set() -> None:
+    text = corpus([(f"s{n}", f"t{n}") for n in range(400)])
+    held = hold_out(text, DataConfig(), 1)
+    whole = set(train_of(text, held)[0])
+    before = whole
+    for share in (1.0, 0.5, 0.25, 0.125):
+        found = without_unused(text, held, share, 1)
+        assert found.valid is held.valid and not set(found.valid.source) & before
+        kept = set(train_of(text, found)[0])
+        assert kept <= before and len(kept) == round(share * len(whole))
+        before = kept
+    again, other = (without_unused(text, held, 0.125, seed) for seed in (1, 2))
+    assert set(train_of(text, again)[0]) == before != set(train_of(text, other)[0])
+
+
+def test_unused_pairs_that_repeat_a_held_out_pair_are_left_out_once() -> None:
+    text = corpus([("a", "b")] * 40 + [(f"s{n}", f"t{n}") for n in range(40)])
+    held = hold_out(text, DataConfig(valid_size=8), 1)
+    assert len(held.repeats)
+    train_of(text, without_unused(text, held, 0.3, 1))
+
+
+def test_a_share_without_any_pair_is_refused() -> None:
+    text = corpus([(f"s{n}", f"t{n}") for n in range(20)])
+    with pytest.raises(DataError, match=r"data\.share 0\.001 of 18 pairs is no pair; raise it"):
+        without_unused(text, hold_out(text, DataConfig(), 1), 0.001, 1)
+
+
+@pytest.mark.parametrize("folds", [2, 3, 7])
+def test_each_pair_is_in_one_fold(folds: int) -> None:
+    text = corpus([(f"s{n}", f"t{n}") for n in range(50)])
+    found = [hold_out(text, DataConfig(fold=[n + 1, folds]), 1) for n in range(folds)]
+    rows = [row for held in found for row in held.rows.tolist()]
+    assert sorted(rows) == list(range(50))
+    assert max(len(held.rows) for held in found) - min(len(held.rows) for held in found) <= 1
+    for held in found:
+        assert not set(held.valid.source) & set(train_of(text, held)[0])
+    other = hold_out(text, DataConfig(fold=[1, folds]), 2)
+    assert other.rows.tolist() != found[0].rows.tolist()

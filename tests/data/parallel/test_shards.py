@@ -430,7 +430,7 @@ def test_a_place_that_cannot_be_written_is_an_error_of_one_line(
 def key(config: DataConfig, folder: Path, seed: int | None = 1, **changes: object) -> str:
     folder.mkdir()
     files = [["a", "b"], ["c"]]
-    return cache_key(files, config.model_copy(update=changes), BOTH, seed, folder)
+    return cache_key(files, config.model_copy(update=changes), BOTH, seed, folder, 7)
 
 
 def test_a_key_follows_from_all_that_the_corpus_follows_from(
@@ -445,6 +445,8 @@ def test_a_key_follows_from_all_that_the_corpus_follows_from(
         key(config, tmp_path / "6", seed=None),
         key(config, tmp_path / "7", pairs=["c.jsonl"]),
         key(config, tmp_path / "8", valid_size=9),
+        key(config, tmp_path / "13", share=0.5),
+        key(config, tmp_path / "14", fold=[1, 2]),
     ]
     assert len(set(keys)) == len(keys)
     assert key(config, tmp_path / "9", pairs=["elsewhere.tsv"]) == keys[0]
@@ -452,9 +454,9 @@ def test_a_key_follows_from_all_that_the_corpus_follows_from(
     other = WordTokenizer.train(["one two"], 30, [])
     (tmp_path / "11").mkdir()
     files = [["a", "b"], ["c"]]
-    assert cache_key(files, config, (TOKENIZER, other), 1, tmp_path / "11") != keys[0]
+    assert cache_key(files, config, (TOKENIZER, other), 1, tmp_path / "11", 7) != keys[0]
     (tmp_path / "12").mkdir()
-    assert cache_key([["a", "b"], ["d"]], config, BOTH, 1, tmp_path / "12") != keys[0]
+    assert cache_key([["a", "b"], ["d"]], config, BOTH, 1, tmp_path / "12", 7) != keys[0]
 
 
 def test_a_new_corpus_makes_those_go_that_nobody_has_opened_for_a_month(

@@ -1,0 +1,71 @@
+"""The runs of `crosshead train` on subsets of the pairs: --curve and --folds."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from crosshead.cli.terminal import note, put, table
+from crosshead.errors import UserError
+from crosshead.training.data_curve import PICTURE, DataCurve, data_curve, draw_curve
+from crosshead.training.data_curve import TABLE as CURVE_TABLE
+from crosshead.training.folds import TABLE as FOLDS_TABLE
+from crosshead.training.folds import Folds, cross_validate
+from crosshead.training.subsets import Outcome, Runs, planned_recipe, subset_folder, table_of
+
+
+def run_subsets(out: Path, runs: Runs, curve: bool, folds: int | None, resume: bool) -> bool:
+    """Train on the subsets that a finished run needs, and print what they show.
+
+    Args:
+        out: The finished run on all pairs.
+        runs: The settings of the runs, with the recipe of the command.
+        curve: True for the learning curve over the amount of data.
+        folds: The number of folds of a cross-validation, or None.
+        resume: True if the run on all pairs was resumed.
+
+    Returns:
+        True if all runs ended, and False if they were asked to stop.
+    """
+    if folds is not None:
+        found = cross_validate(out, folds, _planned(out, f"{folds}-folds", runs, resume))
+        if found is None:
+            return False
+        put(folds_report(found))
+    if curve:
+        curves = data_curve(out, _planned(out, "curve", runs, resume))
+        if curves is None:
+            return False
+        put(curve_report(curves, _drawn(curves)))
+    return True
+
+
+def folds_report(folds: Folds) -> str:
+    """Return the scores of a cross-validation as a table, and sentences about them."""
+    return _report(folds.outcomes, folds.sentences(), [folds.folder / FOLDS_TABLE])
+
+
+def curve_report(curve: DataCurve, pictures: Sequence[Path]) -> str:
+    """Return the scores by the amount of data as a table, and sentences about more data."""
+    sentences = [metric.sentence() for metric in curve.metrics]
+    return _report(curve.outcomes, sentences, [curve.folder / CURVE_TABLE, *pictures])
+
+
+def _report(outcomes: dict[str, Outcome], sentences: Sequence[str], files: Sequence[Path]) -> str:
+    rows = table_of(outcomes)
+    lines = [*sentences, f"Written: {', '.join(map(str, files))}"]
+    return "\n" + table(rows, numbers=len(rows[0]) - 1) + "\n" + "".join(f"{x}\n" for x in lines)
+
+
+def _drawn(curve: DataCurve) -> list[Path]:
+    """Draw the curve and return the picture; an error becomes a message."""
+    try:
+        draw_curve(curve)
+    except UserError as error:
+        note(str(error))
+        return []
+    return [curve.folder / PICTURE]
+
+
+def _planned(out: Path, kind: str, runs: Runs, resume: bool) -> Runs:
+    recipe = planned_recipe(out, subset_folder(out, kind), runs.recipe, resume=resume)
+    return dataclasses.replace(runs, recipe=recipe)

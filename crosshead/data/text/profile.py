@@ -1,0 +1,228 @@
+"""Statistics of the training pairs, and flags for translations that do not fit them."""
+
+import math
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+from pydantic import Field
+
+from crosshead.config import MOST, Config
+from crosshead.data.text.scripts import foreign_scripts, letters_by_script
+from crosshead.data.text.signs import is_copy, repeats_itself
+from crosshead.data.text.tokenizers import Tokenizer
+from crosshead.vocabulary import UNK
+
+MOST_MEASURED = 5000
+"""The largest number of training pairs that are measured, spread evenly over all pairs."""
+
+LEAST_MEASURED = 100
+"""From fewer pairs no profile is made."""
+
+FLAGS = {
+    "script": "the source has letters of a script that the training data lack",
+    "pieces": "the source has words unlike those of the training data",
+    "repetition": "the translation repeats itself",
+    "length": "the translation is much longer or shorter than usual",
+    "copy": "the translation is a copy of the source",
+}
+"""The meaning of each flag, in the order in which flags are listed."""
+
+_OUTSIDE = 0.001
+"""The share of the training pairs on each side of a usual range."""
+
+_LEAST_PIECES, _LEAST_LENGTH = 1.0, 2.5
+"""The least limits of deviations, in pieces and in characters, for training pairs that are all
+alike."""
+
+_FOREIGN = 0.1
+"""A source is flagged if more than this share of its letters has an unknown script."""
+
+_RARE = 0.001
+"""A script with a smaller share of the training letters is not known: a few symbols are no text."""
+
+_COPIED = 0.01
+"""If more training pairs than this share are copies, copies are not flagged."""
+
+_DIGITS = 4
+
+
+class Usual(Config):
+    """The usual range of an amount that grows with the size of a text.
+
+    The amount is about `rate` times the size. Its deviation grows with the square root of the size,
+    because a text is a sum of many words.
+    """
+
+    rate: float
+    low: float
+    high: float
+    """The limits of the deviation, divided by the square root of the size."""
+
+    @classmethod
+    def of(cls, amounts: Sequence[int], sizes: Sequence[int], least: float) -> Self:
+        """Return the range that holds at least 99.8 % of the given texts.
+
+        Args:
+            amounts: The amount of each text.
+            sizes: The size of each text.
+            least: The least limit of the deviation.
+        """
+        measured, size = np.array(amounts, float), np.maximum(1.0, np.array(sizes, float))
+        rate = round(float(measured.sum() / size.sum()), _DIGITS)
+        found = (measured - rate * size) / np.sqrt(size)
+        low, high = np.quantile(found, [_OUTSIDE, 1 - _OUTSIDE])
+        low, high = min(low, -least), max(high, least)
+        return cls(rate=rate, low=round(low, _DIGITS), high=round(high, _DIGITS))
+
+    def deviation(self, amount: int, size: int) -> float:
+        """Return the deviation of an amount from the usual one, in units of the limits.
+
+        Args:
+            amount: The amount of a text.
+            size: The size of the text.
+        """
+        return (amount - self.rate * size) / math.sqrt(max(1, size))
+
+    def above(self, amount: int, size: int) -> bool:
+        """Return whether an amount is above the range.
+
+        Args:
+            amount: The amount of a text.
+            size: The size of the text.
+        """
+        return self.deviation(amount, size) > self.high
+
+    def below(self, amount: int, size: int) -> bool:
+        """Return whether an amount is below the range.
+
+        Args:
+            amount: The amount of a text.
+            size: The size of the text.
+        """
+        return self.deviation(amount, size) < self.low
+
+
+class TextProfile(Config):
+    """Statistics of the training pairs of a translation model."""
+
+    pairs: int = Field(ge=1, le=MOST)
+    """The number of pairs that were measured."""
+
+    scripts: dict[str, float]
+    """The share of each script among the letters of the sources."""
+
+    pieces: Usual
+    """The pieces of a source, by its characters."""
+
+    unknown: Usual
+    """The unknown pieces of a source, by its pieces."""
+
+    length: Usual
+    """The characters of a target, by the characters of its source."""
+
+    copies: float = Field(ge=0, le=1)
+    """The share of pairs whose target is a copy of the source."""
+
+    @classmethod
+    def of(
+        cls,
+        examples: Sequence[tuple[Sequence[int], Sequence[int]]],
+        source: Tokenizer,
+        target: Tokenizer,
+        tags: Sequence[list[int]] = (),
+    ) -> Self | None:
+        """Return the profile of training pairs, or None if there are too few.
+
+        Args:
+            examples: The ids of the sources and targets.
+            source: The tokenizer of the sources.
+            target: The tokenizer of the targets.
+            tags: The ids of tags that may stand before a source and are not part of it.
+        """
+        if len(examples) < LEAST_MEASURED:
+            return None
+        count = min(len(examples), MOST_MEASURED)
+        rows = np.linspace(0, len(examples) - 1, count).astype(int).tolist()
+        ids = [_without(tags, examples[row][0]) for row in rows]
+        sources = [_text(source, each) for each in ids]
+        targets = [_text(target, examples[row][1]) for row in rows]
+        letters = letters_by_script(sources)
+        shares = {name: round(n / letters.total(), _DIGITS) for name, n in letters.most_common()}
+        sizes = list(map(_size, sources))
+        copied = sum(map(is_copy, sources, targets))
+        return cls(
+            pairs=count,
+            scripts={name: share for name, share in shares.items() if share >= _RARE},
+            pieces=Usual.of(list(map(len, ids)), sizes, _LEAST_PIECES),
+            unknown=Usual.of([each.count(UNK) for each in ids], list(map(len, ids)), _LEAST_PIECES),
+            length=Usual.of(list(map(_size, targets)), sizes, _LEAST_LENGTH),
+            copies=round(copied / count, _DIGITS),
+        )
+
+    def source_flags(self, source: str, ids: Sequence[int]) -> list[str]:
+        """Return the flags of a source.
+
+        Args:
+            source: The source.
+            ids: Its token ids.
+        """
+        flags = []
+        if self.scripts and foreign_scripts(source, self.scripts)[1] > _FOREIGN:
+            flags.append("script")
+        unknown = sum(each == UNK for each in ids)
+        if self.pieces.above(len(ids), _size(source)) or self.unknown.above(unknown, len(ids)):
+            flags.append("pieces")
+        return flags
+
+    def output_flags(self, source: str, output: str) -> list[str]:
+        """Return the flags of a translation, apart from repetition.
+
+        Args:
+            source: The source.
+            output: The translation.
+        """
+        flags = []
+        size, length = _size(source), _size(output)
+        if not length or self.length.above(length, size) or self.length.below(length, size):
+            flags.append("length")
+        if self.copies < _COPIED and is_copy(source, output):
+            flags.append("copy")
+        return flags
+
+
+def flags_of(
+    profile: TextProfile | None, source: str, ids: Sequence[int], output: str
+) -> tuple[str, ...]:
+    """Return the flags of a translation: names from `FLAGS`, in their order.
+
+    Args:
+        profile: The statistics of the training pairs. Without one, only repetition is flagged.
+        source: The source.
+        ids: Its token ids, without a tag.
+        output: The translation.
+    """
+    if not source.strip():
+        return ()
+    found = [] if profile is None else profile.source_flags(source, ids)
+    if profile is not None:
+        found += profile.output_flags(source, output)
+    if repeats_itself(output) and not repeats_itself(source):
+        found.append("repetition")
+    return tuple(sorted(found, key=list(FLAGS).index))
+
+
+def _size(text: str) -> int:
+    """Return the number of characters without white space."""
+    return sum(map(len, text.split()))
+
+
+def _without(tags: Sequence[list[int]], ids: Sequence[int]) -> list[int]:
+    """Return ids without the tag at their beginning, if they have one."""
+    found = list(ids)
+    return next((found[len(tag) :] for tag in tags if found[: len(tag)] == tag), found)
+
+
+def _text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """Return the text of ids without unknown symbols."""
+    return tokenizer.decode([each for each in ids if each != UNK])

@@ -1,0 +1,128 @@
+"""A power law through scores by the amount of training data, and what more data would bring."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+DRAWS = 2000
+"""The number of times that the scores are drawn anew from their intervals."""
+
+SEED = 12345
+"""The seed of the draws."""
+
+_EXPONENTS = np.geomspace(0.02, 2.0, 60)
+"""The exponents that are tried."""
+
+_MISFIT = 3.84
+"""A law misses the scores if its squared errors, in standard deviations, add up to more: the 95 %
+quantile of chi-squared with one degree of freedom."""
+
+_LEAST = 3
+"""The law has three numbers, so that it needs three scores."""
+
+_LEAST_DEVIATION = 0.05
+"""The least standard deviation of a score. Scores are per cent; a score of 0 has no interval."""
+
+_WIDTH = 2 * 1.959964
+"""The width of a 95 % interval in standard deviations."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A score of a model that was trained on a number of pairs, with its 95 % interval."""
+
+    pairs: int
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """Power laws `limit - factor * pairs ** -exponent`: the fitted one, and those of the draws."""
+
+    limits: np.ndarray
+    """The limit of each law, "N"; the first law fits the measured scores."""
+    factors: np.ndarray
+    exponents: np.ndarray
+    fits: bool
+    """False if the fitted law misses the scores by more than their intervals explain."""
+
+    def values(self, pairs: float) -> np.ndarray:
+        """Return the score of each law, "N".
+
+        Args:
+            pairs: The number of training pairs.
+        """
+        found: np.ndarray = self.limits - self.factors * pairs**-self.exponents
+        return found
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The change of a score from more data, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    fits: bool
+    """True if the law fits the scores."""
+
+    @property
+    def can_be_told(self) -> bool:
+        """True if the law fits, and the interval excludes that more data bring nothing."""
+        return self.fits and self.low > 0
+
+
+def fit_power_law(measured: Sequence[Measured]) -> PowerLaw:
+    """Fit power laws to scores, and to scores drawn anew from their intervals.
+
+    For each exponent, limit and factor are a weighted least-squares fit; the exponent with the
+    smallest error is taken.
+
+    Args:
+        measured: At least three scores of models that differ only in the number of pairs.
+
+    Raises:
+        ValueError: If there are fewer than three scores.
+
+    Reference:
+        Kolachina et al. 2012, Table 1 (Pow3).
+    """
+    if len(measured) < _LEAST:
+        raise ValueError(f"expected at least three scores, found {len(measured)}")
+    measured = sorted(measured, key=lambda each: each.pairs)
+    pairs = np.array([each.pairs for each in measured], float)
+    values = np.array([each.value for each in measured])
+    deviations = np.array([(each.high - each.low) / _WIDTH for each in measured])
+    deviations = np.maximum(deviations, _LEAST_DEVIATION)
+    noise = np.random.default_rng(SEED).standard_normal((DRAWS, len(measured)))
+    scores = np.concatenate([values[None], values + noise * deviations])
+    best = np.full(len(scores), np.inf)
+    limits, factors, exponents = (np.zeros(len(scores)) for _ in range(3))
+    for exponent in _EXPONENTS:
+        # Relative to the largest set, so that the columns have similar sizes.
+        columns = np.stack([np.ones_like(pairs), -((pairs / pairs.max()) ** -exponent)], axis=1)
+        weighted = columns / deviations[:, None]
+        solution = scores / deviations @ np.linalg.pinv(weighted).T
+        errors = (((scores - solution @ columns.T) / deviations) ** 2).sum(axis=1)
+        better = errors < best
+        best[better] = errors[better]
+        limits[better] = solution[better, 0]
+        factors[better] = solution[better, 1] * pairs.max() ** exponent
+        exponents[better] = exponent
+    return PowerLaw(limits, factors, exponents, fits=bool(best[0] <= _MISFIT))
+
+
+def gain(law: PowerLaw, pairs: int, times: float = 2.0) -> Gain:
+    """Return what more data would bring by a power law.
+
+    Args:
+        law: The law.
+        pairs: The number of training pairs now.
+        times: The number of pairs later, in multiples of those now.
+    """
+    gains = law.values(times * pairs) - law.values(pairs)
+    low, high = np.quantile(gains[1:], [0.025, 0.975])
+    return Gain(float(gains[0]), float(low), float(high), law.fits)

@@ -1,0 +1,174 @@
+"""The learning curve over the amount of data: runs on halves of the pairs, and a power law."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crosshead.errors import UserError
+from crosshead.evaluation.power_law import Gain, Measured, PowerLaw, fit_power_law, gain
+from crosshead.system.files import atomic_write
+from crosshead.system.plotting import drawing, new_figure, rendered
+from crosshead.training.subsets import (
+    Outcome,
+    Runs,
+    Subset,
+    outcome_of,
+    subset_folder,
+    train_subsets,
+    write_table,
+)
+
+SHARES = {"half": 1 / 2, "quarter": 1 / 4}
+"""The shares of the training pairs, besides all of them. Smaller ones would mislead the law: scores
+of very few pairs often rise more slowly than by a power law."""
+
+LEAST_PAIRS = 400
+"""A curve needs at least this many training pairs."""
+
+_LEAST_TOP = 10.0
+"""The smallest upper end of the score axis, so that low scores look as low as they are."""
+
+TABLE, PICTURE = "curve.tsv", "curve.png"
+"""Files in the folder of the curve."""
+
+
+@dataclass(frozen=True)
+class MetricCurve:
+    """The scores of one metric by the number of training pairs."""
+
+    metric: str
+    measured: Sequence[Measured]
+    """The scores, by rising number of pairs."""
+    law: PowerLaw
+    gain: Gain
+    """The effect of twice the data."""
+
+    def sentence(self) -> str:
+        """Return what twice the data would likely bring."""
+        pairs, found = self.measured[-1].pairs, self.gain
+        if not found.fits:
+            return (
+                f"What twice the data ({2 * pairs:,} pairs) would bring in {self.metric} cannot be "
+                "told: no power law fits these scores. Longer training may help."
+            )
+        shown = f"{found.value:+.1f} (95 %: {found.low:+.1f} to {found.high:+.1f})"
+        if not found.can_be_told:
+            return (
+                f"What twice the data ({2 * pairs:,} pairs) would bring in {self.metric} cannot be "
+                f"told from these runs: {shown}."
+            )
+        return f"Twice the data ({2 * pairs:,} pairs) would likely change {self.metric} by {shown}."
+
+
+@dataclass(frozen=True)
+class DataCurve:
+    """The learning curves of all metrics, and the runs behind them."""
+
+    folder: Path
+    outcomes: dict[str, Outcome]
+    """The runs by name, the smallest first."""
+    metrics: list[MetricCurve]
+
+
+def data_curve(out: Path, runs: Runs) -> DataCurve | None:
+    """Train on halves of the pairs of a finished run, and fit a law through the scores.
+
+    The folder gets a table, and a picture if matplotlib is installed.
+
+    Args:
+        out: The finished run on all pairs.
+        runs: The settings of the other runs.
+
+    Returns:
+        The curve, or None if the runs were asked to stop.
+
+    Raises:
+        UserError: If there are too few pairs, or a run cannot be trained.
+    """
+    whole, folder = outcome_of(out), subset_folder(out, "curve")
+    if whole.pairs < LEAST_PAIRS:
+        raise UserError(
+            f"{out}: {whole.pairs:,} training pairs are too few for a curve, which needs "
+            f"{LEAST_PAIRS:,}; the bundle is not affected"
+        )
+    given = getattr(runs.recipe.data, "share", 1.0)
+    subsets = [
+        Subset(name, f"{given * share:g} of the pairs", {"share": given * share})
+        for name, share in SHARES.items()
+    ]
+    found = train_subsets(runs, folder, subsets)
+    if found is None:
+        return None
+    outcomes = dict(zip([*SHARES][::-1], found[::-1], strict=True)) | {"all": whole}
+    curve = DataCurve(folder, outcomes, list(map(_metric_curve, *_scores(outcomes))))
+    write_table(folder / TABLE, outcomes)
+    return curve
+
+
+def draw_curve(curve: DataCurve) -> None:
+    """Draw scores, law and interval as a PNG picture, with an axis for each metric.
+
+    Args:
+        curve: The curve.
+
+    Raises:
+        UserError: If matplotlib is missing or fails, or the picture cannot be written.
+    """
+    with drawing():
+        count = len(curve.metrics)
+        figure = new_figure(figsize=(4.2 * count, 3.6))
+        for axes, metric in zip(figure.subplots(1, count, squeeze=False)[0], curve.metrics,
+                                strict=True):  # fmt: skip
+            _draw(axes, metric)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        drawn = rendered(figure)
+    atomic_write(curve.folder / PICTURE, drawn)
+
+
+def _scores(outcomes: dict[str, Outcome]) -> tuple[list[str], list[list[Measured]]]:
+    """Return the metrics, and their scores by number of pairs."""
+    names = [score.metric for score in next(iter(outcomes.values())).scores]
+    rows = [
+        [
+            Measured(each.pairs, score.value, score.low or 0.0, score.high or 0.0)
+            for each in outcomes.values()
+            for score in each.scores
+            if score.metric == name
+        ]
+        for name in names
+    ]
+    return names, rows
+
+
+def _metric_curve(metric: str, measured: Sequence[Measured]) -> MetricCurve:
+    law = fit_power_law(measured)
+    return MetricCurve(metric, measured, law, gain(law, measured[-1].pairs))
+
+
+def _draw(axes: Any, curve: MetricCurve) -> None:
+    """Draw one metric: points with intervals, and the law up to twice the data."""
+    pairs = np.array([each.pairs for each in curve.measured])
+    values = np.array([each.value for each in curve.measured])
+    low, high = (
+        np.abs(values - [getattr(each, end) for each in curve.measured]) for end in ("low", "high")
+    )
+    wide = np.geomspace(pairs[0], 2 * pairs[-1], 100)
+    laws = np.stack([curve.law.values(each) for each in wide])
+    ends = np.quantile(laws[:, 1:], [0.025, 0.975], axis=1)
+    axes.fill_between(wide, *ends, color="tab:blue", alpha=0.15, label="95 % of laws", linewidth=0)
+    axes.plot(wide, laws[:, 0], color="tab:blue", label="power law")
+    axes.errorbar(pairs, values, [low, high], fmt="o", color="tab:orange", capsize=3,
+                  label="measured, with interval")  # fmt: skip
+    axes.plot(wide[-1], laws[-1, 0], "o", mfc="none", color="tab:blue", label="twice the data")
+    axes.set_xscale("log", base=2)
+    ticks = [*pairs.tolist(), 2 * int(pairs[-1])]
+    axes.set_xticks(ticks, [f"{each:,}" for each in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("training pairs")
+    axes.set_ylabel(curve.metric)
+    axes.set_ylim(bottom=0, top=max(axes.get_ylim()[1], _LEAST_TOP))
+    axes.grid(alpha=0.3)

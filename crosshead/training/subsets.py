@@ -1,0 +1,234 @@
+"""Several runs of one recipe on subsets of its pairs, in a folder beside the run on all pairs.
+
+The folder also holds the recipe that all of its runs begin with. A finished run is not repeated,
+and an interrupted one continues.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crosshead.bundle.config import BundleScore
+from crosshead.bundle.config_file import load_config
+from crosshead.bundle.places import CHECKPOINTS, CONFIG, RECIPE, is_run
+from crosshead.caller import option
+from crosshead.config import validate
+from crosshead.errors import BundleError, UserError
+from crosshead.recipe.recipe import Recipe
+from crosshead.system.files import atomic_write, make_directory, real_path
+from crosshead.system.progress import Display, Silent
+from crosshead.tasks.registry import kinds
+from crosshead.training.checkpoint import newest_state
+from crosshead.training.directory import is_resumable
+from crosshead.training.run import train
+from crosshead.training.settings import absolute, check_resumed, stored_form, stored_recipe
+
+_BUDGET = ("max_updates", "max_epochs", "max_minutes", "patience")
+"""Keys of `[train]` that a resumed run may change, and that are the same for all subsets."""
+
+
+@dataclass(frozen=True)
+class Subset:
+    """A part of the pairs, for one run."""
+
+    name: str
+    """The name of the run directory in the folder."""
+    words: str
+    """A description for people, such as `fold 2 of 5`."""
+    data: Mapping[str, Any]
+    """The keys of `[data]` that choose the pairs."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The scores of a finished run."""
+
+    out: Path
+    pairs: int
+    """The number of training pairs."""
+    scores: Sequence[BundleScore]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Settings that all runs on subsets share."""
+
+    recipe: Recipe
+    force: bool = False
+    """True replaces earlier runs."""
+    command: str = ""
+    """The typed command, for the model cards."""
+    display: Callable[[], Display] = field(default=Silent)
+    """Returns a display for each run."""
+    should_stop: Callable[[], bool] = lambda: False
+
+
+def subset_folder(out: Path, kind: str) -> Path:
+    """Return the folder of the runs on subsets.
+
+    Args:
+        out: The run on all pairs.
+        kind: The purpose of the runs, such as `curve`.
+    """
+    place = out if out.name not in ("", "..") else real_path(out)
+    return place.with_name(f"{place.name}.{kind}")
+
+
+def check_subsets(recipe: Recipe, flag: str, start: Path | None) -> None:
+    """Check that a recipe can be trained on subsets.
+
+    Args:
+        recipe: The recipe.
+        flag: The option that asks for subsets, for messages.
+        start: The bundle to fine-tune, or None.
+
+    Raises:
+        UserError: If the data are not pairs of texts, or the run begins with a bundle.
+    """
+    if not hasattr(recipe.data, "fold") or recipe.model.task != "translation":
+        raise UserError(
+            f"{option(flag)} takes subsets of pairs of texts, but this recipe is for "
+            f"{recipe.model.task}; leave it out"
+        )
+    if start is not None:
+        raise UserError(
+            f"{option(flag)} trains new models, but {option('from', str(start))} fine-tunes one; "
+            "leave out one of them"
+        )
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise UserError(
+            f"{option(flag)} trains in one process, found {os.environ['WORLD_SIZE']}; leave it out "
+            f"now, and add it later with {option('resume')} in one process"
+        )
+
+
+def planned_recipe(out: Path, folder: Path, given: Recipe, *, resume: bool) -> Recipe:
+    """Return the recipe of the runs on subsets, and store it in their folder.
+
+    It is the recipe of the run on all pairs, with all that this run has chosen. Only a vocabulary
+    that the user left open is open again, because small subsets cannot have a large one.
+
+    Args:
+        out: The run on all pairs.
+        folder: The folder of the runs on subsets.
+        given: The recipe of the command.
+        resume: True if the run on all pairs was resumed.
+
+    Raises:
+        UserError: If the run on all pairs was fine-tuned, or the recipe cannot be stored.
+    """
+    newest = newest_state(out / CHECKPOINTS)
+    if newest is not None and newest[1].tuned:
+        raise UserError(f"{out}: was fine-tuned; subsets need a run that began with a new model")
+    if resume and (folder / RECIPE).is_file():
+        recipe = stored_recipe(folder)
+    else:
+        size = None if resume else given.tokenizer.vocab_size  # type: ignore[attr-defined]
+        recipe = _with(stored_recipe(out), "tokenizer", {"vocab_size": size})
+    if resume:
+        recipe = _with(recipe, "train", {key: getattr(given.train, key) for key in _BUDGET})
+    make_directory(folder)
+    atomic_write(folder / RECIPE, stored_form(recipe, folder).encode())
+    return recipe
+
+
+def train_subsets(runs: Runs, folder: Path, subsets: Iterable[Subset]) -> list[Outcome] | None:
+    """Train a model on each subset that has no finished run, and return the outcomes of all.
+
+    Args:
+        runs: The shared settings.
+        folder: The folder of the runs.
+        subsets: The subsets.
+
+    Returns:
+        The outcomes in the order of the subsets, or None if the runs were asked to stop.
+
+    Raises:
+        UserError: For the reasons that `train` lists, or if a run in the folder has another recipe.
+    """
+    outcomes = []
+    for subset in subsets:
+        out, display = folder / subset.name, runs.display()
+        recipe = _with(runs.recipe, "data", subset.data)
+        if not runs.force and _is_finished(out, recipe):
+            display.say(f"{subset.words}: finished in {out}")
+        else:
+            display.say(f"{subset.words}: training in {out}")
+            summary = train(
+                recipe, out, resume=not runs.force and is_resumable(out), force=runs.force,
+                command=runs.command, display=display, should_stop=runs.should_stop,
+            )  # fmt: skip
+            if summary.interrupted:
+                return None
+        display.close()
+        outcomes.append(outcome_of(out))
+    return outcomes
+
+
+def outcome_of(out: Path) -> Outcome:
+    """Return the outcome of a finished run.
+
+    Args:
+        out: The run directory.
+
+    Raises:
+        BundleError: If the run has no bundle, or its scores have no intervals.
+    """
+    _, config = load_config(out, kinds())
+    newest = newest_state(out / CHECKPOINTS)
+    if newest is None:
+        raise BundleError(f"{out}: has no undamaged checkpoint; train it again")
+    if not all(score.interval for score in config.scores):
+        raise BundleError(
+            f"{out}: its scores have no intervals, because an older crosshead wrote it; remove "
+            f"{out / CONFIG}, and the same command writes it again"
+        )
+    return Outcome(out, newest[1].size, config.scores)
+
+
+def table_of(outcomes: Mapping[str, Outcome]) -> list[list[str]]:
+    """Return names, training pairs and scores as a table with a header.
+
+    Args:
+        outcomes: The outcomes by name.
+    """
+    metrics = [score.metric for score in next(iter(outcomes.values())).scores]
+    rows = [
+        [name, f"{each.pairs:,}", *(score.shown for score in each.scores)]
+        for name, each in outcomes.items()
+    ]
+    return [["run", "pairs", *metrics], *rows]
+
+
+def write_table(path: Path, outcomes: Mapping[str, Outcome]) -> None:
+    """Write the scores as a TSV file with a header.
+
+    Args:
+        path: The file.
+        outcomes: The outcomes by name.
+    """
+    rows = [["run", "pairs", "metric", "score", "low", "high"]] + [
+        [name, each.pairs, score.metric, score.value, score.low, score.high]
+        for name, each in outcomes.items()
+        for score in each.scores
+    ]
+    atomic_write(path, "".join("\t".join(map(str, row)) + "\n" for row in rows).encode())
+
+
+def _is_finished(out: Path, recipe: Recipe) -> bool:
+    """Return whether a run directory holds a bundle by a recipe; its languages may differ."""
+    if not is_run(out) or not (out / CONFIG).is_file():
+        return False
+    stored = stored_recipe(out)
+    now = check_resumed(stored, absolute(recipe), out)
+    sections = type(now).model_fields.keys() - {"data"}
+    return all(getattr(now, name) == getattr(stored, name) for name in sections)
+
+
+def _with(recipe: Recipe, section: str, changes: Mapping[str, Any]) -> Recipe:
+    """Return a recipe with other values in a section, checked like any recipe."""
+    values = recipe.model_dump()
+    values[section] |= changes
+    return validate(type(recipe), values)

@@ -1,0 +1,61 @@
+"""Laws that are known are found again, and what cannot be told is not told."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from crosshead.evaluation.power_law import Measured, fit_power_law, gain
+
+PAIRS = (7250, 14_500, 29_000)
+
+
+def curve(law: Callable[[float], float], half: float, seed: int | None = None) -> list[Measured]:
+    """Return scores on a law; a seed adds the noise that the intervals state."""
+    noise = np.zeros(3) if seed is None else np.random.default_rng(seed).standard_normal(3)
+    values = [law(n) + float(each) * half / 1.96 for n, each in zip(PAIRS, noise, strict=True)]
+    return [Measured(n, y, y - half, y + half) for n, y in zip(PAIRS, values, strict=True)]
+
+
+@pytest.mark.parametrize("exponent", [0.1, 0.3, 0.8])
+def test_a_power_law_is_found_again(exponent: float) -> None:
+    def law(pairs: float) -> float:
+        return float(50 - 20 * (pairs / 3625) ** -exponent)
+
+    fitted = fit_power_law(curve(law, 0.1)[::-1])
+    assert fitted.fits
+    for pairs in PAIRS:
+        assert fitted.values(pairs)[0] == pytest.approx(law(pairs), abs=0.05)
+    found = gain(fitted, PAIRS[-1])
+    assert found.value == pytest.approx(law(58_000) - law(29_000), abs=0.15)
+    assert found.low < found.value < found.high and found.can_be_told
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
+    def law(pairs: float) -> float:
+        return float(50 - 400 * pairs**-0.3)
+
+    truth, held = law(58_000) - law(29_000), 0
+    for seed in range(20):
+        found = gain(fit_power_law(curve(law, 1.2, seed)), 29_000)
+        held += found.low <= truth <= found.high
+    assert held >= 17
+
+
+@pytest.mark.parametrize("slope", [0.0, -3.0])
+def test_more_data_that_do_not_help_are_not_promised(slope: float) -> None:
+    def law(pairs: float) -> float:
+        return float(30 + slope * np.log2(pairs))
+
+    assert not gain(fit_power_law(curve(law, 1.0)), 29_000).can_be_told
+
+
+def test_scores_on_no_law_tell_nothing() -> None:
+    values = (2.0, 2.0, 0.0)
+    fitted = fit_power_law([Measured(n, y, y, y) for n, y in zip(PAIRS, values, strict=True)])
+    assert not fitted.fits and not gain(fitted, 29_000).can_be_told
+
+
+def test_a_law_needs_three_scores() -> None:
+    with pytest.raises(ValueError, match="expected at least three scores, found 2"):
+        fit_power_law(curve(lambda pairs: pairs, 1.0)[:2])

@@ -1,0 +1,77 @@
+"""The curve over the amount of data: its runs, its sentences, its picture."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from crosshead.bundle.config import BundleScore
+from crosshead.errors import UserError
+from crosshead.evaluation.power_law import Measured, fit_power_law, gain
+from crosshead.training import data_curve as module
+from crosshead.training.data_curve import (
+    PICTURE,
+    TABLE,
+    DataCurve,
+    MetricCurve,
+    data_curve,
+    draw_curve,
+)
+from crosshead.training.subsets import Outcome, Runs
+from tests.training.runs import recipe_for
+
+SCORES = {"quarter": 23.9, "half": 29.5, "all": 34.8}
+
+
+def outcome(name: str) -> Outcome:
+    pairs = {"quarter": 7250, "half": 14_500, "all": 29_000}[name]
+    values = {"BLEU": SCORES[name], "chrF2": 25 + SCORES[name]}
+    return Outcome(Path(name), pairs, [
+        BundleScore(metric=metric, value=y, signature="s", test_set="v", low=y - 1, high=y + 1)
+        for metric, y in values.items()
+    ])  # fmt: skip
+
+
+@pytest.fixture
+def curve(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataCurve:
+    """A curve whose runs are replaced by stated scores."""
+
+    def train_subsets(runs: Runs, folder: Path, subsets: list[module.Subset]) -> list[Outcome]:
+        folder.mkdir()
+        assert [each.data["share"] for each in subsets] == [0.4, 0.2]
+        return [outcome(each.name) for each in subsets]
+
+    monkeypatch.setattr(module, "train_subsets", train_subsets)
+    monkeypatch.setattr(module, "outcome_of", lambda out: outcome("all"))
+    found = data_curve(tmp_path / "x", Runs(recipe_for(text, "data.share=0.8")))
+    assert found is not None
+    return found
+
+
+def test_the_curve_has_all_scores_from_the_smallest_set(curve: DataCurve) -> None:
+    assert list(curve.outcomes) == list(SCORES)
+    bleu, chrf = curve.metrics
+    assert [each.value for each in bleu.measured] == list(SCORES.values())
+    assert [each.pairs for each in chrf.measured] == [7250, 14_500, 29_000]
+    assert len((curve.folder / TABLE).read_text().splitlines()) == 1 + 3 * 2
+    assert bleu.sentence().startswith("Twice the data (58,000 pairs) would likely change BLEU by +")
+
+
+def test_what_cannot_be_told_is_not_told() -> None:
+    flat = [Measured(1000 * 2**n, 30.0, 29.0, 31.0) for n in range(3)]
+    wild = [Measured(1000 * 2**n, y, y, y) for n, y in enumerate([9.0, 9.0, 1.0])]
+    for points, words in ((flat, "cannot be told from these runs"), (wild, "no power law fits")):
+        law = fit_power_law(points)
+        assert words in MetricCurve("BLEU", points, law, gain(law, 4000)).sentence()
+
+
+def test_the_picture_has_an_axis_for_each_metric(curve: DataCurve) -> None:
+    draw_curve(curve)
+    both = (curve.folder / PICTURE).read_bytes()
+    draw_curve(dataclasses.replace(curve, metrics=curve.metrics[:1]))
+    assert both.startswith(b"\x89PNG") and (curve.folder / PICTURE).read_bytes() != both
+
+
+def test_too_few_pairs_are_refused(text: Path, finished: Path) -> None:
+    with pytest.raises(UserError, match=r"training pairs are too few for a curve, .* 400; the bun"):
+        data_curve(finished, Runs(recipe_for(text)))
