@@ -10,7 +10,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from crosshead.bundle.base import Bundle
 from crosshead.bundle.config import BundleConfig
 from crosshead.bundle.places import CONFIG
-from crosshead.config import MOST_TOKENS, MOST_VOCABULARY
+from crosshead.config import MOST_TOKENS, MOST_VOCABULARY, Config
 from crosshead.data.text.pieces import CONTROL
 from crosshead.data.text.profile import TextProfile
 from crosshead.data.text.tokenizers import (
@@ -25,6 +25,17 @@ from crosshead.errors import DamagedBundle
 from crosshead.models.base import Model, TokenModel
 from crosshead.models.registry import AnyTokenConfig, build_model
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
+
+
+class Origin(Config):
+    """The origin of an imported model."""
+
+    # The kind of model that was imported, such as `huggingface`.
+    kind: str
+    # The name of its directory, without the folders above.
+    name: str
+    # The SHA-256 of the file of its weights.
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class TextBundleConfig(BundleConfig):
@@ -49,11 +60,13 @@ class TextBundleConfig(BundleConfig):
     # Statistics of the training pairs, to flag odd sources and translations. Older bundles and
     # models of monolingual text have none.
     profile: TextProfile | None = None
+    # The origin of an imported model. Bundles of crosshead's own training have none.
+    origin: Origin | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_missing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
-        for key in ("target_languages", "profile"):
+        for key in ("target_languages", "profile", "origin"):
             if not values[key]:  # so that other bundles are stored as ever
                 del values[key]
         return values

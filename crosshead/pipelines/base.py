@@ -127,6 +127,9 @@ class TextPipeline(Pipeline):
             rows.append(["languages", f"to {' and '.join(config.target_languages)}, by a tag"])
         elif any(known):
             rows.append(["languages", " to ".join(code or "unknown" for code in known)])
+        if origin := config.origin:
+            weights = f"weights SHA-256 {origin.sha256}"
+            rows.append(["imported from", f"{origin.name} ({origin.kind}), {weights}"])
         return rows
 
     def _read_alone(self, ids: list[int], target: str | None) -> AttentionInputs:

@@ -16,6 +16,7 @@ from crosshead.data.parallel.corpora import DataConfig, training_parts
 from crosshead.data.parallel.filters import HELD_OUT, LEFT_OUT
 from crosshead.data.parallel.languages import language_code, suffix_language
 from crosshead.data.parallel.pairs import ParallelText
+from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig, search_name
 from crosshead.evaluation.sacrebleu_metrics import bleu
 from crosshead.evaluation.translations import corpus_scores
@@ -59,7 +60,8 @@ class TranslationRecipe(TextRecipe):
                     f"data.max_length {self.data.max_length} (and the end token) is more than the "
                     f"{most} {self.model.bound}; lower the first or raise the second"
                 )
-        if self.model.shares_vocabulary and not self.tokenizer.joint:
+        shares = self.tokenizer.joint or self.tokenizer.kind == ImportedTokenizer.kind
+        if self.model.shares_vocabulary and not shares:
             raise ValueError(
                 "model.tie three-way needs one vocabulary for both sides: set tokenizer.joint = "
                 "true, or model.tie = 'two-way'"

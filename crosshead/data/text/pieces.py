@@ -41,6 +41,29 @@ class SpelledInBytes:
         return []
 
 
+class WithoutGaps:
+    """The base of tokenizers of imported models, which no masked language model is trained with."""
+
+    def encode_gaps(self, parts: Sequence[str], gap: int) -> list[int]:
+        """Refuse a line with gaps.
+
+        Raises:
+            DataError: Always.
+        """
+        raise DataError(
+            "the tokenizer of an imported model does not fill gaps; choose a masked language model "
+            "that crosshead trained"
+        )
+
+    def fill_gaps(self, parts: Sequence[str], found: Sequence[int]) -> str:
+        """Refuse a line with gaps, as `encode_gaps` does.
+
+        Raises:
+            DataError: Always.
+        """
+        return str(self.encode_gaps(parts, 0))
+
+
 def special_splitter(special: Sequence[str]) -> re.Pattern[str] | None:
     """Return a pattern whose `split` puts special pieces at odd places, the longest first."""
     if not special:

@@ -1,7 +1,7 @@
 """Tokenizers: their interface and configuration, training and loading.
 
-The kinds are in other modules: `subwords` (BPE and unigram) and `symbols` (words, characters,
-bytes).
+The kinds are in other modules: `subwords` (BPE and unigram), `symbols` (words, characters, bytes)
+and `imported` (tokenizers of imported models).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,12 +11,14 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from crosshead.caller import option
 from crosshead.config import Config
+from crosshead.data.text.imported import ImportedTokenizer
 from crosshead.data.text.pieces import CONTROL, check_special
 from crosshead.data.text.subword_training import train_model
 from crosshead.data.text.subwords import RESERVED, BpeTokenizer, UnigramTokenizer
 from crosshead.data.text.symbols import ByteTokenizer, CharacterTokenizer, WordTokenizer
-from crosshead.errors import DamagedBundle
+from crosshead.errors import ConfigError, DamagedBundle
 from crosshead.system.stored import read_metadata
 from crosshead.vocabulary import BOS, EOS, PAD, UNK
 
@@ -51,8 +53,9 @@ TOKENIZER_FILES = [f"{stem}.{end}" for stem in (JOINT, *SIDES) for end in ("json
 class TokenizerConfig(Config):
     """Settings of the tokenizer: the section `[tokenizer]` of a recipe."""
 
-    kind: Literal["bpe", "unigram", "words", "characters", "bytes"] = "bpe"
-    """The units: subwords by BPE or a unigram model, words, characters, or bytes."""
+    kind: Literal["bpe", "unigram", "words", "characters", "bytes", "sentencepiece"] = "bpe"
+    """The units: subwords by BPE or a unigram model, words, characters, or bytes. `sentencepiece`
+    is the tokenizer of an imported model, which is kept in fine-tuning and cannot be learned."""
 
     vocab_size: int | None = Field(default=None, gt=0, le=2**24)
     """The number of ids, including the four fixed ones. For words and characters it is an upper
@@ -103,7 +106,7 @@ class Tokenizer(Protocol):
 
     The ids of padding, begin, end and unknown are 0, 1, 2, 3 in all kinds. `decode(encode(text)) ==
     text` for every text of valid Unicode with `bpe`, `unigram` and `bytes`, and for every text of
-    known symbols with `words` and `characters`.
+    known symbols with `words` and `characters`. Tokenizers of imported models may normalise text.
     """
 
     @property
@@ -223,9 +226,15 @@ def train_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
 
     Raises:
         ConfigError: If the vocabulary does not fit the text; the message names the largest or
-            smallest size that fits.
+            smallest size that fits. Also if the kind is that of imported models.
         DataError: If there is no text.
     """
+    if config.kind == ImportedTokenizer.kind:
+        raise ConfigError(
+            f"is {config.kind!r}, the tokenizer of imported models, which cannot be learned; "
+            f"choose 'bpe', or fine-tune an imported bundle ({option('from')})",
+            key="tokenizer.kind",
+        )
     size = MOST_PIECES if config.vocab_size is None else config.vocab_size
     if config.kind == "words":
         return WordTokenizer.train(lines, size, config.special)
@@ -316,4 +325,5 @@ _LOADERS: dict[str, Callable[[Path, str, dict[str, Any]], Tokenizer]] = {
     "words": WordTokenizer.load,
     "characters": CharacterTokenizer.load,
     "bytes": ByteTokenizer.load,
+    "sentencepiece": ImportedTokenizer.load,
 }

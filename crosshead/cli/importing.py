@@ -1,0 +1,62 @@
+"""The verb `import`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crosshead.cli.app import app
+from crosshead.cli.terminal import note, put, table
+
+
+@app.command(
+    "import",
+    epilog="\b\nExamples:\n  crosshead import opus-mt-en-de --out models/en-de\n"
+    "  crosshead translate models/en-de input.txt\n"
+    "  crosshead train --from models/en-de --source train.en --target train.de --out runs/tuned",
+)
+def import_command(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", help="Model of another toolkit: a directory, or a zip archive of one."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Directory of the new bundle; it must be new or empty."),
+    ],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="Kind of model, if its files do not show it: huggingface or marian (default: "
+            "recognised by the files).",
+        ),
+    ] = None,
+) -> None:
+    """Turn a model of another toolkit into a bundle.
+
+    The bundle gives the same output as the toolkit. It can be translated with, scored, inspected,
+    fine-tuned and exported. A setting that crosshead cannot express is refused by its name.
+    """
+    import shlex
+
+    from crosshead.cli.terminal import program
+    from crosshead.interop.imports.writing import import_to
+
+    command = shlex.join([program(), "import", str(path), "--out", str(out)])
+    imported = import_to(path, out, kind, command)
+    for line in imported.notes:
+        note(line)
+    config = imported.bundle.config
+    assert config.origin is not None
+    put(
+        table(
+            [
+                ["bundle", str(out)],
+                ["imported from", f"{config.origin.name} ({config.origin.kind})"],
+                ["model", f"{config.model.architecture}, {config.model.shape()}"],
+            ]
+        )
+    )

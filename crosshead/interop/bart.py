@@ -1,0 +1,154 @@
+"""The names of weights in Hugging Face's BART family, to which Marian and Pegasus belong.
+
+The family packs nothing: queries, keys and values have a matrix each. These names are also the
+common form of imports: each toolkit's names are turned into them first.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from crosshead.models.transformer import TransformerConfig
+
+ABSENT = -1000.0
+"""The output bias of a control token that a foreign vocabulary lacks: its probability is zero.
+It is small enough for label smoothing, which adds a share of it to the loss."""
+
+SHARED, LOGITS_BIAS, OUTPUT = "model.shared.weight", "final_logits_bias", "lm_head.weight"
+"""The names of the joint embeddings, of the output bias and of the output projection."""
+
+EMBEDDINGS = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+"""The names of the embeddings of each side."""
+
+_SELF = (
+    ("query", ("self_attn.q_proj",)),
+    ("key_value", ("self_attn.k_proj", "self_attn.v_proj")),
+    ("output", ("self_attn.out_proj",)),
+)
+_CROSS = (
+    ("cross_attention.query", ("encoder_attn.q_proj",)),
+    ("cross_attention.key_value", ("encoder_attn.k_proj", "encoder_attn.v_proj")),
+    ("cross_attention.output", ("encoder_attn.out_proj",)),
+    ("add_norm_cross.norm", ("encoder_attn_layer_norm",)),
+)
+_FEEDFORWARD = (
+    ("feedforward.inner", ("fc1",)),
+    ("feedforward.outer", ("fc2",)),
+    ("add_norm_feedforward.norm", ("final_layer_norm",)),
+)
+_LAYERS = {
+    "encoder": (
+        *((f"attention.{ours}", theirs) for ours, theirs in _SELF),
+        ("add_norm_attention.norm", ("self_attn_layer_norm",)),
+        *_FEEDFORWARD,
+    ),
+    "decoder": (
+        *((f"self_attention.{ours}", theirs) for ours, theirs in _SELF),
+        ("add_norm_self.norm", ("self_attn_layer_norm",)),
+        *_CROSS,
+        *_FEEDFORWARD,
+    ),
+}
+"""The modules of a layer, and the modules of the family that each one packs."""
+
+
+def places(config: TransformerConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the parameters of a model outside embeddings and projection, with the family's names.
+
+    Args:
+        config: The shape of the model.
+
+    Yields:
+        The name of a parameter, and the names of the family's parameters that it packs, along the
+        first axis.
+    """
+    modules = [
+        (f"{side}.layers.{layer}.{ours}", [f"model.{side}.layers.{layer}.{each}" for each in names])
+        for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers))
+        for layer in range(layers)
+        for ours, names in _LAYERS[side]
+    ]
+    if config.norm == "pre":
+        modules += [
+            (f"{side}.norm", [f"model.{side}.layer_norm"]) for side in ("encoder", "decoder")
+        ]
+    for ours, theirs in modules:
+        for end in ("weight", "bias"):
+            yield f"{ours}.{end}", tuple(f"{each}.{end}" for each in theirs)
+
+
+def embedding_names(config: TransformerConfig) -> list[str]:
+    """Return the names of the matrices of source, target and output; equal names are one matrix.
+
+    Args:
+        config: The shape of the model.
+    """
+    if config.tie == "three-way":
+        return [SHARED] * 3
+    return [*EMBEDDINGS, EMBEDDINGS[1] if config.tie == "two-way" else OUTPUT]
+
+
+def to_family(
+    config: TransformerConfig, weights: Mapping[str, Tensor], rows: Sequence[Sequence[int | None]]
+) -> dict[str, Tensor]:
+    """Return the weights of a model under the family's names.
+
+    Args:
+        config: The shape of the model.
+        weights: All parameters of the model by name, shared ones under each of their names.
+        rows: The family's id of each id of the source, and of the target; None leaves a row out.
+
+    Returns:
+        The weights. A model without an output bias gets zeros.
+    """
+    found: dict[str, Tensor] = {}
+    for ours, theirs in places(config):
+        found |= zip(theirs, weights[ours].chunk(len(theirs)), strict=True)
+    sides = (rows[0], rows[1], rows[1])
+    names = ("source_embeddings.weight", "target_embeddings.weight", "projection.weight")
+    for name, ours, side in zip(embedding_names(config), names, sides, strict=True):
+        found[name] = _to_rows(weights[ours], side)
+    bias = weights.get("projection.bias", torch.zeros(len(rows[1])))
+    return {**found, LOGITS_BIAS: _to_rows(bias, rows[1])[None]}
+
+
+def from_family(
+    config: TransformerConfig, found: Mapping[str, Tensor], rows: Sequence[Sequence[int | None]]
+) -> dict[str, Tensor]:
+    """Return the parameters of a model, from weights under the family's names.
+
+    A token that the foreign vocabulary lacks gets a zero vector and the output bias `ABSENT`.
+
+    Args:
+        config: The shape of the model, which has an output bias.
+        found: The weights of the family.
+        rows: The family's id of each id of the source, and of the target; None if it has none.
+
+    Returns:
+        All parameters by name, shared ones under each of their names.
+    """
+    weights = {
+        ours: torch.cat([found[each] for each in theirs]).contiguous()
+        for ours, theirs in places(config)
+    }
+    sides = (rows[0], rows[1], rows[1])
+    names = ("source_embeddings.weight", "target_embeddings.weight", "projection.weight")
+    for name, ours, side in zip(embedding_names(config), names, sides, strict=True):
+        weights[ours] = _from_rows(found[name], side, 0.0)
+    weights["projection.bias"] = _from_rows(found[LOGITS_BIAS].flatten(), rows[1], ABSENT)
+    return weights
+
+
+def _to_rows(ours: Tensor, rows: Sequence[int | None]) -> Tensor:
+    """Return the rows of a matrix in the order of a foreign vocabulary."""
+    known = [(row, index) for index, row in enumerate(rows) if row is not None]
+    return ours[torch.tensor([index for _, index in sorted(known)])].contiguous()
+
+
+def _from_rows(theirs: Tensor, rows: Sequence[int | None], absent: float) -> Tensor:
+    """Return the rows of a foreign matrix in our order; absent ones are filled with a number."""
+    found = theirs[torch.tensor([row or 0 for row in rows])]
+    missing = torch.tensor([row is None for row in rows])
+    found[missing] = absent
+    return found

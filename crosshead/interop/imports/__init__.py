@@ -1,0 +1,1 @@
+"""Models of other toolkits as bundles, one module a toolkit."""

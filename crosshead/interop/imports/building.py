@@ -1,0 +1,158 @@
+"""The last step of every import of a translation model: names and settings to a bundle."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from crosshead.bundle.text_bundle import Origin, TextBundle, TextBundleConfig
+from crosshead.bundle.weights import assign_weights, build_without_memory
+from crosshead.data.text.imported import ForeignVocabulary, ImportedTokenizer
+from crosshead.decoding.search import DecodeConfig
+from crosshead.interop.bart import from_family, to_family
+from crosshead.interop.imports.reading import AGAIN, ForeignModelError
+from crosshead.models.registry import build_model
+from crosshead.models.transformer import Transformer, TransformerConfig
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model of another toolkit as a bundle.
+
+    Attributes:
+        bundle: The bundle.
+        notes: Sentences about settings that do not come along.
+    """
+
+    bundle: TextBundle
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ForeignText:
+    """The text side of a foreign translation model.
+
+    Attributes:
+        models: The serialised SentencePiece models of source and target.
+        vocabularies: The vocabularies of source and target.
+        languages: The language codes of source and target; None for an unknown one.
+        longest_source: The largest number of source tokens, without the end token.
+        decode: The search settings.
+    """
+
+    models: tuple[bytes, bytes]
+    vocabularies: tuple[ForeignVocabulary, ForeignVocabulary]
+    languages: tuple[str | None, str | None]
+    longest_source: int
+    decode: DecodeConfig
+
+
+def translation_bundle(
+    config: TransformerConfig,
+    text: ForeignText,
+    weights: Mapping[str, Tensor],
+    origin: Origin,
+    where: Path,
+) -> TextBundle:
+    """Return the bundle of a foreign translation model.
+
+    Args:
+        config: The shape of the model, which has an output bias.
+        text: Its tokenizers and search settings.
+        weights: Its weights, by the names of `crosshead.interop.bart`.
+        origin: The origin of the model.
+        where: The file of the weights, for messages.
+
+    Raises:
+        ForeignModelError: If a weight is missing, has another shape, or is none of the model's.
+    """
+    tokenizers = [
+        _tokenizer(model, vocabulary, where.parent)
+        for model, vocabulary in zip(text.models, text.vocabularies, strict=True)
+    ]
+    sizes = [each.vocab_size for each in tokenizers]
+    rows = [each.rows for each in text.vocabularies]
+    build = partial(build_model, config, *sizes)
+    model = build_without_memory(build)
+    assert isinstance(model, Transformer)
+    check_tensors(to_family(config, all_parameters(model), rows), weights, where)
+    found = from_family(config, {name: _float32(each) for name, each in weights.items()}, rows)
+    assign_weights(model, {name: found[name] for name, _ in model.named_parameters()})
+    joint = text.models[0] == text.models[1] and text.vocabularies[0] == text.vocabularies[1]
+    settings = TextBundleConfig(
+        model=config,
+        joint_tokenizer=joint,
+        source_vocabulary=sizes[0],
+        target_vocabulary=sizes[1],
+        longest_source=text.longest_source,
+        decode=text.decode,
+        source_language=text.languages[0],
+        target_language=text.languages[1],
+        origin=origin,
+    )
+    if joint:
+        tokenizers = [tokenizers[0]] * 2
+    return TextBundle(settings, model.eval(), *tokenizers)
+
+
+def all_parameters(model: torch.nn.Module) -> dict[str, Tensor]:
+    """Return the parameters of a model, shared ones under each of their names.
+
+    Args:
+        model: The model.
+    """
+    named = model.named_parameters(remove_duplicate=False)
+    return {name: parameter.detach() for name, parameter in named}
+
+
+def check_tensors(
+    expected: Mapping[str, Tensor],
+    found: Mapping[str, Tensor],
+    where: Path,
+    ignored: Iterable[str] = (),
+) -> None:
+    """Check that tensors have the expected names and shapes, and are floating-point numbers.
+
+    Args:
+        expected: The expected tensors, which may have no memory.
+        found: The found tensors.
+        where: The file of the found tensors, for messages.
+        ignored: Names of found tensors that may be there as well.
+
+    Raises:
+        ForeignModelError: If they differ.
+    """
+    known = {*ignored}
+    for name in sorted(expected.keys() | (found.keys() - known)):
+        shown = f"{where}: tensor {name[:100]!a}"
+        if name not in found:
+            raise ForeignModelError(f"{shown} is missing; {AGAIN}")
+        if name not in expected:
+            raise ForeignModelError(
+                f"{shown} is no part of the model that its configuration describes; {AGAIN}"
+            )
+        left, right = list(expected[name].shape), list(found[name].shape)
+        if left != right:
+            raise ForeignModelError(f"{shown} has shape {right}, expected {left}; {AGAIN}")
+        if not found[name].is_floating_point():
+            dtype = str(found[name].dtype).removeprefix("torch.")
+            raise ForeignModelError(
+                f"{shown} is {dtype}, expected floating-point numbers: quantized weights cannot be "
+                "imported; import the model before quantization"
+            )
+
+
+def _tokenizer(model: bytes, vocabulary: ForeignVocabulary, where: Path) -> ImportedTokenizer:
+    try:
+        return ImportedTokenizer(model, vocabulary)
+    except RuntimeError:
+        raise ForeignModelError(
+            f"{where}: a file of SentencePiece is truncated or damaged; {AGAIN}"
+        ) from None
+
+
+def _float32(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.float32)

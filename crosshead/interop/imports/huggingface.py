@@ -1,0 +1,341 @@
+"""Imports of Marian models in Hugging Face's form: a directory that `MarianMTModel` loads."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from crosshead.attention.positions import Rate, sinusoidal
+from crosshead.bundle.text_bundle import Origin
+from crosshead.config import MOST_POSITIONS, Config, validate
+from crosshead.data.parallel.languages import language_code
+from crosshead.data.text.imported import ForeignVocabulary
+from crosshead.decoding.search import DecodeConfig
+from crosshead.errors import ConfigError
+from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
+from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
+from crosshead.interop.imports.reading import (
+    AGAIN,
+    ForeignDirectory,
+    ForeignModelError,
+    whole_number,
+)
+from crosshead.models.transformer import TransformerConfig
+
+KIND = "huggingface"
+"""The kind of these models."""
+
+CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
+SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
+SOURCE_SPM, TARGET_SPM = "source.spm", "target.spm"
+VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
+
+ACTIVATIONS = {
+    "relu": "relu",
+    "swish": "swish",
+    "silu": "swish",
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+}
+"""Activations by Hugging Face's names."""
+
+NORM_EPS = 1e-5
+"""The epsilon of layer norms, which is fixed in Hugging Face's Marian."""
+
+C = TypeVar("C", bound=Config)
+
+_RATES: dict[str, Rate] = {"sinusoidal-halves": "paper", "sinusoidal-marian": "tensor2tensor"}
+"""The rule for the angles, by the kind of positions."""
+
+_TABLES = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
+
+_UNUSUAL_SEARCH = {
+    "do_sample": False,
+    "forced_bos_token_id": None,
+    "min_length": 0,
+    "no_repeat_ngram_size": 0,
+    "num_beam_groups": 1,
+    "penalty_alpha": None,
+    "repetition_penalty": 1.0,
+    "suppress_tokens": None,
+}
+"""Search settings that crosshead does not have, and the values that turn them off."""
+
+
+def recognises(directory: ForeignDirectory) -> bool:
+    """Return whether a directory has the files of a translation model of Hugging Face.
+
+    Args:
+        directory: The directory.
+    """
+    return directory.has(CONFIG) and (directory.has(SOURCE_SPM) or directory.has(VOCAB))
+
+
+def read(path: Path, name: str) -> Imported:
+    """Return the Marian model of a directory as a bundle.
+
+    Args:
+        path: The directory.
+        name: The name of the model, for its origin.
+
+    Raises:
+        ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
+    """
+    directory = ForeignDirectory(path)
+    settings = directory.json(CONFIG)
+    where = path / CONFIG
+    _check_kind(settings, where)
+    tokenizer = directory.json(TOKENIZER) if directory.has(TOKENIZER) else {}
+    vocabularies = _vocabularies(directory, settings, tokenizer)
+    file = SAFE if directory.has(SAFE) else PICKLED
+    if not directory.has(file):
+        raise ForeignModelError(f"{path}: has neither {SAFE} nor {PICKLED}; {AGAIN}")
+    weights = directory.safetensors(file) if file == SAFE else directory.pickled_tensors(file)
+    positions = _positions(weights, settings, where)
+    config = _shape(settings, where, positions)
+    search = {**settings, **(directory.json(GENERATION) if directory.has(GENERATION) else {})}
+    decode, notes = _search(search, where)
+    text = ForeignText(
+        models=(directory.bytes(SOURCE_SPM), directory.bytes(TARGET_SPM)),
+        vocabularies=vocabularies,
+        languages=(
+            _language(tokenizer.get("source_lang")),
+            _language(tokenizer.get("target_lang")),
+        ),
+        longest_source=_most_positions(settings, where) - 1,
+        decode=decode,
+    )
+    origin = Origin(kind=KIND, name=name, sha256=directory.sha256(file))
+    named = _named(config, weights)
+    return Imported(translation_bundle(config, text, named, origin, path / file), notes)
+
+
+def _check_kind(settings: Mapping[str, Any], where: Path) -> None:
+    """Raise `ForeignModelError` if a model is no Marian, or quantized."""
+    kind = settings.get("model_type")
+    if kind != "marian":
+        raise ForeignModelError(
+            f"{where}: model_type is {kind!r:.60}; of the translation models of Hugging Face, only "
+            "'marian' can be imported"
+        )
+    if settings.get("quantization_config"):
+        raise ForeignModelError(
+            f"{where}: quantization_config is set; import the model before quantization"
+        )
+    if not settings.get("scale_embedding", False):
+        raise ForeignModelError(
+            f"{where}: scale_embedding is false; crosshead multiplies embeddings by sqrt(d_model), "
+            "so only models with scale_embedding = true can be imported"
+        )
+
+
+def _shape(settings: Mapping[str, Any], where: Path, positions: str) -> TransformerConfig:
+    """Return the shape of a model."""
+
+    def number(key: str) -> int:
+        return whole_number(settings, key, where)
+
+    def same(key: str) -> int:
+        sides = number(f"encoder_{key}"), number(f"decoder_{key}")
+        if sides[0] != sides[1]:
+            raise ForeignModelError(
+                f"{where}: encoder_{key} is {sides[0]}, but decoder_{key} is {sides[1]}; crosshead "
+                "has one width for both, so this model cannot be imported"
+            )
+        return sides[0]
+
+    activation = settings.get("activation_function", "gelu")
+    if activation not in ACTIVATIONS:
+        raise ForeignModelError(
+            f"{where}: activation_function is {activation!r:.60}, which crosshead does not have "
+            f"(known: {', '.join(ACTIVATIONS)}); this model cannot be imported"
+        )
+    values = {
+        "architecture": "transformer",
+        "d_model": number("d_model"),
+        "encoder_layers": number("encoder_layers"),
+        "decoder_layers": number("decoder_layers"),
+        "heads": same("attention_heads"),
+        "d_ff": same("ffn_dim"),
+        "activation": ACTIVATIONS[activation],
+        "positions": positions,
+        "norm": "post",
+        "norm_eps": NORM_EPS,
+        "output_bias": True,
+        "tie": _tie(settings),
+        "start": "pad" if settings.get("decoder_start_token_id") == settings.get("pad_token_id")
+        else "bos",
+        **{key: settings[key] for key in ("dropout", "attention_dropout", "activation_dropout")
+           if isinstance(settings.get(key), float)},
+    }  # fmt: skip
+    return checked(TransformerConfig, values, where)
+
+
+def checked(kind: type[C], values: dict[str, Any], where: Path) -> C:
+    """Return a configuration of plain values.
+
+    Args:
+        kind: The class of the configuration.
+        values: The values by key.
+        where: The foreign file of the values, for messages.
+
+    Raises:
+        ForeignModelError: If the values do not fit.
+    """
+    try:
+        return validate(kind, values, str(where))
+    except ConfigError as error:
+        raise ForeignModelError(f"{error}; this model cannot be imported") from None
+
+
+def _tie(settings: Mapping[str, Any]) -> str:
+    if not settings.get("tie_word_embeddings", True):
+        return "none"
+    return "three-way" if settings.get("share_encoder_decoder_embeddings", True) else "two-way"
+
+
+def _most_positions(settings: Mapping[str, Any], where: Path) -> int:
+    """Return the number of positions, which limits sources."""
+    most = whole_number(settings, "max_position_embeddings", where)
+    if not 2 <= most <= MOST_POSITIONS:
+        raise ForeignModelError(
+            f"{where}: max_position_embeddings is {most:,}, expected 2 to {MOST_POSITIONS:,}; "
+            f"{AGAIN}"
+        )
+    return most
+
+
+def _positions(weights: Mapping[str, Tensor], settings: Mapping[str, Any], where: Path) -> str:
+    """Return the kind of positions: that of the stored table, or else Hugging Face's."""
+    tables = [weights[name] for name in _TABLES if name in weights]
+    shape = (_most_positions(settings, where), whole_number(settings, "d_model", where))
+    for name, rate in _RATES.items():
+        if all(
+            each.shape == shape
+            and torch.allclose(
+                each.float(), sinusoidal(*shape, pairing="halves", rate=rate), atol=1e-3
+            )
+            for each in tables
+        ):
+            return name
+    raise ForeignModelError(
+        f"{where.parent}: {_TABLES[0]} holds other positions than the sinusoids of Hugging Face or "
+        "Marian; this model cannot be imported"
+    )
+
+
+def _named(config: TransformerConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights by the names of `crosshead.interop.bart`: each shared matrix once."""
+    found = {name: each for name, each in weights.items() if name not in _TABLES}
+    aliases = [SHARED, *EMBEDDINGS, OUTPUT]
+    if config.tie == "three-way":
+        _merge(found, SHARED, aliases)
+    elif config.tie == "two-way":
+        _merge(found, EMBEDDINGS[0], [EMBEDDINGS[0], SHARED])
+        _merge(found, EMBEDDINGS[1], [EMBEDDINGS[1], OUTPUT])
+    else:
+        _merge(found, EMBEDDINGS[0], [EMBEDDINGS[0], SHARED])
+    if LOGITS_BIAS not in found:
+        target = found.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
+        found[LOGITS_BIAS] = torch.zeros(1, 0 if target is None else len(target))
+    return found
+
+
+def _merge(found: dict[str, Tensor], name: str, aliases: list[str]) -> None:
+    """Keep one of the matrices that Hugging Face ties, under a name."""
+    known = [found.pop(each) for each in aliases if each in found]
+    if known:
+        found[name] = known[0]
+
+
+def _vocabularies(
+    directory: ForeignDirectory, settings: Mapping[str, Any], tokenizer: Mapping[str, Any]
+) -> tuple[ForeignVocabulary, ForeignVocabulary]:
+    """Return the vocabularies of source and target."""
+    shared = settings.get("share_encoder_decoder_embeddings", True)
+    separate = bool(tokenizer.get("separate_vocabs", False))
+    if shared and separate:
+        raise ForeignModelError(
+            f"{directory.path / TOKENIZER}: separate_vocabs is true, but the model shares one "
+            f"embedding matrix; {AGAIN}"
+        )
+    size = whole_number(settings, "vocab_size", directory.path / CONFIG)
+    source = _vocabulary(directory, VOCAB, settings, size)
+    if not separate:
+        return source, source
+    if settings.get("decoder_vocab_size"):
+        size = whole_number(settings, "decoder_vocab_size", directory.path / CONFIG)
+    return source, _vocabulary(directory, TARGET_VOCAB, settings, size)
+
+
+def _vocabulary(
+    directory: ForeignDirectory, name: str, settings: Mapping[str, Any], size: int
+) -> ForeignVocabulary:
+    where, ids = directory.path / name, directory.json(name)
+    pieces = ordered(ids, where)
+    if len(pieces) != size:
+        raise ForeignModelError(
+            f"{where}: has {len(pieces):,} pieces, but {CONFIG} says {size:,}; {AGAIN}"
+        )
+    pad, end = (settings.get(f"{each}_token_id") for each in ("pad", "eos"))
+    start = settings.get("decoder_start_token_id")
+    begin = ids.get("<s>") if start == pad else start
+    return vocabulary(pieces, (pad, begin, end, ids.get("<unk>")), where)
+
+
+def ordered(ids: Mapping[str, Any], where: Path) -> list[str]:
+    """Return the pieces of a vocabulary in the order of their ids, which have no gaps.
+
+    Args:
+        ids: The id of each piece.
+        where: The file, for messages.
+
+    Raises:
+        ForeignModelError: If the ids are not 0, 1, 2 and so on, once each.
+    """
+    if not ids or sorted(map(str, ids.values())) != sorted(map(str, range(len(ids)))):
+        raise ForeignModelError(
+            f"{where}: the ids of the {len(ids):,} pieces are not 0 to {len(ids) - 1:,}; {AGAIN}"
+        )
+    numbers: Callable[[str], int] = lambda piece: int(ids[piece])  # noqa: E731
+    return sorted(ids, key=numbers)
+
+
+def vocabulary(pieces: list[str], control: tuple[Any, ...], where: Path) -> ForeignVocabulary:
+    """Return the vocabulary of a foreign model.
+
+    Args:
+        pieces: The pieces in the order of their ids.
+        control: The ids of padding, begin, end and unknown.
+        where: The file, for messages.
+
+    Raises:
+        ForeignModelError: If there is no end token or no unknown token, or an id does not fit.
+    """
+    _, _, end, unknown = control
+    if type(end) is not int or type(unknown) is not int:
+        missing = "end token" if type(end) is not int else "piece <unk>"
+        raise ForeignModelError(f"{where}: has no {missing}; this model cannot be imported")
+    try:
+        return ForeignVocabulary(tuple(pieces), control)
+    except (ValueError, TypeError) as error:
+        raise ForeignModelError(f"{where}: {error}; {AGAIN}") from None
+
+
+def _search(settings: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:
+    """Return the search settings, and notes about the settings that do not come along."""
+    notes = [
+        f"the search setting {key} = {settings[key]!r:.60} does not come along"
+        for key, off in _UNUSUAL_SEARCH.items()
+        if settings.get(key, off) not in (off, None)
+    ]
+    beam = whole_number({"num_beams": 1, **settings}, "num_beams", where)
+    penalty = settings.get("length_penalty", 1.0)
+    return DecodeConfig(beam=beam, length_penalty=float(penalty)), notes
+
+
+def _language(code: Any) -> str | None:
+    return language_code(code) if isinstance(code, str) else None

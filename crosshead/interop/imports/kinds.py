@@ -1,0 +1,77 @@
+"""The kinds of models that can be imported, their recognition, and the bundle of one."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from crosshead.config import nearest
+from crosshead.errors import ConfigError
+from crosshead.interop.imports import huggingface
+from crosshead.interop.imports.building import Imported
+from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError, unpacked
+
+
+class Kind(NamedTuple):
+    """A kind of model that can be imported."""
+
+    recognises: Callable[[ForeignDirectory], bool]
+    """Returns whether a directory looks like this kind."""
+    read: Callable[[Path, str], Imported]
+    """Reads a directory; the second argument is the name of the model."""
+    files: str
+    """The files that such a directory has, for messages."""
+
+
+KINDS: dict[str, Kind] = {
+    huggingface.KIND: Kind(
+        huggingface.recognises,
+        huggingface.read,
+        "config.json, source.spm, target.spm, vocab.json and the weights",
+    ),
+}
+"""The kinds by name."""
+
+
+def import_model(path: Path, kind: str | None = None) -> Imported:
+    """Return a model of another toolkit as a bundle.
+
+    Args:
+        path: The directory of the model, or a zip archive of it.
+        kind: The kind of model; by default it is recognised by its files.
+
+    Returns:
+        The bundle, whose origin names the kind.
+
+    Raises:
+        ConfigError: If there is no such kind.
+        ForeignModelError: If the model is not recognised, damaged, or cannot be expressed.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ConfigError(f"there is no kind of model {kind!r}; {nearest(kind, list(KINDS))}")
+    name = path.resolve().name
+    with tempfile.TemporaryDirectory() as scratch, unpacked(path, Path(scratch)) as directory:
+        return KINDS[kind or recognised(directory, path)].read(directory, name)
+
+
+def recognised(directory: Path, path: Path) -> str:
+    """Return the kind of model in a directory.
+
+    Args:
+        directory: The directory.
+        path: Its place as the user named it, for messages.
+
+    Raises:
+        ForeignModelError: If it looks like none or several kinds.
+    """
+    found = [name for name, kind in KINDS.items() if kind.recognises(ForeignDirectory(directory))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ForeignModelError(
+            f"{path}: could be a model of {' or '.join(found)}; name the kind with --kind"
+        )
+    known = "; ".join(f"{name}: {kind.files}" for name, kind in KINDS.items())
+    raise ForeignModelError(
+        f"{path}: no model of a known kind; expected a directory with these files ({known})"
+    )

@@ -1,0 +1,299 @@
+"""Safe reading of models of other toolkits: regular files of bounded size, and no code from them.
+
+Every fault is a `ForeignModelError`, which names the file.
+"""
+
+import contextlib
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crosshead.bundle.weights import TensorFile
+from crosshead.errors import BundleError, DamagedBundle, UserError
+from crosshead.system.archive import BROKEN, NotPackedError, open_archive
+from crosshead.system.stored import LARGEST_METADATA, open_stored, read_metadata, read_stored
+
+AGAIN = "take a fresh copy of the model"
+
+_PICKLE_ERRORS = (RuntimeError, ValueError, EOFError, KeyError, AttributeError, TypeError)
+
+
+class ForeignModelError(UserError):
+    """A model of another toolkit that cannot be imported."""
+
+
+@dataclass(frozen=True)
+class ForeignDirectory:
+    """The directory of a model of another toolkit.
+
+    Attributes:
+        path: The directory.
+    """
+
+    path: Path
+
+    def has(self, name: str) -> bool:
+        """Return whether the directory has a file of this name.
+
+        Args:
+            name: The name of the file.
+        """
+        return (self.path / name).exists()
+
+    def bytes(self, name: str, most: int = LARGEST_METADATA) -> bytes:
+        """Return the content of a file.
+
+        Args:
+            name: The name of the file.
+            most: The largest size in bytes.
+
+        Raises:
+            ForeignModelError: If it is missing, no regular file, too large or not readable.
+        """
+        with explained():
+            return read_stored(self.path / name, most)
+
+    def json(self, name: str) -> dict[str, Any]:
+        """Return the JSON object of a file.
+
+        Args:
+            name: The name of the file.
+
+        Raises:
+            ForeignModelError: If there is no such file, or no JSON object in it.
+        """
+        with explained():
+            return read_metadata(self.path / name)
+
+    def yaml(self, name: str) -> dict[str, Any]:
+        """Return the YAML mapping of a file: see `parse_yaml`.
+
+        Args:
+            name: The name of the file.
+
+        Raises:
+            ForeignModelError: If there is no such file, or no YAML mapping in it.
+        """
+        return parse_yaml(self.bytes(name), self.path / name)
+
+    def sha256(self, name: str) -> str:
+        """Return the SHA-256 of a file.
+
+        Args:
+            name: The name of the file.
+
+        Raises:
+            ForeignModelError: If it is missing or not readable.
+        """
+        with explained(), open_stored(self.path / name) as (file, _):
+            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+    def safetensors(self, name: str) -> dict[str, Tensor]:
+        """Return the tensors of a safetensors file.
+
+        Args:
+            name: The name of the file.
+
+        Raises:
+            ForeignModelError: If it is missing, truncated or damaged.
+        """
+        path = self.path / name
+        with explained(), open_stored(path) as (file, size):
+            return TensorFile(file, size, path).read()[0]
+
+    def pickled_tensors(self, name: str) -> dict[str, Tensor]:
+        """Return the tensors of a file that `torch.save` wrote.
+
+        PyTorch's reader of weights alone reads it: tensors by name, and nothing else that a pickle
+        could hold or run.
+
+        Args:
+            name: The name of the file.
+
+        Raises:
+            ForeignModelError: If it is missing or damaged, or holds anything else.
+        """
+        path = self.path / name
+        convert = (
+            "load the model with transformers where you trust it, save it with "
+            "save_pretrained(DIR), which writes model.safetensors, and import DIR"
+        )
+        with explained(), open_stored(path) as (file, _):
+            try:
+                open_archive(file)  # type: ignore[arg-type]
+                file.seek(0)
+                found = torch.load(file, map_location="cpu", weights_only=True)  # type: ignore[arg-type]
+            except NotPackedError as error:
+                raise ForeignModelError(
+                    f"{path}: not a file of weights that can be read safely ({error}); {convert}"
+                ) from None
+            except Exception as error:
+                if not _is_refused_pickle(error):
+                    raise
+                raise ForeignModelError(
+                    f"{path}: damaged, or holds more than weights; {AGAIN}, or {convert}"
+                ) from None
+        if not isinstance(found, dict) or not all(isinstance(v, Tensor) for v in found.values()):
+            raise ForeignModelError(f"{path}: holds more than weights by name; {convert}")
+        return found
+
+    def arrays(self, name: str) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the arrays of an uncompressed `.npz` file.
+
+        Args:
+            name: The name of the file.
+
+        Raises:
+            ForeignModelError: If it is missing or damaged, or holds anything but plain arrays.
+        """
+        path = self.path / name
+        with explained(), open_stored(path) as (file, _):
+            try:
+                archive = open_archive(file)  # type: ignore[arg-type]
+                return {
+                    member.removesuffix(".npy"): _array(archive.read(member))
+                    for member in archive.namelist()
+                }
+            except NotPackedError as error:
+                raise ForeignModelError(f"{path}: no plain .npz file ({error}); {AGAIN}") from None
+            except (*BROKEN, ValueError) as error:
+                raise ForeignModelError(
+                    f"{path}: truncated or damaged ({str(error)[:100]}); {AGAIN}"
+                ) from None
+
+
+def _array(data: bytes) -> np.ndarray[Any, Any]:
+    stream = io.BytesIO(data)
+    found: np.ndarray[Any, Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    return found
+
+
+def _is_refused_pickle(error: Exception) -> bool:
+    return isinstance(error, _PICKLE_ERRORS) or type(error).__name__ == "UnpicklingError"
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Turn errors about a file of a bundle into errors about a file of a foreign model.
+
+    Raises:
+        ForeignModelError: In place of such an error.
+    """
+    try:
+        yield
+    except DamagedBundle as error:
+        where = str(error).partition(f": {error.found}")[0]
+        raise ForeignModelError(f"{where}: {error.found}; {AGAIN}") from None
+    except BundleError as error:
+        raise ForeignModelError(str(error)) from None
+
+
+def parse_yaml(data: bytes, where: Path | str) -> dict[str, Any]:
+    """Return a YAML mapping whose values are texts, lists and mappings.
+
+    Numbers and truth values stay texts, because a piece of a vocabulary may be `no` or `1e3`.
+
+    Args:
+        data: The text in UTF-8.
+        where: The place of the text, which begins messages.
+
+    Raises:
+        ForeignModelError: If PyYAML is missing, or the text is no YAML mapping.
+    """
+    try:
+        import yaml
+    except ImportError:
+        raise ForeignModelError(
+            f"{where}: reading Marian's YAML needs PyYAML; install it with "
+            "`pip install 'crosshead[marian]'`"
+        ) from None
+    try:
+        found = yaml.load(data, Loader=yaml.CBaseLoader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        shown = " ".join(str(error).split())[:100]
+        raise ForeignModelError(f"{where}: not valid YAML ({shown}); {AGAIN}") from None
+    if not isinstance(found, dict):
+        raise ForeignModelError(
+            f"{where}: expected a YAML mapping, found {type(found).__name__}; {AGAIN}"
+        )
+    return found
+
+
+@contextlib.contextmanager
+def unpacked(path: Path, scratch: Path, most: int = 1 << 33) -> Iterator[Path]:
+    """Yield the directory of a model: `path` itself, or the content of a zip archive.
+
+    Args:
+        path: A directory, or a zip archive such as OPUS-MT publishes.
+        scratch: An empty directory for the content of an archive.
+        most: The largest size of all content, in bytes.
+
+    Raises:
+        ForeignModelError: If there is no such path, or the archive is damaged or too large, or
+            a name in it leads out of it.
+    """
+    if path.is_dir():
+        yield path
+        return
+    if not path.exists():
+        raise ForeignModelError(f"{path}: no such file or directory; check its name")
+    if not zipfile.is_zipfile(path):
+        raise ForeignModelError(f"{path}: neither a directory nor a zip archive; name another path")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _extract(archive, path, scratch, most)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+        raise ForeignModelError(f"{path}: truncated or damaged ({error}); {AGAIN}") from None
+    entries = list(scratch.iterdir())
+    yield entries[0] if len(entries) == 1 and entries[0].is_dir() else scratch
+
+
+def _extract(archive: zipfile.ZipFile, path: Path, scratch: Path, most: int) -> None:
+    """Write the members of an archive, after checking all of their names and sizes."""
+    members = [each for each in archive.infolist() if not each.is_dir()]
+    size = sum(each.file_size for each in members)
+    if size > most:
+        raise ForeignModelError(
+            f"{path}: holds {size:,} bytes, expected at most {most:,}; unpack it yourself, and "
+            "import the directory"
+        )
+    for each in members:
+        parts = each.filename.replace("\\", "/").split("/")
+        is_link = each.external_attr >> 16 & 0o170000 == 0o120000
+        if ".." in parts or parts[0] == "" or ":" in parts[0] or is_link:
+            raise ForeignModelError(
+                f"{path}: the name {each.filename[:60]!a} leads out of the archive; do not trust it"
+            )
+    for each in members:
+        place = scratch / each.filename
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with archive.open(each) as stored, place.open("wb") as out:
+            while block := stored.read(1 << 20):
+                out.write(block)
+
+
+def whole_number(values: Mapping[str, Any], key: str, where: Path | str) -> int:
+    """Return a whole number of a foreign configuration.
+
+    Args:
+        values: The configuration; numbers may be texts, as in YAML.
+        key: The key of the number.
+        where: The file, for messages.
+
+    Raises:
+        ForeignModelError: If the key is missing, or its value is no whole number.
+    """
+    found = values.get(key)
+    if isinstance(found, str) and found.lstrip("-").isdecimal() and len(found) < 20:
+        return int(found)
+    if type(found) is not int:
+        raise ForeignModelError(f"{where}: {key}: expected a whole number, found {found!r:.60}")
+    return found

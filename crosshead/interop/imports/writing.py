@@ -1,0 +1,73 @@
+"""Imports: from a model of another toolkit to a bundle on disk."""
+
+import contextlib
+import platform
+from pathlib import Path
+
+import torch
+
+from crosshead import __version__
+from crosshead.bundle.card import command_shown, fenced, front_matter, use
+from crosshead.bundle.io import save_bundle
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.errors import UserError
+from crosshead.interop.imports.building import Imported
+from crosshead.interop.imports.kinds import import_model
+from crosshead.pipelines.translator import Translator
+from crosshead.system.files import StrPath, real_path
+
+
+def import_to(path: StrPath, out: StrPath, kind: str | None = None, command: str = "") -> Imported:
+    """Import a model of another toolkit, and write its bundle.
+
+    Args:
+        path: The directory of the model, or a zip archive of it.
+        out: Directory of the new bundle; it must be new or empty.
+        kind: The kind of model; by default it is recognised by its files.
+        command: The typed command, for the model card.
+
+    Returns:
+        The bundle, with notes.
+
+    Raises:
+        UserError: If `out` is not empty or cannot be written, or the model cannot be imported.
+    """
+    out = Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out}: already exists; give a new directory with --out")
+    imported = import_model(Path(path), kind)
+    is_new = not out.exists()
+    try:
+        save_bundle(out, imported.bundle, card(real_path(out).name, imported.bundle, command))
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):
+                out.rmdir()
+        raise
+    return imported
+
+
+def card(name: str, bundle: TextBundle, command: str) -> str:
+    """Return the model card of an imported model.
+
+    Args:
+        name: The name of the bundle.
+        bundle: The bundle.
+        command: The typed command, or an empty text.
+    """
+    config, origin = bundle.config, bundle.config.origin
+    assert origin is not None
+    words = Translator.words(config)
+    sections = [
+        front_matter(name, words),
+        f"# {name}\n\nA model ({config.model.architecture}) that {words.does}. It was imported, "
+        "not trained, with crosshead. The card of the original model says what it was trained on, "
+        "and under which licence it may be used.",
+        use(words),
+        "## Scores\n\nNone was measured: `crosshead evaluate` does.",
+        f"## Origin\n\n`{origin.name}`, a model of kind {origin.kind}. The SHA-256 of its weights: "
+        f"`{origin.sha256}`.",
+        *([fenced("sh", command_shown(command))] if command else []),
+        f"crosshead {__version__}, torch {torch.__version__}, python {platform.python_version()}.",
+    ]
+    return "\n\n".join(sections) + "\n"

@@ -1,0 +1,203 @@
+"""Imports of Hugging Face's Marian give the output of transformers."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import MarianMTModel, MarianTokenizer
+
+from crosshead.data.text.imported import ImportedTokenizer
+from crosshead.decoding.search import DecodeConfig
+from crosshead.interop.imports.huggingface import read, recognises
+from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError
+from crosshead.pipelines.translator import Translator
+from crosshead.vocabulary import EOS, PAD, UNK
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(params=["shared", "separate"])
+def directory(request: pytest.FixtureRequest) -> Path:
+    return Path(request.getfixturevalue(request.param))
+
+
+def loaded(directory: Path) -> tuple[MarianTokenizer, MarianMTModel]:
+    return MarianTokenizer.from_pretrained(directory), MarianMTModel.from_pretrained(
+        directory
+    ).eval()
+
+
+def ids_of_ours(tokenizer: object) -> dict[int, int]:
+    """Our id of each foreign id."""
+    assert isinstance(tokenizer, ImportedTokenizer)
+    return {row: n for n, row in enumerate(tokenizer.vocabulary.rows) if row is not None}
+
+
+def test_the_ids_and_the_logits_are_those_of_transformers(
+    directory: Path, sources: list[str]
+) -> None:
+    tokenizer, theirs = loaded(directory)
+    bundle = read(directory, "x").bundle
+    ours = ids_of_ours(bundle.source_tokenizer)
+    lines = [line for line in sources if "</s>" not in line and ">>" not in line]
+    batch = tokenizer(lines, return_tensors="pt", padding=True)
+    mine = [[*bundle.source_tokenizer.encode(line), EOS] for line in lines]
+    pad = theirs.config.pad_token_id
+    assert [[ours[n] for n in row if n != pad] for row in batch["input_ids"].tolist()] == mine
+
+    chosen = slice(0, 12)
+    target = torch.randint(1, theirs.config.decoder_vocab_size - 1, (12, 9))
+    target[:, 0] = theirs.config.decoder_start_token_id
+    with torch.inference_mode():
+        expected = theirs(
+            input_ids=batch["input_ids"][chosen],
+            attention_mask=batch["attention_mask"][chosen],
+            decoder_input_ids=target,
+        ).logits
+        source = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(row) for row in mine[chosen]], batch_first=True, padding_value=PAD
+        )
+        into = ids_of_ours(bundle.target_tokenizer)
+        logits = bundle.model(
+            source, torch.tensor([[into[n] for n in row] for row in target.tolist()])
+        )
+    columns = torch.tensor([into[n] for n in range(expected.shape[-1])])
+    torch.testing.assert_close(logits[..., columns], expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_200_translations_are_those_of_transformers(
+    directory: Path, sources: list[str], beam: int
+) -> None:
+    tokenizer, theirs = loaded(directory)
+    bundle = read(directory, "x").bundle
+    lines = [line for line in sources if line.strip() and ">>" not in line and "</s>" not in line]
+    # Search never produces <unk>, which nothing forbids in transformers.
+    forbidden = [[theirs.config.pad_token_id], [tokenizer.unk_token_id]]
+    found = theirs.generate(
+        **tokenizer(lines, return_tensors="pt", padding=True), num_beams=beam, length_penalty=0.0,
+        bad_words_ids=forbidden, forced_eos_token_id=None,
+    )  # fmt: skip
+    expected = tokenizer.batch_decode(found, skip_special_tokens=True)
+    decode = DecodeConfig(beam=beam, length_penalty=0.0)
+    translations = [each[0].text for each in Translator(bundle).translate(lines, decode=decode)]
+    differ = [
+        each for each in zip(lines, translations, expected, strict=True) if each[1] != each[2]
+    ]
+    assert not differ, (len(differ), differ[:3])
+    assert len(set(translations)) > 20
+
+
+def test_a_tag_of_the_vocabulary_is_one_piece_at_the_beginning(shared: Path) -> None:
+    tokenizer = read(shared, "x").bundle.source_tokenizer
+    assert tokenizer.special == [">>deu<<"]
+    tagged, plain = (tokenizer.encode(line) for line in (">>deu<< A dog.", "A dog."))
+    assert tokenizer.pieces(tagged)[0] == ">>deu<<" and tagged[1:] == plain
+    assert UNK not in tagged and ">>fra<<" not in tokenizer.pieces(tokenizer.encode(">>fra<< A"))
+
+
+def test_the_bundle_knows_its_origin_search_and_languages(shared: Path) -> None:
+    config = read(shared, "opus-mt-en-de").bundle.config
+    assert config.origin is not None and config.origin.name == "opus-mt-en-de"
+    assert (config.source_language, config.target_language) == ("en", "de")
+    assert config.decode.beam == 4 and config.longest_source == 63
+    assert config.model.dropout == 0.1
+
+
+def test_a_file_of_torch_save_is_read_as_weights_alone(shared: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    (copied / "model.safetensors").unlink()
+    theirs = MarianMTModel.from_pretrained(shared)
+    torch.save(theirs.state_dict(), copied / "pytorch_model.bin")
+    one, other = (read(each, "x").bundle.model for each in (shared, copied))
+    for left, right in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.equal(left, right)
+
+
+class _Evil:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
+        return exec, ("raise SystemExit('code of a pickle has run')",)
+
+
+def test_a_pickle_with_code_is_refused(shared: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    (copied / "model.safetensors").unlink()
+    torch.save({"model.shared.weight": _Evil()}, copied / "pytorch_model.bin")
+    with pytest.raises(ForeignModelError, match="holds more than weights"):
+        read(copied, "x")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "bart"}, "model_type is 'bart'"),
+        ({"activation_function": "quick_gelu"}, "activation_function is 'quick_gelu'"),
+        ({"encoder_attention_heads": 8}, "encoder_attention_heads is 8, but decoder"),
+        ({"encoder_ffn_dim": 64}, "encoder_ffn_dim is 64, but decoder"),
+        ({"scale_embedding": False}, "scale_embedding is false"),
+        ({"quantization_config": {"bits": 8}}, "quantization_config is set"),
+        ({"d_model": "wide"}, "d_model: expected a whole number, found 'wide'"),
+        ({"d_model": 64}, "has shape"),
+        ({"encoder_layers": 1}, "is no part of the model"),
+        ({"decoder_layers": 4}, "decoder.layers.3.encoder_attn.k_proj.bias' is missing"),
+        ({"vocab_size": 7}, "pieces, but config.json says 7"),
+        ({"eos_token_id": None}, "has no end token"),
+        ({"max_position_embeddings": 1}, "max_position_embeddings is 1"),
+        ({"dropout": 1.5}, "dropout"),
+    ],
+)
+def test_a_setting_that_cannot_be_expressed_is_refused_by_name(
+    shared: Path, tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    settings = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(settings | changes))
+    with pytest.raises(ForeignModelError, match=message) as found:
+        read(copied, "x")
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "source.spm", "vocab.json", "model.safetensors"])
+@pytest.mark.parametrize("damage", ["missing", "truncated", "a directory"])
+def test_a_missing_or_truncated_file_is_named(
+    shared: Path, tmp_path: Path, name: str, damage: str
+) -> None:
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    data = (copied / name).read_bytes()
+    (copied / name).unlink()
+    if damage == "truncated":
+        (copied / name).write_bytes(data[: len(data) // 2])
+    elif damage == "a directory":
+        (copied / name).mkdir()
+    place = "SentencePiece" if (name, damage) == ("source.spm", "truncated") else name
+    with pytest.raises(ForeignModelError, match=place):
+        read(copied, "x")
+
+
+def test_the_stored_table_of_positions_decides(shared: Path, tmp_path: Path) -> None:
+    """A file with Marian's own table is not read as one with Hugging Face's."""
+    import safetensors.torch
+
+    from crosshead.attention.positions import sinusoidal
+
+    copied = Path(shutil.copytree(shared, tmp_path / "copied"))
+    weights = safetensors.torch.load_file(shared / "model.safetensors")
+    table = sinusoidal(64, 32, pairing="halves", rate="tensor2tensor").float()
+    names = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
+    safetensors.torch.save_file(
+        weights | {name: table.clone() for name in names}, copied / "model.safetensors"
+    )
+    assert read(copied, "x").bundle.config.model.positions == "sinusoidal-marian"
+    assert read(shared, "x").bundle.config.model.positions == "sinusoidal-halves"
+    other = weights | {name: 1 + each for name, each in zip(names, (table, table), strict=True)}
+    safetensors.torch.save_file(other, copied / "model.safetensors")
+    with pytest.raises(ForeignModelError, match="holds other positions"):
+        read(copied, "x")
+
+
+def test_only_such_directories_are_recognised(shared: Path, tmp_path: Path) -> None:
+    assert recognises(ForeignDirectory(shared))
+    assert not recognises(ForeignDirectory(tmp_path))
