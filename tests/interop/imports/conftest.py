@@ -62,9 +62,6 @@ def separate(
     filler = [f"@@{n}" for n in range(len(long) - len(short))]
     del short["<pad>"]
     short |= {piece: len(short) + n for n, piece in enumerate([*filler, "<pad>"])}
-    config = marian.marian_config(
-        len(both[0]), len(both[1]), activation_function="relu", d_model=24, encoder_layers=1,
-        decoder_layers=1, scale_embedding=True,
-    )  # fmt: skip
+    config = marian.marian_config(len(both[0]), len(both[1]), activation_function="relu")
     model = marian.half_trained(config, pairs_of(data, spms, both))
     return marian.write_directory(tmp_path_factory.mktemp("hf") / "separate", model, spms, both)

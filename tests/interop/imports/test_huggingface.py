@@ -77,13 +77,14 @@ def test_200_translations_are_those_of_transformers(
     lines = [line for line in sources if line.strip() and ">>" not in line and "</s>" not in line]
     # Search never produces <unk>, which nothing forbids in transformers.
     forbidden = [[theirs.config.pad_token_id], [tokenizer.unk_token_id]]
-    found = theirs.generate(
+    generated = theirs.generate(
         **tokenizer(lines, return_tensors="pt", padding=True), num_beams=beam, length_penalty=0.0,
         bad_words_ids=forbidden, forced_eos_token_id=None,
     )  # fmt: skip
-    expected = tokenizer.batch_decode(found, skip_special_tokens=True)
+    expected = tokenizer.batch_decode(generated, skip_special_tokens=True)
     decode = DecodeConfig(beam=beam, length_penalty=0.0)
-    translations = [each[0].text for each in Translator(bundle).translate(lines, decode=decode)]
+    found = Translator(bundle).translate(lines, decode=decode)
+    translations = [each[0].text.strip() for each in found]  # the space around a line is kept
     differ = [
         each for each in zip(lines, translations, expected, strict=True) if each[1] != each[2]
     ]
