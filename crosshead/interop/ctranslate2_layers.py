@@ -131,7 +131,7 @@ def _fill_ends(
     spec: Any, embedding_spec: Any, stack: LayerStack[Any], embeddings: Embeddings
 ) -> None:
     """Fill what stands before and after the layers: embeddings, positions and the final norm."""
-    embedding_spec.weight = _numbers(embeddings.weight)
+    embedding_spec.weight = numbers(embeddings.weight)
     spec.scale_embeddings = True
     if hasattr(spec, "position_encodings"):
         spec.position_encodings.encodings = _positions(embeddings)
@@ -145,8 +145,8 @@ def _positions(embeddings: Embeddings) -> np.ndarray:
     if positions is None:
         return np.zeros((POSITIONS_WRITTEN, width), np.float32)
     if isinstance(positions, LearnedPositions):
-        return _numbers(positions.table)
-    return _numbers(positions(0, POSITIONS_WRITTEN))
+        return numbers(positions.table)
+    return numbers(positions(0, POSITIONS_WRITTEN))
 
 
 def fill_self_attention(spec: Any, mine: MultiHeadAttention, shape: Shape, *, causal: bool) -> None:
@@ -178,12 +178,12 @@ def fill_self_attention(spec: Any, mine: MultiHeadAttention, shape: Shape, *, ca
 def _bias_table(bias: Any, *, causal: bool) -> tuple[np.ndarray, int]:
     """Return T5's table of biases, "buckets H", and the distance of its last bucket."""
     if isinstance(bias, T5Buckets):
-        return _numbers(bias.table.T), bias.furthest
+        return numbers(bias.table.T), bias.furthest
     assert isinstance(bias, ALiBi)
     # T5 gives half of its buckets one distance each, so that this table needs twice as many.
     distances = torch.arange(2 * POSITIONS_WRITTEN).clamp(max=POSITIONS_WRITTEN)
     one_side = bias(distances).T
-    return _numbers(one_side if causal else torch.cat((one_side, one_side))), _FAR
+    return numbers(one_side if causal else torch.cat((one_side, one_side))), _FAR
 
 
 def _fill_cross_attention(spec: Any, mine: MultiHeadAttention, shape: Shape) -> None:
@@ -234,7 +234,7 @@ def _linear(mine: nn.Linear, heads: Callable[[Tensor], np.ndarray]) -> dict[str,
 def _fill_output(spec: Any, mine: MultiHeadAttention, shape: Shape) -> None:
     weight = mine.output.weight.detach().unflatten(1, (shape.heads, shape.d_value))
     spec.weight = _widened(weight, 2, shape.width).reshape(len(weight), -1)
-    spec.bias = _numbers(mine.output.bias)
+    spec.bias = numbers(mine.output.bias)
 
 
 def _fill_feedforward(spec: Any, layer: Any) -> None:
@@ -244,20 +244,20 @@ def _fill_feedforward(spec: Any, layer: Any) -> None:
 
 
 def _fill_linear(spec: Any, mine: nn.Linear) -> None:
-    spec.weight, spec.bias = _numbers(mine.weight), _numbers(mine.bias)
+    spec.weight, spec.bias = numbers(mine.weight), numbers(mine.bias)
 
 
 def _fill_norm(spec: Any, mine: nn.LayerNorm) -> None:
-    spec.gamma, spec.beta = _numbers(mine.weight), _numbers(mine.bias)
+    spec.gamma, spec.beta = numbers(mine.weight), numbers(mine.bias)
 
 
 def _widened(x: Tensor, axis: int, width: int) -> np.ndarray:
     """Return numbers with zeros at the end of an axis, so that it has this width."""
     missing = width - x.shape[axis]
     padding = [(0, missing if each == axis else 0) for each in range(x.dim())]
-    return np.pad(_numbers(x), padding)
+    return np.pad(numbers(x), padding)
 
 
-def _numbers(x: Tensor) -> np.ndarray:
-    """Return a tensor as a contiguous array of float32."""
-    return np.ascontiguousarray(x.detach().float().numpy())
+def numbers(x: Tensor) -> np.ndarray:
+    """Return a copy of a tensor in float32; CTranslate2 quantises weights in place."""
+    return np.array(x.detach().float().numpy(), order="C")

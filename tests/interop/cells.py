@@ -31,5 +31,5 @@ def check_cell(form: Format, name: str, directory: Path) -> Comparison | None:
     form.write(check_expressible(bundle, form), "float32", directory)
     found = compare_export(bundle, form.load(bundle, directory), None, every_piece=True)
     assert found.largest_difference < EXACT
-    assert found.identical == 1.0
+    assert found.identical in (None, 1.0)  # None: no translation of a random model ended
     return found

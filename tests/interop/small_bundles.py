@@ -10,7 +10,7 @@ from torch import nn
 
 from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
 from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
-from crosshead.decoding.search import DecodeConfig
+from crosshead.decoding.search import DecodeConfig, greedy_search
 from crosshead.interop.options import Option
 from crosshead.models.base import TokenModelConfig
 from crosshead.models.registry import CONFIGS
@@ -54,8 +54,9 @@ def small_bundle(
     languages: bool = False,
     beam: int = 1,
     seed: int = 0,
+    ends: bool = True,
 ) -> TextBundle:
-    """A bundle with random weights, biases and norms included, whose translations end."""
+    """A bundle with random weights, biases and norms included; half of its translations end."""
     torch.manual_seed(seed)
     settings = {"architecture": "transformer", **(model or {})}
     name = settings["architecture"]
@@ -77,18 +78,32 @@ def small_bundle(
     for parameter_name, parameter in built.named_parameters():
         if parameter.dim() == 1 or "score" in parameter_name:
             parameter.add_(0.3 * torch.randn_like(parameter))
-    if isinstance(built, Transformer):
-        _let_it_end(built)
-    return TextBundle(bundle_config, built, source, target)
+    bundle = TextBundle(bundle_config, built, source, target)
+    if isinstance(built, Transformer) and ends:
+        _let_it_end(bundle)
+    return bundle
 
 
-def _let_it_end(model: Transformer) -> None:
-    """Turn the output row of the end towards the mean of the last hidden states."""
+def _let_it_end(bundle: TextBundle) -> None:
+    """Turn the output row of the end towards the mean hidden state, until half of all lines end."""
+    model = bundle.model
+    assert isinstance(model, Transformer)
     norm = model.decoder.norm
     if not isinstance(norm, nn.LayerNorm):
         norm = model.decoder.layers[-1].add_norm_feedforward.norm
-    mean = norm.bias
-    model.projection.weight[EOS] = 3 * mean / mean.square().sum()
+    towards = norm.bias / norm.bias.square().sum()
+    sources = nn.utils.rnn.pad_sequence(
+        [
+            4 + torch.arange(7 * i, 4 + 9 * i) % (bundle.config.source_vocabulary - 4)
+            for i in range(6)
+        ],
+        batch_first=True,
+    )
+    for strength in (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0):
+        model.projection.weight[EOS] = strength * towards
+        found = greedy_search(model, sources, torch.full((6,), 20), bundle.specials, 0.0)
+        if sum(each.finished for [each] in found) >= 3:
+            return
 
 
 def bundle_with(option: Option) -> Any:

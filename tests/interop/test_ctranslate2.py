@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sentencepiece
+import torch
 
 from crosshead.interop.base import ForeignSearch
 from crosshead.interop.ctranslate2 import CTRANSLATE2, NEVER, Loaded, output_bias
@@ -34,13 +35,15 @@ def test_options_combine(model: dict[str, object], tmp_path: Path) -> None:
     bundle = small_bundle(model, seed=1)
     CTRANSLATE2.write(bundle, "float32", tmp_path)
     found = compare_export(bundle, Loaded(bundle, tmp_path), None, every_piece=True)
-    assert found.largest_difference < 1e-5 and found.identical == 1.0
+    assert found.largest_difference < 1e-5 and found.identical in (None, 1.0)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CTRANSLATE2.types if kind != "float32"])
 def test_other_number_formats_are_close(kind: str, tmp_path: Path) -> None:
-    bundle = small_bundle()
+    bundle = small_bundle(ends=False)
+    before = [weight.clone() for weight in bundle.model.parameters()]
     CTRANSLATE2.write(bundle, kind, tmp_path)
+    assert all(map(torch.equal, before, bundle.model.parameters()))  # quantised in place elsewhere
     found = compare_export(bundle, Loaded(bundle, tmp_path), TEXT["source"], every_piece=False)
     check_comparison(found, CTRANSLATE2.types[kind], kind)
     assert found.largest_difference > 1e-5  # float32 would be closer: the weights are rounded

@@ -5,10 +5,20 @@ from collections.abc import Sequence
 import pytest
 
 from crosshead.data.batching import Example
+from crosshead.interop import search_settings
 from crosshead.interop.base import ForeignSearch
 from crosshead.interop.search_settings import PENALTIES, choose_search, usual_search
-from crosshead.pipelines.translator import Translator
-from tests.interop.small_bundles import TEXT, small_bundle
+from tests.interop.small_bundles import small_bundle
+
+SENTENCES = [f"sentence {n} has some more words than four" for n in range(15)]
+SOURCES = [f"source {n}" for n in range(15)]
+RIGHT = dict(zip(SOURCES, SENTENCES, strict=True))
+
+
+@pytest.fixture(autouse=True)
+def _fluent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let crosshead translate into whole sentences, which have a BLEU."""
+    monkeypatch.setattr(search_settings, "Translator", lambda bundle: lambda lines: SENTENCES)
 
 
 class OneIsRight:
@@ -29,9 +39,8 @@ class OneIsRight:
 
 def test_the_exponent_with_the_nearest_bleu_is_chosen() -> None:
     bundle = small_bundle(beam=2)
-    own = Translator(bundle)(TEXT["source"])
-    library = OneIsRight(dict(zip(TEXT["source"], own, strict=True)), 0.8)
-    chosen = choose_search(bundle, library, TEXT["source"], own)
+    library = OneIsRight(RIGHT, 0.8)
+    chosen = choose_search(bundle, library, SOURCES, SENTENCES)
     assert library.tried == list(PENALTIES)
     assert chosen.search.length_penalty == 0.8
     assert chosen.own_bleu == chosen.foreign_bleu == pytest.approx(100)
@@ -40,9 +49,8 @@ def test_the_exponent_with_the_nearest_bleu_is_chosen() -> None:
 
 def test_greedy_search_has_nothing_to_choose() -> None:
     bundle = small_bundle(beam=1)
-    own = Translator(bundle)(TEXT["source"])
-    library = OneIsRight(dict(zip(TEXT["source"], own, strict=True)), 0.48)
-    chosen = choose_search(bundle, library, TEXT["source"], own)
+    library = OneIsRight(RIGHT, 0.48)
+    chosen = choose_search(bundle, library, SOURCES, SENTENCES)
     assert library.tried == [0.48] and chosen.foreign_bleu == pytest.approx(100)
 
 
