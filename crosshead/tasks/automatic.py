@@ -44,6 +44,9 @@ LARGEST_BATCH, LEAST_BATCH = 4096, 1024
 ENOUGH_UPDATES = 1500
 """The number of updates below which batches are halved."""
 
+LEAST_MEASURED = 100
+"""A run of fewer updates is not measured first, because the measurement would take as long."""
+
 DROPOUTS = ((15, 0.1), (40, 0.2), (math.inf, 0.3))
 """The dropout by the largest number of epochs that it is chosen for."""
 
@@ -143,12 +146,14 @@ def _shape(size: Size) -> dict[str, int]:
 
 def _plan(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed) -> Plan:
     """Return the recipe with the length that its budgets give the run."""
-    train, seconds = recipe.train, speed.seconds_per_update(recipe)
+    train, seconds = recipe.train, None
     per_epoch = _updates_per_epoch(recipe, corpus)
     limits = [train.max_updates, train.max_epochs and train.max_epochs * per_epoch]
+    updates = min(limit for limit in limits if limit is not None)
+    if speed.seconds is not None or updates >= LEAST_MEASURED:
+        seconds = speed.seconds_per_update(recipe)
     if speed.seconds is not None and seconds is not None:
-        limits.append(int(speed.seconds / seconds))
-    updates = max(1, min(limit for limit in limits if limit is not None))
+        updates = max(1, min(updates, int(speed.seconds / seconds)))
     return Plan(recipe, updates, updates / per_epoch, seconds)
 
 

@@ -1,0 +1,56 @@
+"""`crosshead import`, and what a user does next with the bundle."""
+
+from pathlib import Path
+
+import pytest
+
+from crosshead.system.lines import read_lines
+from tests.cli.tools import Refused, output_of
+from tests.interop.imports import marian_directories as marian
+
+
+def directory(place: Path, data: Path) -> Path:
+    """A random Marian model of real pieces."""
+    raw = data / "multi30k/raw"
+    source, target = (
+        marian.learned(read_lines(raw / f"train.{code}")[:300], 200) for code in ("en", "de")
+    )
+    ids = marian.marian_vocabulary(source, target)
+    model = marian.half_trained(marian.marian_config(len(ids)), [], updates=0)
+    return marian.write_directory(place, model, (source, target), [ids])
+
+
+def test_a_model_is_imported_shown_used_and_fine_tuned(
+    tmp_path: Path, data: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shared = directory(tmp_path / "shared", data)
+    said = output_of(["import", shared, "--out", out], capfd)
+    assert "imported from  shared (huggingface)" in said and "transformer, 2+3 layers" in said
+    facts = output_of(["info", out], capfd)
+    assert "imported from  shared (huggingface, weights SHA-256 " in facts
+    assert "sentencepiece" in facts and "en to de" in facts
+
+    for side in ("en", "de"):
+        lines = read_lines(data / f"multi30k/raw/train.{side}")[:60]
+        (tmp_path / f"few.{side}").write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "in.txt").write_text("A dog runs.\n")
+    assert output_of(["translate", out, tmp_path / "in.txt"], capfd).strip()
+    tuned = tmp_path / "tuned"
+    output_of(
+        [
+            "train", "--from", out, "--source", tmp_path / "few.en", "--target",
+            tmp_path / "few.de", "--out", tuned, "--max-updates", "3", "--device", "cpu",
+            "--threads", "1", "--set", "train.batch_tokens=1024",
+        ],
+        capfd,
+    )  # fmt: skip
+    assert output_of(["translate", tuned, tmp_path / "in.txt"], capfd).strip()
+
+
+def test_wrong_input_is_one_line(tmp_path: Path, refused: Refused) -> None:
+    out = tmp_path / "out"
+    assert "no such file" in refused("import", tmp_path / "lost", "--out", out)
+    assert "no model of a known kind" in refused("import", tmp_path, "--out", out)
+    assert "there is no kind of model" in refused("import", tmp_path, "--out", out, "--kind", "x")
+    assert not out.exists()

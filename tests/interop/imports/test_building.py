@@ -1,0 +1,39 @@
+"""Weights that do not fit the described model are refused by their name."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from crosshead.interop.imports.building import all_parameters, check_tensors
+from crosshead.interop.imports.reading import ForeignModelError
+
+EXPECTED = {"a": torch.empty(2, 3), "b": torch.empty(4)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"a": torch.zeros(3, 2)}, r"'a' has shape \[3, 2\], expected \[2, 3\]"),
+        ({"c": torch.zeros(1)}, "'c' is no part of the model"),
+        ({"b": torch.zeros(4, dtype=torch.int8)}, "'b' is int8, expected floating-point"),
+        ({"b": None}, "'b' is missing"),
+    ],
+)
+def test_a_difference_is_named(changes: dict[str, torch.Tensor | None], message: str) -> None:
+    given = {"a": torch.zeros(2, 3), "b": torch.zeros(4)} | changes
+    found = {name: each for name, each in given.items() if each is not None}
+    with pytest.raises(ForeignModelError, match=message) as error:
+        check_tensors(EXPECTED, found, Path("model.npz"))
+    assert str(error.value).startswith("model.npz: tensor")
+
+
+def test_equal_tensors_and_ignored_ones_pass() -> None:
+    found = {"a": torch.zeros(2, 3).half(), "b": torch.zeros(4), "c": torch.zeros(1)}
+    check_tensors(EXPECTED, found, Path("x"), ignored=["c"])
+
+
+def test_a_shared_parameter_has_each_of_its_names() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    assert {"0.weight", "1.weight"} <= all_parameters(model).keys()

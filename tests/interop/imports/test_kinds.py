@@ -1,0 +1,28 @@
+"""The kind of a foreign model is recognised by its files."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from crosshead.errors import ConfigError
+from crosshead.interop.imports.kinds import KINDS, import_model, recognised
+from crosshead.interop.imports.reading import ForeignModelError
+
+
+def test_a_directory_and_an_archive_of_it_are_the_same_model(shared: Path, tmp_path: Path) -> None:
+    packed = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", shared.parent, shared.name))
+    one, other = (import_model(each).bundle for each in (shared, packed))
+    assert one.config.origin is not None and other.config.origin is not None
+    assert one.config.origin.kind == "huggingface"
+    assert one.config.origin.sha256 == other.config.origin.sha256
+    assert (one.config.origin.name, other.config.origin.name) == ("shared", "packed.zip")
+
+
+def test_what_is_not_recognised_is_refused(shared: Path, tmp_path: Path) -> None:
+    with pytest.raises(ForeignModelError, match="no model of a known kind") as found:
+        import_model(tmp_path)
+    assert all(name in str(found.value) for name in KINDS)
+    with pytest.raises(ConfigError, match="did you mean 'huggingface'"):
+        import_model(shared, "huggingfac")
+    assert recognised(shared, shared) == "huggingface"

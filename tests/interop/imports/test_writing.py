@@ -1,0 +1,47 @@
+"""An import writes a whole bundle, or nothing."""
+
+from pathlib import Path
+
+import pytest
+
+import crosshead
+from crosshead.errors import UserError
+from crosshead.interop.imports.reading import ForeignModelError
+from crosshead.interop.imports.writing import import_to
+from crosshead.pipelines.translator import Translator
+
+
+def test_the_bundle_translates_as_the_imported_model(shared: Path, tmp_path: Path) -> None:
+    imported = import_to(shared, tmp_path / "out", command="crosshead import /secret/x --out out")
+    lines = ["A dog runs.", "Two men sit on a bench."]
+    assert crosshead.load(tmp_path / "out", device="cpu")(lines) == Translator(imported.bundle)(
+        lines
+    )
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "imported, not trained" in card and "/secret" not in card
+    assert imported.bundle.config.origin is not None
+    assert imported.bundle.config.origin.sha256 in card
+
+
+def test_a_place_in_use_and_a_bad_model_leave_nothing(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "file").write_text("mine")
+    with pytest.raises(UserError, match="already exists"):
+        import_to(shared, tmp_path / "used")
+    with pytest.raises(ForeignModelError):
+        import_to(tmp_path / "used", tmp_path / "out")
+    assert [each.name for each in tmp_path.iterdir()] == ["used"]
+    assert [each.name for each in (tmp_path / "used").iterdir()] == ["file"]
+
+
+def test_a_failure_to_write_leaves_no_directory(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        (tmp_path / "out").mkdir()
+        raise UserError("no space")
+
+    monkeypatch.setattr("crosshead.interop.imports.writing.save_bundle", fail)
+    with pytest.raises(UserError, match="no space"):
+        import_to(shared, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
