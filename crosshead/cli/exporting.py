@@ -18,7 +18,9 @@ from crosshead.cli.terminal import put, table
 )
 def export(
     bundle: BundleArgument,
-    to: Annotated[str, typer.Option(metavar="FORMAT", help="Format to write: ctranslate2.")],
+    to: Annotated[
+        str, typer.Option(metavar="FORMAT", help="Format to write: ctranslate2 or huggingface.")
+    ],
     out: Annotated[
         Path, typer.Option(metavar="PATH", help="Directory to write. It must not exist yet.")
     ],

@@ -30,8 +30,8 @@ def import_command(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="Kind of model, if its files do not show it: huggingface or marian (default: "
-            "recognised by the files).",
+            help="Kind of model, if its files do not show it: huggingface, marian or "
+            "ctranslate2 (default: recognised by the files).",
         ),
     ] = None,
 ) -> None:

@@ -7,7 +7,7 @@ common form of imports: each toolkit's names are turned into them first.
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crosshead.models.transformer import TransformerConfig
 
@@ -138,6 +138,16 @@ def from_family(
         weights[ours] = _from_rows(found[name], side, 0.0)
     weights["projection.bias"] = _from_rows(found[LOGITS_BIAS].flatten(), rows[1], ABSENT)
     return weights
+
+
+def all_parameters(model: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters of a model, shared ones under each of their names.
+
+    Args:
+        model: The model.
+    """
+    named = model.named_parameters(remove_duplicate=False)
+    return {name: parameter.detach() for name, parameter in named}
 
 
 def _to_rows(ours: Tensor, rows: Sequence[int | None]) -> Tensor:

@@ -8,10 +8,12 @@ from crosshead.bundle.text_bundle import TextBundle
 from crosshead.errors import ConfigError
 from crosshead.interop.base import Format
 from crosshead.interop.ctranslate2 import CTRANSLATE2
+from crosshead.interop.huggingface import HUGGINGFACE
 from crosshead.interop.options import OPTIONS
 
 FORMATS: dict[str, Format] = {
     "ctranslate2": CTRANSLATE2,
+    "huggingface": HUGGINGFACE,
 }
 """The formats by the value of `--to`."""
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crosshead.interop.bart import ABSENT, LOGITS_BIAS, from_family, to_family
+from crosshead.interop.bart import ABSENT, LOGITS_BIAS, all_parameters, from_family, to_family
 from crosshead.models.transformer import Transformer, TransformerConfig
 
 
@@ -41,3 +41,9 @@ def test_a_token_that_the_other_vocabulary_lacks_is_never_produced() -> None:
     assert back["projection.bias"][1] == ABSENT
     assert not back["target_embeddings.weight"][1].any()
     assert torch.equal(back["projection.weight"][2:], ours["projection.weight"][2:])
+
+
+def test_a_shared_parameter_has_each_of_its_names() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    assert {"0.weight", "1.weight"} <= all_parameters(model).keys()

@@ -12,7 +12,7 @@ from crosshead.bundle.text_bundle import Origin, TextBundle, TextBundleConfig
 from crosshead.bundle.weights import assign_weights, build_without_memory
 from crosshead.data.text.imported import ForeignVocabulary, ImportedTokenizer
 from crosshead.decoding.search import DecodeConfig
-from crosshead.interop.bart import from_family, to_family
+from crosshead.interop.bart import all_parameters, from_family, to_family
 from crosshead.interop.imports.reading import AGAIN, ForeignModelError
 from crosshead.models.registry import build_model
 from crosshead.models.transformer import Transformer, TransformerConfig
@@ -96,16 +96,6 @@ def translation_bundle(
     if joint:
         tokenizers = [tokenizers[0]] * 2
     return TextBundle(settings, model.eval(), *tokenizers)
-
-
-def all_parameters(model: torch.nn.Module) -> dict[str, Tensor]:
-    """Return the parameters of a model, shared ones under each of their names.
-
-    Args:
-        model: The model.
-    """
-    named = model.named_parameters(remove_duplicate=False)
-    return {name: parameter.detach() for name, parameter in named}
 
 
 def check_tensors(

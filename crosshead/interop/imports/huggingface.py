@@ -71,7 +71,7 @@ def recognises(directory: ForeignDirectory) -> bool:
     Args:
         directory: The directory.
     """
-    return directory.has(CONFIG) and (directory.has(SOURCE_SPM) or directory.has(VOCAB))
+    return directory.has(CONFIG) and directory.has(VOCAB)
 
 
 def read(path: Path, name: str) -> Imported:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from crosshead.config import nearest
 from crosshead.errors import ConfigError
-from crosshead.interop.imports import huggingface
+from crosshead.interop.imports import ctranslate2, huggingface, marian
 from crosshead.interop.imports.building import Imported
 from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError, unpacked
 
@@ -28,6 +28,16 @@ KINDS: dict[str, Kind] = {
         huggingface.recognises,
         huggingface.read,
         "config.json, source.spm, target.spm, vocab.json and the weights",
+    ),
+    marian.KIND: Kind(
+        marian.recognises,
+        marian.read,
+        "decoder.yml, the .npz weights, the vocabularies, source.spm and target.spm",
+    ),
+    ctranslate2.KIND: Kind(
+        ctranslate2.recognises,
+        ctranslate2.read,
+        "model.bin, config.json, the vocabularies, source.spm and target.spm",
     ),
 }
 """The kinds by name."""

@@ -6,6 +6,7 @@ Every fault is a `ForeignModelError`, which names the file.
 import contextlib
 import hashlib
 import io
+import json
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -72,6 +73,23 @@ class ForeignDirectory:
         """
         with explained():
             return read_metadata(self.path / name)
+
+    def json_list(self, name: str) -> list[str]:
+        """Return the JSON list of texts of a file.
+
+        Args:
+            name: The name of the file.
+
+        Raises:
+            ForeignModelError: If there is no such file, or no such list in it.
+        """
+        try:
+            found = json.loads(self.bytes(name))
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise ForeignModelError(f"{self.path / name}: expected a JSON list of texts; {AGAIN}")
+        return found
 
     def yaml(self, name: str) -> dict[str, Any]:
         """Return the YAML mapping of a file: see `parse_yaml`.

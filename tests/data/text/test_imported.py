@@ -35,7 +35,7 @@ def test_the_control_tokens_come_first_and_the_others_keep_their_order() -> None
 def test_a_vocabulary_that_does_not_fit_is_refused(
     pieces: tuple[str, ...], control: tuple[int | None, ...]
 ) -> None:
-    with pytest.raises(ValueError, match="occurs 2 times|are not ids"):
+    with pytest.raises(ValueError, match=r"occurs 2 times|are not ids"):
         ForeignVocabulary(pieces, control)  # type: ignore[arg-type]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from crosshead.interop.imports.building import all_parameters, check_tensors
+from crosshead.interop.imports.building import check_tensors
 from crosshead.interop.imports.reading import ForeignModelError
 
 EXPECTED = {"a": torch.empty(2, 3), "b": torch.empty(4)}
@@ -31,9 +31,3 @@ def test_a_difference_is_named(changes: dict[str, torch.Tensor | None], message:
 def test_equal_tensors_and_ignored_ones_pass() -> None:
     found = {"a": torch.zeros(2, 3).half(), "b": torch.zeros(4), "c": torch.zeros(1)}
     check_tensors(EXPECTED, found, Path("x"), ignored=["c"])
-
-
-def test_a_shared_parameter_has_each_of_its_names() -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
-    model[1].weight = model[0].weight
-    assert {"0.weight", "1.weight"} <= all_parameters(model).keys()

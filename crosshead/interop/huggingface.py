@@ -1,0 +1,344 @@
+"""Exports to Hugging Face: a directory that transformers loads, with its tokenizer.
+
+Post-norm models become `MarianMTModel`, pre-norm ones `PegasusForConditionalGeneration`. Both
+compute sinusoids in halves, so the axes of a model with interleaved sinusoids are reordered.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.bundle.weights import serialized
+from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
+from crosshead.data.parallel.directions import tag_of, with_tag
+from crosshead.data.text.imported import ImportedTokenizer
+from crosshead.data.text.subwords import SubwordTokenizer
+from crosshead.data.text.tokenizers import Tokenizer
+from crosshead.errors import ConfigError
+from crosshead.interop.bart import all_parameters, to_family
+from crosshead.interop.base import EXACT, Cell, ForeignSearch, Format, Tolerance
+from crosshead.interop.options import OPTIONS
+from crosshead.interop.verify import longest_output
+from crosshead.models.transformer import Transformer, TransformerConfig
+from crosshead.system.files import atomic_write
+from crosshead.vocabulary import EOS, PAD
+
+FEWEST_POSITIONS = 512
+"""The number of positions that an export has at least. They cost nothing: they are computed."""
+
+GENERATION = "generation_config.json"
+"""The file of the search settings."""
+
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu_pytorch_tanh", "swish": "swish"}
+
+_BATCH = 32
+"""The number of lines that transformers translates at once."""
+
+
+def write(bundle: TextBundle, kind: str, directory: Path) -> None:
+    """Write a bundle's model, its vocabularies and its SentencePiece models.
+
+    Args:
+        bundle: The bundle.
+        kind: The number format of the weights.
+        directory: An empty directory.
+
+    Raises:
+        ConfigError: If a pre-norm model has separate matrices.
+    """
+    model = bundle.model
+    assert isinstance(model, Transformer)
+    config = model.config
+    if config.norm == "pre" and config.tie != "three-way":
+        raise ConfigError(
+            f"huggingface cannot express model.tie = {config.tie} together with model.norm = pre: "
+            "Pegasus shares one matrix; train with tie = three-way, or export to ctranslate2"
+        )
+    files = {
+        "config.json": _json(_settings(bundle)),
+        GENERATION: _json(_generation(bundle)),
+        "model.safetensors": serialized(
+            _weights(model, [foreign_ids(each) for each in _sides(bundle)])
+        ),
+        **_tokenizer_files(bundle),
+    }
+    for name, data in files.items():
+        atomic_write(directory / name, data)
+
+
+def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
+    """Write the search settings as the defaults of `generate`.
+
+    Args:
+        bundle: The bundle.
+        search: The settings.
+        directory: The directory of the export.
+    """
+    settings = {**_generation(bundle), **_arguments(search)}
+    atomic_write(directory / GENERATION, _json(settings))
+
+
+class Loaded:
+    """An export that transformers has loaded.
+
+    Args:
+        bundle: The bundle, for its tokenizers.
+        directory: The export.
+    """
+
+    def __init__(self, bundle: TextBundle, directory: Path) -> None:
+        from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+        self._bundle = bundle
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(str(directory))
+        self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(str(directory)).eval()
+
+    def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
+        """Return the translation of each line, as `Foreign` says."""
+        languages = self._bundle.config.target_languages
+        tagged = with_tag(tag_of(languages[0]), lines) if languages else list(lines)
+        found: list[str] = []
+        for first in range(0, len(tagged), _BATCH):
+            some = [line.strip() for line in tagged[first : first + _BATCH]]
+            batch = self._tokenizer(some, return_tensors="pt", padding=True)
+            ids = self._model.generate(**batch, **_arguments(search))
+            found += self._tokenizer.batch_decode(ids, skip_special_tokens=True)
+        return found
+
+    def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
+        """Return the log-probability of each target token, as `Foreign` says."""
+        found: dict[int, list[float]] = {}
+        for planned in plan_in_order(example_lengths(examples), 4096):
+            rows = planned.tolist()
+            for row, values in zip(rows, self._of_batch(examples, rows), strict=True):
+                found[row] = values[: len(examples[row][1]) + 1]
+        return [found[row] for row in range(len(examples))]
+
+    def _of_batch(self, examples: Sequence[Example], rows: list[int]) -> list[list[float]]:
+        batch = collate(examples, rows, self._bundle.specials.start)
+        source, target = (
+            torch.tensor([row or 0 for row in foreign_ids(each)]) for each in _sides(self._bundle)
+        )
+        with torch.inference_mode():
+            logits = self._model(
+                input_ids=source[batch.source],
+                attention_mask=batch.source != PAD,
+                decoder_input_ids=target[batch.target_input],
+            ).logits
+        logits[..., [row[0] for row in _forbidden(self._bundle)]] = float("-inf")
+        expected = target[batch.target_output][..., None]
+        values: list[list[float]] = logits.log_softmax(-1).gather(-1, expected)[..., 0].tolist()
+        return values
+
+
+def foreign_ids(tokenizer: Tokenizer) -> list[int | None]:
+    """Return the exported id of each id of a tokenizer; None if it is not exported.
+
+    A model of another toolkit gets its own ids back.
+
+    Args:
+        tokenizer: The tokenizer.
+    """
+    if isinstance(tokenizer, ImportedTokenizer):
+        return tokenizer.vocabulary.rows
+    return list(range(tokenizer.vocab_size))
+
+
+def _sides(bundle: TextBundle) -> tuple[Tokenizer, Tokenizer]:
+    return bundle.source_tokenizer, bundle.target_tokenizer
+
+
+def _json(values: dict[str, Any]) -> bytes:
+    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _arguments(search: ForeignSearch) -> dict[str, Any]:
+    return {
+        "num_beams": search.beam,
+        "length_penalty": search.length_penalty,
+        "max_length": search.max_length + 1,  # the start token counts
+    }
+
+
+def _control(bundle: TextBundle) -> dict[str, int | None]:
+    """Return the exported ids of padding, end and start."""
+    ids = foreign_ids(bundle.target_tokenizer)
+    return {
+        "pad_token_id": ids[PAD],
+        "eos_token_id": ids[EOS],
+        "decoder_start_token_id": ids[bundle.specials.start],
+    }
+
+
+def _forbidden(bundle: TextBundle) -> list[list[int]]:
+    """Return the exported ids that search never produces, each as a list, as `generate` has it."""
+    ids = foreign_ids(bundle.target_tokenizer)
+    return [[row] for index in bundle.forbidden if (row := ids[index]) is not None]
+
+
+def _generation(bundle: TextBundle) -> dict[str, Any]:
+    return {**_control(bundle), "forced_eos_token_id": None, "bad_words_ids": _forbidden(bundle)}
+
+
+def _settings(bundle: TextBundle) -> dict[str, Any]:
+    """Return the content of `config.json`."""
+    config = bundle.config.model
+    assert isinstance(config, TransformerConfig)
+    sizes = [sum(row is not None for row in foreign_ids(each)) for each in _sides(bundle)]
+    is_marian = config.norm == "post"
+    marian = {
+        "decoder_vocab_size": sizes[1],
+        "share_encoder_decoder_embeddings": config.tie == "three-way",
+    }
+    return {
+        "architectures": ["MarianMTModel" if is_marian else "PegasusForConditionalGeneration"],
+        "model_type": "marian" if is_marian else "pegasus",
+        "vocab_size": sizes[0],
+        **(marian if is_marian else {}),
+        "d_model": config.d_model,
+        "encoder_layers": config.encoder_layers,
+        "decoder_layers": config.decoder_layers,
+        "encoder_attention_heads": config.heads,
+        "decoder_attention_heads": config.heads,
+        "encoder_ffn_dim": config.d_ff,
+        "decoder_ffn_dim": config.d_ff,
+        "activation_function": _ACTIVATIONS[config.activation],
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.activation_dropout,
+        "max_position_embeddings": max(FEWEST_POSITIONS, longest_output(bundle) + 1),
+        "scale_embedding": True,
+        "tie_word_embeddings": config.tie != "none",
+        "is_encoder_decoder": True,
+        "torch_dtype": "float32",
+        **_control(bundle),
+        "forced_eos_token_id": None,
+    }
+
+
+def _tokenizer_files(bundle: TextBundle) -> dict[str, bytes]:
+    """Return the files of `MarianTokenizer`, by name."""
+    config, (source, target) = bundle.config, _sides(bundle)
+    vocabularies = [_vocabulary(each) for each in (source, target)]
+    separate = vocabularies[0] != vocabularies[1]
+    settings = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": config.source_language,
+        "target_lang": config.target_language,
+        "separate_vocabs": separate,
+        "model_max_length": config.longest_source + 1,
+        "clean_up_tokenization_spaces": False,
+    }
+    files = {"vocab.json": _json(vocabularies[0]), "tokenizer_config.json": _json(settings)}
+    if separate:
+        files["target_vocab.json"] = _json(vocabularies[1])
+    for name, tokenizer in (("source.spm", source), ("target.spm", target)):
+        assert isinstance(tokenizer, ImportedTokenizer | SubwordTokenizer)
+        files[name] = tokenizer.model
+    return files
+
+
+def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the exported id of each piece, in the order of the ids."""
+    rows = foreign_ids(tokenizer)
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    known = sorted((row, piece) for row, piece in zip(rows, pieces, strict=True) if row is not None)
+    return {piece: row for row, piece in known}
+
+
+def _weights(model: Transformer, rows: Sequence[Sequence[int | None]]) -> dict[str, Tensor]:
+    """Return the weights by Hugging Face's names."""
+    config = model.config
+    found = to_family(config, dict(_rewritten(model)), rows)
+    if config.positions != "sinusoidal":
+        return found
+    width = torch.arange(config.d_model)
+    halves = torch.cat([width[0::2], width[1::2]])
+    return {name: _reordered(name, each, halves) for name, each in found.items()}
+
+
+def _rewritten(model: Transformer) -> Iterator[tuple[str, Tensor]]:
+    """Yield the parameters with as many keys as queries, for products scaled by 1/sqrt(d_key)."""
+    config = model.config
+    kv_heads = config.kv_heads or config.heads
+    for name, each in all_parameters(model).items():
+        if ".key_value." in name:
+            heads = each.unflatten(0, (2, kv_heads, config.key_width))
+            yield name, heads.repeat_interleave(config.heads // kv_heads, 1).flatten(0, 2)
+        elif ".query." in name and config.score == "dot":
+            yield name, each * config.key_width**0.5
+        else:
+            yield name, each
+
+
+def _reordered(name: str, weight: Tensor, order: Tensor) -> Tensor:
+    """Return a weight whose axes of width d_model are in another order."""
+    if any(part in name for part in ("layer_norm.", ".out_proj.", ".fc2.")):
+        return weight[order].contiguous()
+    if name.endswith("bias"):
+        return weight
+    return weight[:, order].contiguous()
+
+
+USAGE = """from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{path}")
+model = AutoModelForSeq2SeqLM.from_pretrained("{path}")
+batch = tokenizer(["A dog runs."], return_tensors="pt")
+print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)[0])
+"""
+"""The program that loads an export and translates with it."""
+
+_REFUSED = {
+    "score": ("train with score = scaled-dot or dot", ("additive", "concat", "cosine", "general")),
+    "positions": (
+        "train with positions = sinusoidal or sinusoidal-halves",
+        ("sinusoidal-marian", "learned", "rotary", "shaw", "t5", "alibi", "none"),
+    ),
+    "pattern": ("train with pattern = full", ("window", "dilated", "strided", "fixed")),
+}
+_CELLS = {
+    **{
+        name: Cell("refused", "train with --model transformer")
+        for name in OPTIONS
+        if name.startswith("model.architecture") and not name.endswith("= transformer")
+    },
+    **{
+        f"model.{key} = {value}": Cell("refused", note)
+        for key, (note, values) in _REFUSED.items()
+        for value in (*values, "(registered by a program)")
+    },
+    **{
+        f"tokenizer.kind = {kind}": Cell("refused", "train with tokenizer.kind = bpe or unigram")
+        for kind in ("words", "characters", "bytes")
+    },
+    "model.norm = pre": Cell("rewritten", "written as a Pegasus, if tie = three-way"),
+    "model.norm_eps other than 1e-5": Cell("refused", "train with norm_eps = 1e-5"),
+    "model.score = dot": Cell("rewritten", "queries are multiplied by sqrt(d_key)"),
+    "model.positions = sinusoidal": Cell("rewritten", "the axes of width d_model are reordered"),
+    "model.kv_heads below model.heads": Cell("rewritten", "keys and values are repeated"),
+    "model.d_key other than d_model / heads": Cell("refused", "leave d_key and d_value out"),
+    "model.d_key other than model.d_value": Cell("refused", "leave d_key and d_value out"),
+    "decode.sample = true": Cell(
+        "refused", "export a bundle whose [decode] searches; a sampled search cannot be compared"
+    ),
+}
+
+HUGGINGFACE = Format(
+    name="huggingface",
+    extra="export",
+    modules=("transformers",),
+    cells={name: _CELLS.get(name, EXACT) for name in OPTIONS},
+    types={"float32": Tolerance(1e-3, 0.99)},
+    write=write,
+    write_search=write_search,
+    load=Loaded,
+    usage=USAGE,
+    writes_alone=True,
+)
+"""The format `huggingface`."""

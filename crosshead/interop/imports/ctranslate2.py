@@ -1,0 +1,371 @@
+"""Imports of Transformers in CTranslate2's form: `model.bin`, vocabularies and SentencePiece.
+
+The file of the weights is a list of named arrays, which is read here without CTranslate2.
+"""
+
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crosshead.attention.positions import Pairing, Rate, sinusoidal
+from crosshead.bundle.text_bundle import Origin
+from crosshead.data.text.imported import ForeignVocabulary
+from crosshead.decoding.search import DecodeConfig
+from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
+from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
+from crosshead.interop.imports.huggingface import checked, vocabulary
+from crosshead.interop.imports.reading import AGAIN, ForeignDirectory, ForeignModelError
+from crosshead.models.transformer import TransformerConfig
+
+KIND = "ctranslate2"
+"""The kind of these models."""
+
+MODEL, CONFIG = "model.bin", "config.json"
+
+_VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7
+_MOST_BYTES = 1 << 34
+
+_TYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
+_ACTIVATIONS = {0: "relu", 1: "gelu-tanh", 2: "swish", 3: "gelu"}
+
+_TABLES: dict[str, tuple[Pairing, Rate]] = {
+    "sinusoidal": ("interleaved", "paper"),
+    "sinusoidal-halves": ("halves", "paper"),
+    "sinusoidal-marian": ("halves", "tensor2tensor"),
+}
+
+_MODELS = (
+    ("source.spm", "target.spm"),
+    ("tokenizer.model", "tokenizer.model"),
+    ("source.model", "target.model"),
+    ("sentencepiece.model", "sentencepiece.model"),
+)
+"""The names of SentencePiece models of source and target that exports write."""
+
+_VOCABULARIES = (
+    ("shared_vocabulary.json", "shared_vocabulary.json"),
+    ("source_vocabulary.json", "target_vocabulary.json"),
+)
+
+_IGNORED = ("alignment_heads", "alignment_layer", "embeddings_merge", "relative_attention_max")
+_OFF = ("alibi", "alibi_use_positive_positions", "multi_query_attention", "scale_alibi")
+
+Variables = dict[str, np.ndarray[Any, Any]]
+
+
+def recognises(directory: ForeignDirectory) -> bool:
+    """Return whether a directory has the files of a model of CTranslate2.
+
+    Args:
+        directory: The directory.
+    """
+    return directory.has(MODEL)
+
+
+def read(path: Path, name: str) -> Imported:
+    """Return the Transformer of a directory as a bundle.
+
+    Args:
+        path: The directory.
+        name: The name of the model, for its origin.
+
+    Raises:
+        ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
+    """
+    directory = ForeignDirectory(path)
+    settings, where = directory.json(CONFIG), path / MODEL
+    variables = _variables(directory.bytes(MODEL, _MOST_BYTES), where)
+    starts_at_zero = bool(variables.get("decoder/start_from_zero_embedding", np.zeros(1)).any())
+    start = settings.get("decoder_start_token")
+    vocabularies = _vocabularies(directory, settings, start, starts_at_zero)
+    weights = _named(variables, where)
+    config = _shape(variables, weights, settings, where, starts_at_zero, start)
+    text = ForeignText(
+        models=_models(directory),
+        vocabularies=vocabularies,
+        languages=(None, None),
+        longest_source=len(variables["encoder/position_encodings/encodings"]) - 1,
+        decode=DecodeConfig(length_penalty=0.0),
+    )
+    origin = Origin(kind=KIND, name=name, sha256=directory.sha256(MODEL))
+    found = _shared(weights, config)
+    notes = ["CTranslate2 stores no search settings: the bundle has a beam of 4 and no penalty"]
+    return Imported(translation_bundle(config, text, found, origin, where), notes)
+
+
+def _variables(data: bytes, where: Path) -> Variables:
+    """Return the arrays of `model.bin` by name."""
+    try:
+        reader = _Reader(data)
+        version = reader.number("I")
+        if version != _VERSION:
+            raise ForeignModelError(
+                f"{where}: version {version} of the file cannot be imported, only {_VERSION}; "
+                "convert the model with a newer CTranslate2"
+            )
+        kind, revision = reader.text(), reader.number("I")
+        if (kind, revision) != (_SPECIFICATION, _REVISION):
+            raise ForeignModelError(
+                f"{where}: holds {kind[:60]!a}, revision {revision}; only {_SPECIFICATION}, "
+                f"revision {_REVISION}, can be imported"
+            )
+        found = dict(reader.array() for _ in range(reader.number("I")))
+        for _ in range(reader.number("I")):
+            alias, target = reader.text(), reader.text()
+            found[alias] = found[target]
+    except (struct.error, ValueError, KeyError, UnicodeDecodeError) as error:
+        raise ForeignModelError(f"{where}: truncated or damaged ({error}); {AGAIN}") from None
+    return found
+
+
+class _Reader:
+    """The bytes of `model.bin`, read from the beginning."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def number(self, kind: str) -> int:
+        """Return an unsigned number of a type of `struct`."""
+        (found,) = struct.unpack("<" + kind, self._take(struct.calcsize("<" + kind)))
+        return int(found)
+
+    def text(self) -> str:
+        """Return a text that ends with a zero byte."""
+        return self._take(self.number("H")).removesuffix(b"\0").decode()
+
+    def array(self) -> tuple[str, np.ndarray[Any, Any]]:
+        """Return the name of an array, and the array."""
+        name = self.text()
+        shape = [self.number("I") for _ in range(self.number("B"))]
+        kind, size = self.number("B"), self.number("I")
+        if kind not in _TYPES or size != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize:
+            raise ValueError(f"{name[:60]!a} has type {kind} and {size} bytes")
+        data = np.frombuffer(self._take(size), dtype=_TYPES[kind])
+        return name, data.reshape(shape)
+
+    def _take(self, size: int) -> bytes:
+        if self._at + size > len(self._data):
+            raise ValueError("the file ends too early")
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+
+def _shape(
+    variables: Variables,
+    weights: Mapping[str, Tensor],
+    settings: Mapping[str, Any],
+    where: Path,
+    starts_at_zero: bool,
+    start: Any,
+) -> TransformerConfig:
+    """Return the shape of a model, after checking the settings of its two stacks."""
+
+    def scalar(key: str) -> int:
+        both = {int(variables[f"{side}/{key}"].flat[0]) for side in ("encoder", "decoder")
+                if f"{side}/{key}" in variables}  # fmt: skip
+        if len(both) != 1:
+            raise ForeignModelError(
+                f"{where}: {key} of encoder and decoder are {sorted(both)}, expected one value for "
+                "both; this model cannot be imported"
+            )
+        return both.pop()
+
+    activation = scalar("activation")
+    if activation not in _ACTIVATIONS:
+        raise ForeignModelError(
+            f"{where}: activation {activation} is none that crosshead has; this model cannot be "
+            "imported"
+        )
+    if not scalar("scale_embeddings"):
+        raise ForeignModelError(
+            f"{where}: scale_embeddings is off; crosshead multiplies embeddings by sqrt(d_model)"
+        )
+    if settings.get("add_source_eos") is not True or settings.get("add_source_bos"):
+        raise ForeignModelError(
+            f"{where.parent / CONFIG}: add_source_eos is {settings.get('add_source_eos')!r} and "
+            f"add_source_bos is {settings.get('add_source_bos')!r}; crosshead ends every source "
+            "with the end token, so only models with add_source_eos alone can be imported"
+        )
+    source, target, output = _embeddings(weights)
+    d_model = source.shape[1]
+    values = {
+        "architecture": "transformer",
+        "d_model": d_model,
+        "encoder_layers": _layers(variables, "encoder"),
+        "decoder_layers": _layers(variables, "decoder"),
+        "heads": scalar("num_heads"),
+        "d_ff": len(weights["model.encoder.layers.0.fc1.bias"]),
+        "activation": _ACTIVATIONS[activation],
+        "positions": _positions(variables, d_model, where),
+        "norm": "pre" if scalar("pre_norm") else "post",
+        "norm_eps": settings.get("layer_norm_epsilon") or 1e-5,
+        "output_bias": True,
+        "tie": _tie(source, target, output),
+        "start": "pad" if starts_at_zero or start in ("<pad>", "<blank>") else "bos",
+    }
+    _check_scales(variables, d_model // int(str(values["heads"])), where)
+    return checked(TransformerConfig, values, where)
+
+
+def _check_scales(variables: Variables, d_key: int, where: Path) -> None:
+    for name, each in variables.items():
+        if name.endswith("/queries_scale") and abs(each.flat[0] - d_key**-0.5) > 1e-6:
+            raise ForeignModelError(
+                f"{where}: {name} is {each.flat[0]:g}, expected 1/sqrt(d_key); this model cannot "
+                "be imported"
+            )
+
+
+def _layers(variables: Variables, side: str) -> int:
+    return len({name.split("/")[1] for name in variables if name.startswith(f"{side}/layer_")
+                and not name.startswith(f"{side}/layer_norm")})  # fmt: skip
+
+
+def _positions(variables: Variables, d_model: int, where: Path) -> str:
+    """Return the kind of the positions whose tables a model holds."""
+    tables = [
+        variables.get(f"{side}/position_encodings/encodings") for side in ("encoder", "decoder")
+    ]
+    if any(each is None for each in tables):
+        raise ForeignModelError(
+            f"{where}: position_encodings holds no table; crosshead does not have the positions "
+            "that CTranslate2 computes itself, which begin at 1"
+        )
+    found = [torch.from_numpy(np.array(each, np.float32)) for each in tables]
+    if not any(each.any() for each in found):
+        return "none"
+    for name, (pairing, rate) in _TABLES.items():
+        if all(
+            each.shape[1] == d_model
+            and torch.allclose(
+                each, sinusoidal(len(each), d_model, pairing=pairing, rate=rate).float(), atol=1e-3
+            )
+            for each in found
+        ):
+            return name
+    raise ForeignModelError(
+        f"{where}: position_encodings holds other positions than sinusoids; this model cannot be "
+        "imported"
+    )
+
+
+def _named(variables: Variables, where: Path) -> dict[str, Tensor]:
+    """Return the weights by the names of `crosshead.interop.bart`, each matrix on its own."""
+    tensors = {name: torch.from_numpy(np.array(each)) for name, each in variables.items()}
+    weights: dict[str, Tensor] = {}
+    for side in ("encoder", "decoder"):
+        for ours, theirs in _pairs(side, _layers(variables, side)):
+            for end, norm in (("weight", "gamma"), ("bias", "beta")):
+                name = f"{theirs}/{norm if theirs.endswith('layer_norm') else end}"
+                if name in tensors:
+                    parts = tensors.pop(name).chunk(len(ours))
+                    weights |= {f"{our}.{end}": part for our, part in zip(ours, parts, strict=True)}
+    matrices = {
+        EMBEDDINGS[0]: "encoder/embeddings_0/weight",
+        EMBEDDINGS[1]: "decoder/embeddings/weight",
+        OUTPUT: "decoder/projection/weight",
+    }
+    for name, theirs in matrices.items():
+        if theirs not in tensors:
+            raise ForeignModelError(f"{where}: variable {theirs} is missing; {AGAIN}")
+        weights[name] = tensors.pop(theirs)
+    bias = tensors.pop("decoder/projection/bias", torch.zeros(len(weights[OUTPUT])))
+    weights[LOGITS_BIAS] = bias[None]
+    _check_rest(tensors, where)
+    return weights
+
+
+def _check_rest(tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Raise `ForeignModelError` if a variable has a meaning that crosshead does not have."""
+    read_elsewhere = ("num_heads", "pre_norm", "activation", "scale_embeddings", "encodings")
+    read_elsewhere += ("start_from_zero_embedding", "queries_scale")
+    for name, each in tensors.items():
+        last = name.rpartition("/")[2]
+        is_off = last in _OFF and not each.any()
+        if last not in read_elsewhere and not last.startswith(_IGNORED) and not is_off:
+            raise ForeignModelError(
+                f"{where}: variable {name[:80]!a} has no counterpart in crosshead; this model "
+                "cannot be imported (quantized weights have a scale: import the model before)"
+            )
+
+
+def _pairs(side: str, layers: int) -> Iterator[tuple[list[str], str]]:
+    """Yield the modules of the BART family that a module of CTranslate2 packs, and its name."""
+    projections = ("q_proj", "k_proj", "v_proj")
+    for layer in range(layers):
+        ours, theirs = f"model.{side}.layers.{layer}", f"{side}/layer_{layer}"
+        attention = f"{theirs}/self_attention"
+        yield [f"{ours}.self_attn.{each}" for each in projections], f"{attention}/linear_0"
+        yield [f"{ours}.self_attn.out_proj"], f"{attention}/linear_1"
+        yield [f"{ours}.self_attn_layer_norm"], f"{attention}/layer_norm"
+        if side == "decoder":
+            cross = f"{theirs}/attention"
+            yield [f"{ours}.encoder_attn.q_proj"], f"{cross}/linear_0"
+            yield [f"{ours}.encoder_attn.{each}" for each in projections[1:]], f"{cross}/linear_1"
+            yield [f"{ours}.encoder_attn.out_proj"], f"{cross}/linear_2"
+            yield [f"{ours}.encoder_attn_layer_norm"], f"{cross}/layer_norm"
+        yield [f"{ours}.fc1"], f"{theirs}/ffn/linear_0"
+        yield [f"{ours}.fc2"], f"{theirs}/ffn/linear_1"
+        yield [f"{ours}.final_layer_norm"], f"{theirs}/ffn/layer_norm"
+    yield [f"model.{side}.layer_norm"], f"{side}/layer_norm"
+
+
+def _embeddings(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    return weights[EMBEDDINGS[0]], weights[EMBEDDINGS[1]], weights[OUTPUT]
+
+
+def _tie(source: Tensor, target: Tensor, output: Tensor) -> str:
+    """Return the matrices that are equal."""
+    if not torch.equal(target, output):
+        return "none"
+    return "three-way" if torch.equal(source, target) else "two-way"
+
+
+def _shared(weights: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
+    """Return the weights with each shared matrix once."""
+    found = dict(weights)
+    if config.tie == "three-way":
+        found[SHARED] = found.pop(EMBEDDINGS[0])
+        del found[EMBEDDINGS[1]]
+    if config.tie != "none":
+        del found[OUTPUT]
+    return found
+
+
+def _models(directory: ForeignDirectory) -> tuple[bytes, bytes]:
+    for source, target in _MODELS:
+        if directory.has(source) and directory.has(target):
+            return directory.bytes(source), directory.bytes(target)
+    raise ForeignModelError(
+        f"{directory.path}: has no SentencePiece model; put source.spm and target.spm beside "
+        f"{MODEL}"
+    )
+
+
+def _vocabularies(
+    directory: ForeignDirectory, settings: Mapping[str, Any], start: Any, starts_at_zero: bool
+) -> tuple[ForeignVocabulary, ForeignVocabulary]:
+    names = next((both for both in _VOCABULARIES if directory.has(both[0])), _VOCABULARIES[0])
+    if start == settings.get("eos_token") and not starts_at_zero:
+        raise ForeignModelError(
+            f"{directory.path / CONFIG}: decoder_start_token is the end token; in crosshead a "
+            "target begins with a token of its own, so this model cannot be imported"
+        )
+    source, target = (_vocabulary(directory, name, settings) for name in names)
+    return source, target
+
+
+def _vocabulary(
+    directory: ForeignDirectory, name: str, settings: Mapping[str, Any]
+) -> ForeignVocabulary:
+    pieces = directory.json_list(name)
+    ids = {piece: n for n, piece in enumerate(pieces)}
+    pad = ids.get("<pad>", ids.get("<blank>"))
+    begin, end, unknown = (ids.get(settings.get(f"{each}_token")) for each in ("bos", "eos", "unk"))
+    return vocabulary(pieces, (pad, begin, end, unknown), directory.path / name)

@@ -1,0 +1,345 @@
+"""Imports of Marian's own models: `.npz` weights, `decoder.yml`, vocabularies and SentencePiece.
+
+The bundle computes what Marian computes: its own sinusoids, an epsilon of 1e-9 in layer norms, and
+a zero vector as the first target embedding. OPUS-MT publishes models in this form.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+import torch
+from torch import Tensor
+
+from crosshead.bundle.text_bundle import Origin
+from crosshead.data.text.imported import ForeignVocabulary
+from crosshead.decoding.search import DecodeConfig
+from crosshead.interop.bart import EMBEDDINGS, LOGITS_BIAS, OUTPUT, SHARED
+from crosshead.interop.imports.building import ForeignText, Imported, translation_bundle
+from crosshead.interop.imports.huggingface import checked, ordered, vocabulary
+from crosshead.interop.imports.reading import (
+    AGAIN,
+    ForeignDirectory,
+    ForeignModelError,
+    parse_yaml,
+    whole_number,
+)
+from crosshead.models.transformer import TransformerConfig
+
+KIND = "marian"
+"""The kind of these models."""
+
+DECODER = "decoder.yml"
+"""The file that names the weights and the vocabularies."""
+
+SETTINGS = "special:model.yml"
+"""The array of the weights that holds the settings of the model as text."""
+
+NORM_EPS = 1e-9
+"""The epsilon of Marian's layer norms."""
+
+LONGEST_SOURCE = 511
+"""The largest number of source tokens; Hugging Face takes as many."""
+
+_NORMS = {("", "dan", ""): "post", ("n", "da", "n"): "pre"}
+"""The place of layer norms by what Marian does before and after a sublayer, and at the end."""
+
+_NEEDED = {
+    "type": ("transformer",),
+    "transformer-decoder-autoreg": ("self-attention",),
+    "transformer-ffn-depth": ("2",),
+    "transformer-decoder-ffn-depth": ("0", "2"),
+    "transformer-decoder-dim-ffn": ("0",),
+    "transformer-no-projection": ("false",),
+    "transformer-no-bias": ("false",),
+    "transformer-no-affine": ("false",),
+    "transformer-pool": ("false",),
+    "transformer-train-position-embeddings": ("false",),
+    "transformer-tied-layers": ("", []),
+    "transformer-attention-mask": ("default",),
+    "transformer-postprocess-emb": ("d", ""),
+    "lemma-dim-emb": ("0",),
+    "right-left": ("false",),
+    "ulr": ("false",),
+    "input-types": ("", [], ["sequence"], ["sequence", "sequence"]),
+}
+"""The values of settings that can be expressed, the usual one first. A setting that an older
+version of Marian did not have may be missing."""
+
+_ATTENTIONS = {"self": "self_attn", "context": "encoder_attn"}
+
+
+def recognises(directory: ForeignDirectory) -> bool:
+    """Return whether a directory has the files of a model of Marian.
+
+    Args:
+        directory: The directory.
+    """
+    return directory.has(DECODER)
+
+
+def read(path: Path, name: str) -> Imported:
+    """Return the Marian model of a directory as a bundle.
+
+    Args:
+        path: The directory.
+        name: The name of the model, for its origin.
+
+    Raises:
+        ForeignModelError: If a file is missing or damaged, or a setting cannot be expressed.
+    """
+    directory = ForeignDirectory(path)
+    decoder = directory.yaml(DECODER)
+    [weights_name] = _names(decoder, "models", 1, path / DECODER)
+    vocabulary_names = _names(decoder, "vocabs", 2, path / DECODER)
+    where = path / weights_name
+    arrays = directory.arrays(weights_name)
+    if SETTINGS not in arrays:
+        raise ForeignModelError(f"{where}: has no array {SETTINGS!r}; {AGAIN}")
+    text = arrays.pop(SETTINGS).astype(np.uint8).tobytes().rstrip(b"\0")
+    settings = parse_yaml(text, f"{where}: {SETTINGS}")
+    config = _shape(settings, where)
+    decode, notes = _search(decoder, path / DECODER)
+    sides = ForeignText(
+        models=_models(directory, vocabulary_names),
+        vocabularies=_vocabularies(directory, vocabulary_names),
+        languages=(None, None),
+        longest_source=LONGEST_SOURCE,
+        decode=decode,
+    )
+    origin = Origin(kind=KIND, name=name, sha256=directory.sha256(weights_name))
+    weights = _named(config, arrays, settings, where)
+    return Imported(translation_bundle(config, sides, weights, origin, where), notes)
+
+
+def _names(decoder: Mapping[str, Any], key: str, count: int, where: Path) -> list[str]:
+    """Return the names of files in `decoder.yml`: of files in its own directory."""
+    found = decoder.get(key)
+    if isinstance(found, str):
+        found = [found]
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ForeignModelError(f"{where}: {key}: expected names of files, found {found!r:.60}")
+    if len(found) != count:
+        raise ForeignModelError(
+            f"{where}: {key} names {len(found)} files, expected {count}: ensembles and models of "
+            "several sources cannot be imported"
+        )
+    if any("/" in each or "\\" in each or each in ("", "..") for each in found):
+        raise ForeignModelError(
+            f"{where}: {key} names {found[0]!r:.60}, a file outside the directory; copy it "
+            "there and name it without a path"
+        )
+    return found
+
+
+def _setting(settings: Mapping[str, Any], key: str, usual: str) -> Any:
+    found = settings.get(key, usual)
+    return found.lower() if isinstance(found, str) else found
+
+
+def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
+    """Return the shape of a model, after checking that all settings can be expressed."""
+    for key, values in _NEEDED.items():
+        found = _setting(settings, key, str(values[0]))
+        if found not in values:
+            raise ForeignModelError(
+                f"{where}: {key} is {found!r:.60}, expected {values[0]!r}; crosshead has no such "
+                "model, so it cannot be imported"
+            )
+    if any(key.startswith("factors-") and settings[key] not in ("", "none") for key in settings):
+        raise ForeignModelError(f"{where}: has factored vocabularies, which cannot be imported")
+    operations = tuple(
+        _setting(settings, f"transformer-{each}", usual)
+        for each, usual in (("preprocess", ""), ("postprocess", "dan"), ("postprocess-top", ""))
+    )
+    if operations not in _NORMS:
+        raise ForeignModelError(
+            f"{where}: transformer-preprocess, transformer-postprocess and "
+            f"transformer-postprocess-top are {operations}; only post-norm ('', 'dan', '') and "
+            "pre-norm ('n', 'da', 'n') can be imported"
+        )
+    activation = _setting(settings, "transformer-ffn-activation", "swish")
+    if activation not in ("relu", "swish"):
+        raise ForeignModelError(
+            f"{where}: transformer-ffn-activation is {activation!r:.60}; only relu and swish can "
+            "be imported (Marian's gelu is another one than crosshead's)"
+        )
+
+    def number(key: str) -> int:
+        return whole_number(settings, key, where)
+
+    values = {
+        "architecture": "transformer",
+        "d_model": number("dim-emb"),
+        "encoder_layers": number("enc-depth"),
+        "decoder_layers": number("dec-depth"),
+        "heads": number("transformer-heads"),
+        "d_ff": number("transformer-dim-ffn"),
+        "activation": activation,
+        "positions": "sinusoidal-marian",
+        "norm": _NORMS[operations],
+        "norm_eps": NORM_EPS,
+        "output_bias": True,
+        "tie": _tie(settings),
+        "start": "pad",
+    }
+    return checked(TransformerConfig, values, where)
+
+
+def _tie(settings: Mapping[str, Any]) -> str:
+    """Return the matrices that are shared. Without an output in it, a shared one is copied."""
+    if _is(settings, "tied-embeddings-all") or (
+        _is(settings, "tied-embeddings") and _is(settings, "tied-embeddings-src")
+    ):
+        return "three-way"
+    return "two-way" if _is(settings, "tied-embeddings") else "none"
+
+
+def _is(settings: Mapping[str, Any], key: str) -> bool:
+    return bool(_setting(settings, key, "false") == "true")
+
+
+def _named(
+    config: TransformerConfig,
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+    settings: Mapping[str, Any],
+    where: Path,
+) -> dict[str, Tensor]:
+    """Return the weights by the names of `crosshead.interop.bart`."""
+    found = {name: torch.from_numpy(np.array(each)) for name, each in arrays.items()}
+    shares = _is(settings, "tied-embeddings-all") or _is(settings, "tied-embeddings-src")
+    sides = ("Wemb", "Wemb") if shares else ("encoder_Wemb", "decoder_Wemb")
+    weights: dict[str, Tensor] = {}
+    used = set()
+    for ours, theirs in _pairs(config, sides):
+        if theirs in found:
+            used.add(theirs)
+            weights[ours] = _turned(theirs, found[theirs])
+    target = weights.get(SHARED if config.tie == "three-way" else EMBEDDINGS[1])
+    size = 0 if target is None else len(target)
+    weights.setdefault(LOGITS_BIAS, torch.zeros(size))
+    weights[LOGITS_BIAS] = weights[LOGITS_BIAS][None]
+    for name in sorted(found.keys() - used):
+        raise ForeignModelError(
+            f"{where}: array {name[:60]!a} is no part of a model that crosshead has; it cannot be "
+            "imported"
+        )
+    return weights
+
+
+def _is_row(name: str) -> bool:
+    """Return whether an array is a vector, which Marian stores as a matrix of one row."""
+    last = name.removesuffix("_pre").rpartition("_")[2]
+    return last in ("scale", "bias") or last.startswith("b")
+
+
+def _turned(name: str, array: Tensor) -> Tensor:
+    """Return an array as PyTorch holds it: vectors with one axis, matrices transposed."""
+    if _is_row(name):
+        return array.flatten()
+    is_turned = name.endswith(("Wemb", "_Wt")) or array.dim() != 2
+    return array if is_turned else array.T.contiguous()
+
+
+def _pairs(config: TransformerConfig, sides: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each weight in the BART family, and Marian's name."""
+    if config.tie == "three-way":
+        yield SHARED, "Wemb"
+    else:
+        yield from zip(EMBEDDINGS, sides, strict=True)
+    if config.tie == "none":
+        yield OUTPUT, "decoder_ff_logit_out_W"
+        yield OUTPUT, "decoder_ff_logit_out_Wt"
+    yield LOGITS_BIAS, "decoder_ff_logit_out_b"
+    suffix = "_pre" if config.norm == "pre" else ""
+    for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+        kinds = ("self",) if side == "encoder" else ("self", "context")
+        for layer in range(layers):
+            ours, theirs = f"model.{side}.layers.{layer}", f"{side}_l{layer + 1}"
+            for kind in kinds:
+                yield from _attention(f"{ours}.{_ATTENTIONS[kind]}", f"{theirs}_{kind}", suffix)
+            for n in "12":
+                yield f"{ours}.fc{n}.weight", f"{theirs}_ffn_W{n}"
+                yield f"{ours}.fc{n}.bias", f"{theirs}_ffn_b{n}"
+            yield from _norm(f"{ours}.final_layer_norm", f"{theirs}_ffn_ffn", suffix)
+        if config.norm == "pre":
+            yield from _norm(f"model.{side}.layer_norm", f"{side}_top", "")
+
+
+def _attention(ours: str, theirs: str, suffix: str) -> Iterator[tuple[str, str]]:
+    for part, letter in (("q_proj", "q"), ("k_proj", "k"), ("v_proj", "v"), ("out_proj", "o")):
+        yield f"{ours}.{part}.weight", f"{theirs}_W{letter}"
+        yield f"{ours}.{part}.bias", f"{theirs}_b{letter}"
+    yield from _norm(f"{ours}_layer_norm", f"{theirs}_Wo", suffix)
+
+
+def _norm(ours: str, theirs: str, suffix: str) -> Iterator[tuple[str, str]]:
+    yield f"{ours}.weight", f"{theirs}_ln_scale{suffix}"
+    yield f"{ours}.bias", f"{theirs}_ln_bias{suffix}"
+
+
+def _models(directory: ForeignDirectory, names: list[str]) -> tuple[bytes, bytes]:
+    """Return the SentencePiece models: the vocabularies themselves, or the files beside them."""
+    found = [
+        name if name.endswith(".spm") else beside
+        for name, beside in zip(names, ("source.spm", "target.spm"), strict=True)
+    ]
+    for name in found:
+        if not directory.has(name):
+            raise ForeignModelError(
+                f"{directory.path}: has no {name}; only models with SentencePiece can be imported, "
+                "not those with subword-nmt (*.bpe)"
+            )
+    return directory.bytes(found[0]), directory.bytes(found[1])
+
+
+def _vocabularies(
+    directory: ForeignDirectory, names: list[str]
+) -> tuple[ForeignVocabulary, ForeignVocabulary]:
+    source, target = (_vocabulary(directory, name) for name in names)
+    return source, target
+
+
+def _vocabulary(directory: ForeignDirectory, name: str) -> ForeignVocabulary:
+    where = directory.path / name
+    if name.endswith(".spm"):
+        pieces = _pieces(directory.bytes(name), where)
+    elif name.endswith((".yml", ".yaml", ".json")):
+        pieces = ordered(directory.yaml(name), where)
+    else:
+        raise ForeignModelError(
+            f"{where}: a vocabulary of this kind cannot be imported; expected .yml or .spm "
+            "(factored vocabularies, .fsv, have no counterpart)"
+        )
+    ids = {piece: n for n, piece in enumerate(pieces)}
+    control = tuple(ids.get(each) for each in ("<pad>", "<s>", "</s>", "<unk>"))
+    return vocabulary(pieces, control, where)
+
+
+def _pieces(model: bytes, where: Path) -> list[str]:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError:
+        raise ForeignModelError(f"{where}: truncated or damaged; {AGAIN}") from None
+    return [processor.id_to_piece(n) for n in range(processor.vocab_size())]
+
+
+def _search(decoder: Mapping[str, Any], where: Path) -> tuple[DecodeConfig, list[str]]:
+    """Return the search settings, and notes about the settings that do not come along."""
+    beam = whole_number({"beam-size": 12, **decoder}, "beam-size", where)
+    normalize = _setting(decoder, "normalize", "0")
+    try:
+        alpha = {"true": 1.0, "false": 0.0}.get(normalize) if normalize else 0.0
+        alpha = float(normalize) if alpha is None else alpha
+    except (TypeError, ValueError):
+        raise ForeignModelError(
+            f"{where}: normalize: expected a number, found {normalize!r:.60}; {AGAIN}"
+        ) from None
+    penalty = decoder.get("word-penalty", "0")
+    notes = []
+    if penalty not in ("0", "0.0"):
+        notes.append(f"the search setting word-penalty = {penalty} does not come along")
+    return DecodeConfig(beam=beam, length_penalty=alpha), notes

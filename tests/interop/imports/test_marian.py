@@ -1,0 +1,198 @@
+"""Imports of Marian's own models compute Marian's equations."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.data.text.imported import ImportedTokenizer
+from crosshead.decoding.search import DecodeConfig
+from crosshead.interop.imports.marian import read, recognises
+from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError
+from crosshead.pipelines.translator import Translator
+from crosshead.vocabulary import EOS, UNK
+from tests.interop.imports.marian_directories import learned
+from tests.interop.imports.marian_equations import (
+    Equations,
+    random_arrays,
+    settings,
+    write_model,
+)
+
+LINES = ["a dog runs in the park", "two dogs sit on a bench", "the park has a green bench"] * 20
+SPMS = (learned(LINES, 50), learned([line[::-1] for line in LINES], 50, "bpe"))
+PRE = {
+    "transformer-preprocess": "n",
+    "transformer-postprocess": "da",
+    "transformer-postprocess-top": "n",
+}
+
+
+def size() -> int:
+    from tests.interop.imports.marian_directories import marian_vocabulary
+
+    return len(marian_vocabulary(*SPMS, more=["no", "1e3"])) - 1
+
+
+def written(directory: Path, **changes: object) -> tuple[TextBundle, Equations]:
+    options = settings(**changes)
+    arrays = random_arrays(options, size())
+    write_model(directory, options, arrays, SPMS)
+    return read(directory, "opus").bundle, Equations(options, arrays)
+
+
+def foreign(tokenizer: Any) -> list[int]:
+    """Marian's id of each of our ids; -1 for control tokens that it lacks."""
+    assert isinstance(tokenizer, ImportedTokenizer)
+    return [-1 if row is None else row for row in tokenizer.vocabulary.rows]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        PRE,
+        {"transformer-ffn-activation": "relu", "transformer-depth-scaling": True},
+        {"tied-embeddings-all": False, "tied-embeddings": True},
+        {"tied-embeddings-all": False},
+        {"tied-embeddings-all": False, "tied-embeddings-src": True},
+        {"dim-emb": 24, "transformer-heads": 2, "enc-depth": 1, "dec-depth": 3},
+    ],
+)
+def test_probabilities_are_those_of_the_equations(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
+    bundle, equations = written(tmp_path, **changes)
+    rows = foreign(bundle.source_tokenizer)
+    known = [n for n, row in enumerate(rows) if row >= 0]
+    source = bundle.source_tokenizer.encode("a dog sits on the green bench")
+    target = [known[n] for n in range(4, 24)]
+    expected = equations.log_probs([rows[n] for n in [*source, EOS]], [rows[n] for n in target])
+    with torch.inference_mode():
+        fed = torch.tensor([[bundle.specials.start, *target]])
+        logits = bundle.model(torch.tensor([[*source, EOS]]), fed)[0]
+    found = logits.log_softmax(-1).numpy()[:, known]
+    np.testing.assert_allclose(found, expected[:, [rows[n] for n in known]], rtol=0, atol=2e-5)
+    absent = [n for n, row in enumerate(rows) if row < 0]
+    assert absent == [0, 1] and (logits.softmax(-1)[:, absent] == 0).all()
+
+
+def test_other_sinusoids_and_norms_are_another_model(tmp_path: Path) -> None:
+    """The tolerance above tells Marian's rate from that of Hugging Face."""
+    bundle, equations = written(tmp_path)
+    rows = foreign(bundle.source_tokenizer)
+    source = bundle.source_tokenizer.encode(LINES[0])
+    expected = equations.log_probs([rows[n] for n in [*source, EOS]], [])
+    changed = bundle.config.model.model_copy(update={"positions": "sinusoidal-halves"})
+    other = TextBundle.build(bundle.config.model_copy(update={"model": changed}))
+    other.load_state_dict(bundle.model.state_dict())
+    with torch.inference_mode():
+        logits = other.eval()(torch.tensor([[*source, EOS]]), torch.tensor([[0]]))[0]
+    assert abs(logits.log_softmax(-1).numpy()[0, 4:] - expected[0, rows[4:]]).max() > 1e-3
+
+
+def test_greedy_translations_are_those_of_the_equations(tmp_path: Path) -> None:
+    bundle, equations = written(tmp_path)
+    rows = foreign(bundle.source_tokenizer)
+    decode = DecodeConfig(beam=1, max_extra=0)
+    lines = [*LINES[:3], "a bench", "dogs sit", "the the the", "green park dog"]
+    for line, [best] in zip(lines, Translator(bundle).translate(lines, decode=decode), strict=True):
+        source = [*bundle.source_tokenizer.encode(line), EOS]
+        expected = equations.greedy([rows[n] for n in source], len(source))
+        back = {row: n for n, row in enumerate(rows)}
+        pieces = bundle.target_tokenizer.pieces([back[token] for token in expected])
+        assert [piece for piece in best.pieces if piece != "</s>"] == pieces
+
+
+def test_words_of_yaml_are_pieces_and_missing_pieces_are_unknown(tmp_path: Path) -> None:
+    bundle, _ = written(tmp_path)
+    tokenizer = bundle.target_tokenizer
+    assert {"no", "1e3"} <= set(tokenizer.pieces(range(tokenizer.vocab_size)))
+    assert UNK in tokenizer.encode("日本") and UNK not in tokenizer.encode("god a")
+    config = bundle.config
+    assert (config.decode.beam, config.model.norm_eps) == (6, 1e-9)
+
+
+def test_a_built_in_sentencepiece_is_the_vocabulary(tmp_path: Path) -> None:
+    both = learned(LINES, 50)
+    options = settings()
+    write_model(tmp_path, options, random_arrays(options, 50), (both, both))
+    decoder = (tmp_path / "decoder.yml").read_text().replace("opus.vocab.yml", "vocab.spm")
+    (tmp_path / "decoder.yml").write_text(decoder)
+    (tmp_path / "vocab.spm").write_bytes(both)
+    bundle = read(tmp_path, "x").bundle
+    assert bundle.config.joint_tokenizer
+    assert bundle.source_tokenizer.decode(bundle.source_tokenizer.encode(LINES[0])) == LINES[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"type": "s2s"}, "type is 's2s'"),
+        ({"transformer-decoder-autoreg": "rnn"}, "transformer-decoder-autoreg is 'rnn'"),
+        ({"transformer-ffn-activation": "gelu"}, "transformer-ffn-activation is 'gelu'"),
+        ({"transformer-ffn-depth": 3}, "transformer-ffn-depth is '3'"),
+        ({"transformer-preprocess": "n"}, "transformer-preprocess, transformer-postprocess"),
+        ({"transformer-postprocess": "dhn"}, "only post-norm"),
+        ({"transformer-postprocess-emb": "nd"}, "transformer-postprocess-emb is 'nd'"),
+        ({"transformer-tied-layers": [1, 1]}, "transformer-tied-layers is"),
+        ({"transformer-no-projection": True}, "transformer-no-projection is 'true'"),
+        ({"transformer-train-position-embeddings": True}, "train-position-embeddings is 'true'"),
+        ({"transformer-attention-mask": "alibi"}, "transformer-attention-mask is 'alibi'"),
+        ({"lemma-dim-emb": 64}, "lemma-dim-emb is '64'"),
+        ({"factors-combine": "concat"}, "factored vocabularies"),
+        ({"input-types": ["class", "sequence"]}, "input-types is"),
+        ({"right-left": True}, "right-left is 'true'"),
+        ({"dim-emb": "x"}, "dim-emb: expected a whole number"),
+        ({"dim-emb": 32}, "has shape"),
+        ({"dec-depth": 3}, "decoder.layers.2"),
+        ({"enc-depth": 1}, "encoder_l2_ffn_W1' is no part"),
+    ],
+)
+def test_a_setting_that_cannot_be_expressed_is_refused_by_name(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    write_model(tmp_path, settings(**changes), random_arrays(settings(), size()), SPMS)
+    with pytest.raises(ForeignModelError, match=message) as found:
+        read(tmp_path, "x")
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("name", ["decoder.yml", "model.npz", "opus.vocab.yml", "source.spm"])
+@pytest.mark.parametrize("damage", ["missing", "truncated"])
+def test_a_missing_or_truncated_file_is_refused(tmp_path: Path, name: str, damage: str) -> None:
+    written(tmp_path)
+    data = (tmp_path / name).read_bytes()
+    (tmp_path / name).unlink()
+    if damage == "truncated":
+        (tmp_path / name).write_bytes(data[: len(data) // 3])
+    with pytest.raises(ForeignModelError):
+        read(tmp_path, "x")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("models: [a.npz, b.npz]", "ensembles"),
+        ("models: [../model.npz]", "outside the directory"),
+        ("models: {a: b}", "expected names of files"),
+        ("models: [model.npz]\nnormalize: often", "normalize: expected a number"),
+        ("models: [model.npz]\nbeam-size: many", "beam-size: expected a whole number"),
+        ("models: [model.npz]\nvocabs: [a.fsv, b.fsv]", "has no source.spm|factored"),
+    ],
+)
+def test_a_wrong_decoder_file_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    written(tmp_path)
+    vocabs = "" if "vocabs" in line else "vocabs: [opus.vocab.yml, opus.vocab.yml]\n"
+    (tmp_path / "decoder.yml").write_text(vocabs + line + "\n")
+    with pytest.raises(ForeignModelError, match=message):
+        read(tmp_path, "x")
+
+
+def test_only_such_directories_are_recognised(tmp_path: Path) -> None:
+    assert not recognises(ForeignDirectory(tmp_path))
+    written(tmp_path)
+    assert recognises(ForeignDirectory(tmp_path))

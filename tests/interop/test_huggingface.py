@@ -1,0 +1,93 @@
+"""transformers computes the same as every model that is exported to it, and imports come back."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import MarianMTModel
+
+from crosshead.errors import ConfigError
+from crosshead.interop.base import ForeignSearch
+from crosshead.interop.export import export
+from crosshead.interop.huggingface import HUGGINGFACE, Loaded, foreign_ids
+from crosshead.interop.imports.huggingface import read
+from crosshead.interop.verify import compare_export
+from tests.interop.cells import NAMES, check_cell
+from tests.interop.imports import marian_directories as marian
+from tests.interop.small_bundles import TEXT, small_bundle
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_option_is_exported_or_refused(name: str, tmp_path: Path) -> None:
+    check_cell(HUGGINGFACE, name, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"norm": "pre", "kv_heads": 2, "score": "dot", "output_bias": True, "start": "pad"},
+        {"tie": "none", "activation": "swish", "kv_heads": 1, "positions": "sinusoidal-halves"},
+    ],
+    ids=["pegasus", "marian"],
+)
+def test_options_combine_and_beams_agree(model: dict[str, object], tmp_path: Path) -> None:
+    bundle = small_bundle(model, seed=1, beam=4)
+    HUGGINGFACE.write(bundle, "float32", tmp_path)
+    found = compare_export(bundle, Loaded(bundle, tmp_path), TEXT["source"], every_piece=True)
+    assert found.largest_difference < 1e-5 and found.identical in (None, 1.0)
+
+
+def test_a_pre_norm_model_with_two_matrices_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"tie = two-way together with model\.norm = pre"):
+        export(small_bundle({"norm": "pre", "tie": "two-way"}), "huggingface", tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_search_settings_are_the_defaults_of_generate(tmp_path: Path) -> None:
+    bundle = small_bundle()
+    HUGGINGFACE.write(bundle, "float32", tmp_path)
+    HUGGINGFACE.write_search(bundle, ForeignSearch(3, 0.5, 20), tmp_path)
+    settings = json.loads((tmp_path / "generation_config.json").read_text())
+    assert (settings["num_beams"], settings["length_penalty"]) == (3, 0.5)
+    assert settings["max_length"] == 21 and [0] in settings["bad_words_ids"]
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_import_and_export_give_the_same_files(tmp_path: Path, separate: bool) -> None:
+    spms = tuple(marian.learned(TEXT[side] * 4, 40, "bpe") for side in ("source", "target"))
+    if separate:
+        vocabularies = [marian.marian_vocabulary(spm, more=["x"]) for spm in spms]
+        sizes = [len(each) for each in vocabularies]
+        assert sizes[0] == sizes[1]  # padding has one id
+        config = marian.marian_config(sizes[0], sizes[1])
+    else:
+        vocabularies = [marian.marian_vocabulary(*spms)]
+        config = marian.marian_config(len(vocabularies[0]))
+    theirs = marian.half_trained(config, [], updates=0)
+    first = marian.write_directory(tmp_path / "first", theirs, spms, vocabularies)
+    bundle = read(first, "x").bundle
+    done = export(bundle, "huggingface", tmp_path / "second")
+    assert done.comparison is not None and done.comparison.largest_difference < 1e-4
+
+    names = ["source.spm", "target.spm"]
+    for name in names:
+        assert (first / name).read_bytes() == (done.path / name).read_bytes()
+    for name in ["vocab.json", "target_vocab.json"][: 1 + separate]:
+        left, right = (json.loads((each / name).read_text()) for each in (first, done.path))
+        assert left == right and list(left) == list(right)
+    again = MarianMTModel.from_pretrained(done.path).state_dict()
+    for name, weight in MarianMTModel.from_pretrained(first).state_dict().items():
+        if "embed_positions" not in name:
+            assert torch.equal(weight, again[name]), name
+    left, right = (json.loads((each / "config.json").read_text()) for each in (first, done.path))
+    # Positions are computed, and the end is not forced at the longest output.
+    others = ("max_position_embeddings", "forced_eos_token_id", "torch_dtype")
+    for key in right.keys() & left.keys() - {*others}:
+        assert left[key] == right[key], key
+
+
+def test_an_imported_tokenizer_gets_its_ids_back(tmp_path: Path) -> None:
+    assert foreign_ids(small_bundle().source_tokenizer)[:4] == [0, 1, 2, 3]
