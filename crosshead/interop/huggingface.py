@@ -99,7 +99,13 @@ class Loaded:
         self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(str(directory)).eval()
 
     def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
-        """Return the translation of each line, as `Foreign` says."""
+        """Return the translation of each line, as `Foreign` says.
+
+        The tokenizer of the bundle decodes: `MarianTokenizer` strips white space at both ends, and
+        shows bytes that are no text in another way.
+        """
+        target = self._bundle.target_tokenizer
+        own = {row: n for n, row in enumerate(foreign_ids(target)) if row is not None}
         languages = self._bundle.config.target_languages
         tagged = with_tag(tag_of(languages[0]), lines) if languages else list(lines)
         found: list[str] = []
@@ -107,7 +113,7 @@ class Loaded:
             some = [line.strip() for line in tagged[first : first + _BATCH]]
             batch = self._tokenizer(some, return_tensors="pt", padding=True)
             ids = self._model.generate(**batch, **_arguments(search))
-            found += self._tokenizer.batch_decode(ids, skip_special_tokens=True)
+            found += [target.decode([own[token] for token in row]) for row in ids.tolist()]
         return found
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
@@ -130,7 +136,7 @@ class Loaded:
                 attention_mask=batch.source != PAD,
                 decoder_input_ids=target[batch.target_input],
             ).logits
-        logits[..., [row[0] for row in _forbidden(self._bundle)]] = float("-inf")
+            logits[..., [row[0] for row in _forbidden(self._bundle)]] = float("-inf")
         expected = target[batch.target_output][..., None]
         values: list[list[float]] = logits.log_softmax(-1).gather(-1, expected)[..., 0].tolist()
         return values

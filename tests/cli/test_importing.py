@@ -26,9 +26,9 @@ def test_a_model_is_imported_shown_used_and_fine_tuned(
     out = tmp_path / "out"
     shared = directory(tmp_path / "shared", data)
     said = output_of(["import", shared, "--out", out], capfd)
-    assert "imported from  shared (huggingface)" in said and "transformer, 2+3 layers" in said
+    assert "shared (huggingface)" in said and "transformer, 2+3 layers" in said
     facts = output_of(["info", out], capfd)
-    assert "imported from  shared (huggingface, weights SHA-256 " in facts
+    assert "shared (huggingface), weights SHA-256 " in facts
     assert "sentencepiece" in facts and "en to de" in facts
 
     for side in ("en", "de"):

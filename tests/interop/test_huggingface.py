@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import MarianMTModel
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel
 
 from crosshead.errors import ConfigError
 from crosshead.interop.base import ForeignSearch
@@ -87,6 +87,18 @@ def test_import_and_export_give_the_same_files(tmp_path: Path, separate: bool) -
     others = ("max_position_embeddings", "forced_eos_token_id", "torch_dtype")
     for key in right.keys() & left.keys() - {*others}:
         assert left[key] == right[key], key
+
+
+def test_the_tokenizer_beside_it_is_enough_to_translate(tmp_path: Path) -> None:
+    bundle = small_bundle(beam=2)
+    HUGGINGFACE.write(bundle, "float32", tmp_path)
+    HUGGINGFACE.write_search(bundle, ForeignSearch(2, 0.4, 20), tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    found = model.generate(**tokenizer(TEXT["source"][:3], return_tensors="pt", padding=True))
+    texts = tokenizer.batch_decode(found, skip_special_tokens=True)
+    expected = Loaded(bundle, tmp_path).translate(TEXT["source"][:3], ForeignSearch(2, 0.4, 20))
+    assert texts == [text.strip() for text in expected]
 
 
 def test_an_imported_tokenizer_gets_its_ids_back(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def learned(lines: Sequence[str], pieces: int = PIECES, kind: str = "unigram") -
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines), model_writer=model, vocab_size=pieces, model_type=kind,
-        minloglevel=2, num_threads=1,
+        minloglevel=2, num_threads=1, hard_vocab_limit=False,
     )  # fmt: skip
     return model.getvalue()
 

@@ -15,6 +15,7 @@ from crosshead.interop.imports.huggingface import read, recognises
 from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError
 from crosshead.pipelines.translator import Translator
 from crosshead.vocabulary import EOS, PAD, UNK
+from tests.interop.imports.marian_directories import POSITIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
@@ -84,12 +85,14 @@ def test_200_translations_are_those_of_transformers(
     expected = tokenizer.batch_decode(generated, skip_special_tokens=True)
     decode = DecodeConfig(beam=beam, length_penalty=0.0)
     found = Translator(bundle).translate(lines, decode=decode)
-    translations = [each[0].text.strip() for each in found]  # the space around a line is kept
-    differ = [
-        each for each in zip(lines, translations, expected, strict=True) if each[1] != each[2]
+    # The limits of unfinished outputs are others. The space around a line is kept by crosshead.
+    rows = [
+        (line, best.text.strip(), text)
+        for line, [best], text in zip(lines, found, expected, strict=True)
+        if best.pieces[-1] == "</s>" and len(best.pieces) < POSITIONS
     ]
-    assert not differ, (len(differ), differ[:3])
-    assert len(set(translations)) > 20
+    assert not [row for row in rows if row[1] != row[2]]
+    assert len(rows) > 100 and len({row[1] for row in rows}) > 20
 
 
 def test_a_tag_of_the_vocabulary_is_one_piece_at_the_beginning(shared: Path) -> None:

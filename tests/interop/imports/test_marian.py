@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sentencepiece
 import torch
 
 from crosshead.bundle.text_bundle import TextBundle
@@ -14,7 +15,7 @@ from crosshead.interop.imports.marian import read, recognises
 from crosshead.interop.imports.reading import ForeignDirectory, ForeignModelError
 from crosshead.pipelines.translator import Translator
 from crosshead.vocabulary import EOS, UNK
-from tests.interop.imports.marian_directories import learned
+from tests.interop.imports.marian_directories import learned, marian_vocabulary
 from tests.interop.imports.marian_equations import (
     Equations,
     random_arrays,
@@ -32,8 +33,6 @@ PRE = {
 
 
 def size() -> int:
-    from tests.interop.imports.marian_directories import marian_vocabulary
-
     return len(marian_vocabulary(*SPMS, more=["no", "1e3"])) - 1
 
 
@@ -117,9 +116,10 @@ def test_words_of_yaml_are_pieces_and_missing_pieces_are_unknown(tmp_path: Path)
 
 
 def test_a_built_in_sentencepiece_is_the_vocabulary(tmp_path: Path) -> None:
-    both = learned(LINES, 50)
+    both = SPMS[0]
     options = settings()
-    write_model(tmp_path, options, random_arrays(options, 50), (both, both))
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=both).vocab_size()
+    write_model(tmp_path, options, random_arrays(options, pieces), (both, both))
     decoder = (tmp_path / "decoder.yml").read_text().replace("opus.vocab.yml", "vocab.spm")
     (tmp_path / "decoder.yml").write_text(decoder)
     (tmp_path / "vocab.spm").write_bytes(both)
