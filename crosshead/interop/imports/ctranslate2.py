@@ -53,6 +53,17 @@ _VOCABULARIES = (
     ("source_vocabulary.json", "target_vocabulary.json"),
 )
 
+_READ = (
+    "num_heads",
+    "pre_norm",
+    "activation",
+    "scale_embeddings",
+    "encodings",
+    "start_from_zero_embedding",
+    "queries_scale",
+)
+"""The last names of the variables that the shape is read from."""
+
 _IGNORED = ("alignment_heads", "alignment_layer", "embeddings_merge", "relative_attention_max")
 _OFF = ("alibi", "alibi_use_positive_positions", "multi_query_attention", "scale_alibi")
 
@@ -283,12 +294,10 @@ def _named(variables: Variables, where: Path) -> dict[str, Tensor]:
 
 def _check_rest(tensors: Mapping[str, Tensor], where: Path) -> None:
     """Raise `ForeignModelError` if a variable has a meaning that crosshead does not have."""
-    read_elsewhere = ("num_heads", "pre_norm", "activation", "scale_embeddings", "encodings")
-    read_elsewhere += ("start_from_zero_embedding", "queries_scale")
     for name, each in tensors.items():
         last = name.rpartition("/")[2]
         is_off = last in _OFF and not each.any()
-        if last not in read_elsewhere and not last.startswith(_IGNORED) and not is_off:
+        if last not in _READ and not last.startswith(_IGNORED) and not is_off:
             raise ForeignModelError(
                 f"{where}: variable {name[:80]!a} has no counterpart in crosshead; this model "
                 "cannot be imported (quantized weights have a scale: import the model before)"
@@ -367,5 +376,7 @@ def _vocabulary(
     pieces = directory.json_list(name)
     ids = {piece: n for n, piece in enumerate(pieces)}
     pad = ids.get("<pad>", ids.get("<blank>"))
-    begin, end, unknown = (ids.get(settings.get(f"{each}_token")) for each in ("bos", "eos", "unk"))
+    begin, end, unknown = (
+        ids.get(str(settings.get(f"{each}_token"))) for each in ("bos", "eos", "unk")
+    )
     return vocabulary(pieces, (pad, begin, end, unknown), directory.path / name)

@@ -141,11 +141,11 @@ def _setting(settings: Mapping[str, Any], key: str, usual: str) -> Any:
 
 def _shape(settings: Mapping[str, Any], where: Path) -> TransformerConfig:
     """Return the shape of a model, after checking that all settings can be expressed."""
-    for key, values in _NEEDED.items():
-        found = _setting(settings, key, str(values[0]))
-        if found not in values:
+    for key, accepted in _NEEDED.items():
+        found = _setting(settings, key, str(accepted[0]))
+        if found not in accepted:
             raise ForeignModelError(
-                f"{where}: {key} is {found!r:.60}, expected {values[0]!r}; crosshead has no such "
+                f"{where}: {key} is {found!r:.60}, expected {accepted[0]!r}; crosshead has no such "
                 "model, so it cannot be imported"
             )
     if any(key.startswith("factors-") and settings[key] not in ("", "none") for key in settings):

@@ -112,7 +112,7 @@ class ForeignDirectory:
             ForeignModelError: If it is missing or not readable.
         """
         with explained(), open_stored(self.path / name) as (file, _):
-            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def safetensors(self, name: str) -> dict[str, Tensor]:
         """Return the tensors of a safetensors file.
