@@ -20,15 +20,13 @@ from crosshead.layers.embeddings import Embeddings, embedding_weight, source_and
 from crosshead.layers.encoder import EncoderLayer
 from crosshead.layers.layer_stack import LayerStack
 from crosshead.models.base import AttentionKind, SequenceModel, TokenModelConfig
+from crosshead.models.patterns import cache_window, causal_mask, self_mask
 from crosshead.models.source_memory import SentenceMemory
 from crosshead.models.stack import (
     StackConfig,
     added_positions,
-    cache_window,
-    causal_mask,
     decoder_stack,
     encoder_stack,
-    self_mask,
 )
 from crosshead.vocabulary import BOS, PAD
 
