@@ -14,13 +14,17 @@ from crosshead.cli.terminal import put, table
     epilog="\b\nExamples:\n"
     "  crosshead export runs/en-de --to ctranslate2 --out en-de-ct2\n"
     "  crosshead export runs/en-de --to ctranslate2 --type int8 --out en-de-int8 \\\n"
-    "    --valid-source val.en --valid-target val.de"
+    "    --valid-source val.en --valid-target val.de\n"
+    "  crosshead export runs/en-de --to argos --out en-de.argosmodel"
 )
 def export(
     bundle: BundleArgument,
-    to: Annotated[str, typer.Option(metavar="FORMAT", help="Format to write: ctranslate2.")],
+    to: Annotated[
+        str, typer.Option(metavar="FORMAT", help="Format to write: ctranslate2 or argos.")
+    ],
     out: Annotated[
-        Path, typer.Option(metavar="PATH", help="Directory to write. It must not exist yet.")
+        Path,
+        typer.Option(metavar="PATH", help="Directory to write, or file NAME.argosmodel for argos."),
     ],
     kind: Annotated[
         str | None,
@@ -28,7 +32,7 @@ def export(
             "--type",
             metavar="T",
             help="Number format of the weights: float32, int8, int8_float32, int16, float16 or "
-            "bfloat16 for ctranslate2 (default: float32). int8 is the smallest and fastest.",
+            "bfloat16 (default: float32). int8 is the smallest and fastest.",
         ),
     ] = None,
     valid_source: Annotated[
@@ -58,7 +62,7 @@ def export(
         bool, typer.Option("--force", help="Replace an earlier export at PATH.")
     ] = False,
 ) -> None:
-    """Write a model in the format of another library, such as CTranslate2.
+    """Write a model in the format of another library, such as CTranslate2 or Argos.
 
     The command loads the export with that library and compares it with the model: the
     log-probability of every token, and the translations. An export that differs is an error,

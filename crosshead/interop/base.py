@@ -87,7 +87,7 @@ class Format:
     Attributes:
         name: The value of `--to`.
         extra: The extra of crosshead that installs `modules`.
-        modules: The modules that `load` imports, and `write` too if `writes_alone` is False.
+        modules: The modules that `load` imports.
         cells: How the format expresses each option of `crosshead.interop.options.OPTIONS`, by name.
         types: The tolerance of each number format of the weights, by name; the first is the
             default.
@@ -97,9 +97,10 @@ class Format:
             settings and the directory.
         load: Loads what `write` has written with the foreign library.
         usage: Lines of Python that load the export and translate. `{path}` stands for its path.
-        writes_alone: True if `write` does not need `modules`.
+        writes_with: The modules that `write` imports.
         suffix: The suffix of an export that is one file, which is then the only file that `write`
             leaves in the directory; empty for a directory.
+        fixed_search: The search of the foreign library, if an export cannot change it.
     """
 
     name: str
@@ -111,5 +112,6 @@ class Format:
     write_search: Callable[[TextBundle, ForeignSearch, Path], None]
     load: Callable[[TextBundle, Path], Foreign]
     usage: str
-    writes_alone: bool = False
+    writes_with: tuple[str, ...] = ()
     suffix: str = ""
+    fixed_search: ForeignSearch | None = None

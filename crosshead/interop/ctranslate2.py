@@ -41,12 +41,23 @@ def write(bundle: TextBundle, kind: str, directory: Path) -> None:
         kind: The number format of the weights.
         directory: An empty directory.
     """
+    write_model(bundle, kind, directory)
+    for name, data in bundle.files().items():
+        atomic_write(directory / name, data)
+
+
+def write_model(bundle: TextBundle, kind: str, directory: Path) -> None:
+    """Write a bundle's model and its vocabularies.
+
+    Args:
+        bundle: The bundle.
+        kind: The number format of the weights.
+        directory: The directory.
+    """
     spec = _translation_spec(bundle)
     spec.validate()
     spec.optimize(quantization=kind)
     spec.save(str(directory))
-    for name, data in bundle.files().items():
-        atomic_write(directory / name, data)
 
 
 def write_search(bundle: TextBundle, search: ForeignSearch, directory: Path) -> None:
@@ -243,5 +254,6 @@ CTRANSLATE2 = Format(
     write_search=write_search,
     load=Loaded,
     usage=USAGE,
+    writes_with=("ctranslate2",),
 )
 """The format `ctranslate2`."""

@@ -1,7 +1,8 @@
 """Verification of an export: the foreign library computes the same as crosshead.
 
 Two things are compared: the log-probability of every token of given translations, and the texts
-that both searches find without a length penalty, which both define in the same way.
+that both searches find. The searches have no length penalty, because libraries define it
+differently, unless the foreign library allows no other.
 """
 
 import json
@@ -28,6 +29,10 @@ MOST_LINES = 200
 
 MADE_UP_LINES, MADE_UP_TOKENS = 40, 12
 """The number of lines that are made up if none are given, and the most tokens of one."""
+
+USUAL_LENGTH = 20
+"""The number of tokens at which length^p and crosshead's length penalty grow alike, if p is 0.8
+alpha."""
 
 COVERED_TOKENS = 24
 """The tokens of each of the pairs that together contain every piece of both vocabularies."""
@@ -106,7 +111,12 @@ def source_ids(bundle: TextBundle, lines: Sequence[str]) -> list[list[int]]:
 
 
 def compare_export(
-    bundle: TextBundle, foreign: Foreign, lines: Sequence[str] | None, *, every_piece: bool
+    bundle: TextBundle,
+    foreign: Foreign,
+    lines: Sequence[str] | None,
+    *,
+    every_piece: bool,
+    search: ForeignSearch | None = None,
 ) -> Comparison:
     """Compare an export with its model.
 
@@ -115,13 +125,15 @@ def compare_export(
         foreign: The export.
         lines: Validation lines, or None to make some up.
         every_piece: Whether pairs that contain every piece of both vocabularies are scored, too.
+        search: The search of the foreign library if it is fixed; by default the bundle's beam
+            without a length penalty.
 
     Returns:
         The differences.
     """
     chosen = lines_to_compare(bundle, lines)
     sources = source_ids(bundle, chosen)
-    search = ForeignSearch(bundle.config.decode.beam, 0.0, longest_output(bundle))
+    search = search or ForeignSearch(bundle.config.decode.beam, 0.0, longest_output(bundle))
     own = _own_search(bundle, sources, search)
     examples: list[Example] = [
         (source, best.tokens) for source, best in zip(sources, own, strict=True)
@@ -235,7 +247,7 @@ def _own_search(
     """Return the best hypothesis of each source, with the length limit of the foreign search."""
     decode = DecodeConfig(
         beam=search.beam,
-        length_penalty=0.0,
+        length_penalty=search.length_penalty * (5 + USUAL_LENGTH) / USUAL_LENGTH,
         max_extra=1000,
         batch_tokens=bundle.config.decode.batch_tokens,
     )
