@@ -4,18 +4,20 @@ The file is a zip archive with one folder: a CTranslate2 model, a SentencePiece 
 sentences and `metadata.json`. With the splitter inside, the package translates without a network.
 """
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from crosshead import __version__
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.data.batching import Example
+from crosshead.data.text.sentences import split_sentences
 from crosshead.data.text.subwords import SubwordTokenizer
 from crosshead.errors import UserError
 from crosshead.interop import ctranslate2
@@ -140,11 +142,34 @@ class Loaded:
 
     def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
         """Return the log-probability of each target token by CTranslate2, which Argos runs."""
-        with tempfile.TemporaryDirectory() as scratch:
-            with zipfile.ZipFile(self._package) as archive:
-                archive.extractall(scratch)
-            [model] = Path(scratch).glob("*/model")
-            return ctranslate2.Loaded(self._bundle, model).log_probs(examples)
+        with _model(self._bundle, self._package) as model:
+            return model.log_probs(examples)
+
+
+def expected(bundle: TextBundle, directory: Path, lines: Sequence[str]) -> list[str]:
+    """Return the translations of CTranslate2 with the search of Argos Translate.
+
+    Args:
+        bundle: The bundle.
+        directory: The directory of the package.
+        lines: The lines. Argos Translate splits them into sentences.
+    """
+    [package] = directory.glob(f"*{SUFFIX}")
+    sentences = [split_sentences(line) for line in lines]
+    with _model(bundle, package) as model:
+        found = iter(model.translate([part for parts in sentences for part in parts], SEARCH, 1))
+    joined = [" ".join(next(found) for _ in parts) for parts in sentences]
+    return [text.replace("_", " ") for text in joined]
+
+
+@contextlib.contextmanager
+def _model(bundle: TextBundle, package: Path) -> Iterator[ctranslate2.Loaded]:
+    """Yield the CTranslate2 model of a package."""
+    with tempfile.TemporaryDirectory() as scratch:
+        with zipfile.ZipFile(package) as archive:
+            archive.extractall(scratch)
+        [model] = Path(scratch).glob("*/model")
+        yield ctranslate2.Loaded(bundle, model)
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -206,15 +231,17 @@ _CELLS = {
 ARGOS = Format(
     name="argos",
     extra="argos",
-    modules=("ctranslate2", "onnx", "argostranslate"),
+    modules=("argostranslate",),
     cells={name: _CELLS[name] for name in OPTIONS},
     types=ctranslate2.CTRANSLATE2.types,
     write=write,
     write_search=write_search,
     load=Loaded,
     usage=USAGE,
+    writes_alone=True,
     writes_with=("ctranslate2", "onnx"),
     suffix=SUFFIX,
     fixed_search=SEARCH,
+    expected=expected,
 )
 """The format `argos`."""

@@ -87,7 +87,7 @@ class Format:
     Attributes:
         name: The value of `--to`.
         extra: The extra of crosshead that installs `modules`.
-        modules: The modules that `load` imports.
+        modules: The modules that `load` imports, and `write` too if `writes_alone` is False.
         cells: How the format expresses each option of `crosshead.interop.options.OPTIONS`, by name.
         types: The tolerance of each number format of the weights, by name; the first is the
             default.
@@ -97,10 +97,13 @@ class Format:
             settings and the directory.
         load: Loads what `write` has written with the foreign library.
         usage: Lines of Python that load the export and translate. `{path}` stands for its path.
-        writes_with: The modules that `write` imports.
+        writes_alone: True if `write` does not need `modules`.
+        writes_with: Further modules that both need.
         suffix: The suffix of an export that is one file, which is then the only file that `write`
             leaves in the directory; empty for a directory.
         fixed_search: The search of the foreign library, if an export cannot change it.
+        expected: Returns the translations of lines that the library should find with its fixed
+            search. It receives the bundle, the directory of the export and the lines.
     """
 
     name: str
@@ -112,6 +115,8 @@ class Format:
     write_search: Callable[[TextBundle, ForeignSearch, Path], None]
     load: Callable[[TextBundle, Path], Foreign]
     usage: str
+    writes_alone: bool = False
     writes_with: tuple[str, ...] = ()
     suffix: str = ""
     fixed_search: ForeignSearch | None = None
+    expected: Callable[[TextBundle, Path, Sequence[str]], list[str]] | None = None

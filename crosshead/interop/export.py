@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from crosshead import __version__
@@ -114,12 +115,13 @@ def check_libraries(form: Format, *, verify: bool) -> None:
     Raises:
         UserError: If one is missing. The message names the extra that installs it.
     """
-    needed = {*form.writes_with, *(form.modules if verify else ())}
+    to_write = {*form.writes_with, *(() if form.writes_alone else form.modules)}
+    needed = to_write | set(form.modules if verify else ())
     missing = sorted(name for name in needed if importlib.util.find_spec(name) is None)
     if not missing:
         return
     alone = ""
-    if not set(missing) & set(form.writes_with):
+    if not set(missing) & to_write:
         alone = f", or leave out the verification with {option('no-verify')}"
     raise UserError(
         f"{form.name} needs {' and '.join(missing)}, which is not installed: pip install "
@@ -166,7 +168,7 @@ def _write(
             foreign,
             sources,
             every_piece=kind == "float32",
-            search=form.fixed_search,
+            expected=form.expected and partial(form.expected, bundle, directory),
         )
         check_comparison(comparison, form.types[kind], f"{form.name} {kind}")
         if sources is not None and references is not None:

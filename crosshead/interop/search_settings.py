@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from crosshead.bundle.text_bundle import TextBundle
 from crosshead.evaluation.translations import corpus_scores
 from crosshead.interop.base import Foreign, ForeignSearch
-from crosshead.interop.verify import USUAL_LENGTH, longest_output
+from crosshead.interop.verify import longest_output
 from crosshead.pipelines.translator import Translator
 
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """The exponents that are tried on validation data."""
+
+USUAL_LENGTH = 20
+"""The number of tokens at which both forms of the penalty grow alike, without validation data."""
 
 MOST_PAIRS = 200
 """The largest number of validation pairs that are translated with each exponent."""

@@ -2,12 +2,12 @@
 
 Two things are compared: the log-probability of every token of given translations, and the texts
 that both searches find. The searches have no length penalty, because libraries define it
-differently, unless the foreign library allows no other.
+differently.
 """
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,10 +29,6 @@ MOST_LINES = 200
 
 MADE_UP_LINES, MADE_UP_TOKENS = 40, 12
 """The number of lines that are made up if none are given, and the most tokens of one."""
-
-USUAL_LENGTH = 20
-"""The number of tokens at which length^p and crosshead's length penalty grow alike, if p is 0.8
-alpha."""
 
 COVERED_TOKENS = 24
 """The tokens of each of the pairs that together contain every piece of both vocabularies."""
@@ -116,7 +112,7 @@ def compare_export(
     lines: Sequence[str] | None,
     *,
     every_piece: bool,
-    search: ForeignSearch | None = None,
+    expected: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> Comparison:
     """Compare an export with its model.
 
@@ -125,7 +121,8 @@ def compare_export(
         foreign: The export.
         lines: Validation lines, or None to make some up.
         every_piece: Whether pairs that contain every piece of both vocabularies are scored, too.
-        search: The search of the foreign library if it is fixed; by default the bundle's beam
+        expected: Function from lines to the translations that the foreign library should find, if
+            its search is none of crosshead's; by default both search with the bundle's beam and
             without a length penalty.
 
     Returns:
@@ -133,7 +130,7 @@ def compare_export(
     """
     chosen = lines_to_compare(bundle, lines)
     sources = source_ids(bundle, chosen)
-    search = search or ForeignSearch(bundle.config.decode.beam, 0.0, longest_output(bundle))
+    search = ForeignSearch(bundle.config.decode.beam, 0.0, longest_output(bundle))
     own = _own_search(bundle, sources, search)
     examples: list[Example] = [
         (source, best.tokens) for source, best in zip(sources, own, strict=True)
@@ -149,17 +146,21 @@ def compare_export(
             for theirs, ours in zip(row, expected, strict=True)
         ]
     )
-    ended = [row for row, best in enumerate(own) if best.finished]
-    texts = foreign.translate([chosen[row] for row in ended], search) if ended else []
     decode = bundle.target_tokenizer.decode
-    same = sum(text == decode(own[row].tokens) for row, text in zip(ended, texts, strict=True))
+    rows = [row for row, best in enumerate(own) if best.finished]
+    if expected is None:
+        wanted = [decode(own[row].tokens) for row in rows]
+    else:
+        wanted = expected([chosen[row] for row in rows])
+    texts = foreign.translate([chosen[row] for row in rows], search) if rows else []
+    same = sum(text == right for text, right in zip(texts, wanted, strict=True))
     return Comparison(
         lines=len(chosen),
         made_up=lines is None,
         tokens=len(differences),
         largest_difference=float(differences.max()),
         mean_difference=float(differences.mean()),
-        identical=same / len(ended) if ended else None,
+        identical=same / len(rows) if rows else None,
         beam=search.beam,
     )
 
@@ -247,7 +248,7 @@ def _own_search(
     """Return the best hypothesis of each source, with the length limit of the foreign search."""
     decode = DecodeConfig(
         beam=search.beam,
-        length_penalty=search.length_penalty * (5 + USUAL_LENGTH) / USUAL_LENGTH,
+        length_penalty=0.0,
         max_extra=1000,
         batch_tokens=bundle.config.decode.batch_tokens,
     )
