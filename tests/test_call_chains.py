@@ -1,4 +1,4 @@
-"""The calls from the command line to the kernel are the ones that ARCHITECTURE.md shows."""
+"""The calls from the command line to the backend are the ones that ARCHITECTURE.md shows."""
 
 import inspect
 import re
@@ -19,7 +19,7 @@ PACKAGE = str(ROOT / "crosshead")
 
 @pytest.fixture
 def chains(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, ...]]:
-    """The functions of the package that were active in each call of the kernel, outermost first."""
+    """The functions of the package that were active in each call of a backend, outermost first."""
     found: set[tuple[str, ...]] = set()
     kernel = attend.explicit
 

@@ -149,7 +149,7 @@ def beam_search(
         beams, rows = _advance(beams, candidates, ended, specials.eos, beam, alpha)
         done = _done(beams, beam, alpha, stop)
         if done.any():
-            _cut(results, beams, done, n_best, specials, alpha)
+            _fill_up(results, beams, done, n_best, specials, alpha)
             beams, rows = _drop(beams, rows, done)
             if not len(rows):
                 break
@@ -235,7 +235,7 @@ def _advance(
     beam: int,
     alpha: float,
 ) -> tuple[Beams, Int[Tensor, " M"]]:
-    """Prune: return the beams one token later, and the old row that each new row continues."""
+    """Extend and prune: return the beams one token later, and the old row of each new row."""
     unfinished = candidates.log_probs.masked_fill(candidates.tokens == eos, -math.inf)
     log_probs, places = unfinished.topk(beam)
     rows = candidates.rows.gather(1, places).flatten()
@@ -264,7 +264,7 @@ def _done(beams: Beams, beam: int, alpha: float, stop: Stop) -> Bool[Tensor, " B
     return done
 
 
-def _cut(
+def _fill_up(
     results: list[list[Hypothesis]],
     beams: Beams,
     done: Bool[Tensor, " B"],
