@@ -88,7 +88,7 @@ def export(
     text = check_expressible(bundle, form)
     chosen = _kind(form, kind)
     check_libraries(form, verify=verify)
-    _check_place(out, form, force=force)
+    check_place(out, force=force, suffix=form.suffix)
     real = real_path(out)
     make_directory(real.parent)
     hidden = real.with_name(f".{real.name}.{os.getpid()}.tmp")
@@ -97,7 +97,7 @@ def export(
             hidden.mkdir()
             search, comparison = _write(text, form, chosen, hidden, sources, references, verify)
             size = sum(each.stat().st_size for each in hidden.rglob("*") if each.is_file())
-            _move(_only_file(hidden) if form.suffix else hidden, real)
+            move(_only_file(hidden) if form.suffix else hidden, real)
             if form.suffix and comparison is not None:
                 _write_comparison(comparison, form, chosen, real.with_name(beside(real.name)))
     finally:
@@ -140,9 +140,19 @@ def _kind(form: Format, kind: str | None) -> str:
     return kind
 
 
-def _check_place(out: Path, form: Format, *, force: bool) -> None:
-    if not out.name.endswith(form.suffix):
-        raise UserError(f"{out}: expected a name that ends in {form.suffix}; name another place")
+def check_place(out: Path, *, force: bool, suffix: str = "") -> None:
+    """Check that an export may be written to a place.
+
+    Args:
+        out: The place.
+        force: Whether an earlier export there is replaced.
+        suffix: The suffix that its name needs.
+
+    Raises:
+        UserError: If it may not.
+    """
+    if not out.name.endswith(suffix):
+        raise UserError(f"{out}: expected a name that ends in {suffix}; name another place")
     if not force and (out.is_symlink() or out.exists()):
         raise UserError(
             f"{out} exists already; name another place, or replace it with {option('force')}"
@@ -197,8 +207,13 @@ def _only_file(directory: Path) -> Path:
     return file
 
 
-def _move(hidden: Path, place: Path) -> None:
-    """Put a finished export in its place, instead of an earlier one."""
+def move(hidden: Path, place: Path) -> None:
+    """Put a finished export in its place, instead of an earlier one.
+
+    Args:
+        hidden: The finished export.
+        place: Its place.
+    """
     former = place.with_name(f".{place.name}.{os.getpid()}.old")
     if place.exists():
         place.replace(former)
