@@ -87,8 +87,8 @@ def export(
     form = FORMATS[to]
     text = check_expressible(bundle, form)
     chosen = _kind(form, kind)
-    check_libraries(form, verify=verify)
     check_place(out, force=force, suffix=form.suffix)
+    check_libraries(form, verify=verify)
     real = real_path(out)
     make_directory(real.parent)
     hidden = real.with_name(f".{real.name}.{os.getpid()}.tmp")
