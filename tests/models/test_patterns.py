@@ -18,6 +18,7 @@ from crosshead.models.stack import self_mask
 from crosshead.models.transformer import Transformer, TransformerConfig
 from tests.attention.cache_memory import held_bytes
 from tests.learning import SEEDS, learns
+from tests.models.decodable import JoiningTests
 from tests.models.small_language_models import model_of as language_model_of
 from tests.models.small_language_models import nothing
 from tests.models.small_transformers import TINY, model_of, padded, shifted, tokens
@@ -33,6 +34,12 @@ PATTERNS = {
 
 def with_pattern(name: str, config: TransformerConfig = TINY) -> TransformerConfig:
     return config.model_copy(update={"pattern": name, **PATTERNS[name]})
+
+
+class TestJoining(JoiningTests):
+    @pytest.fixture(params=PATTERNS)
+    def model(self, request: pytest.FixtureRequest) -> Transformer:
+        return model_of(with_pattern(request.param))
 
 
 @pytest.fixture
