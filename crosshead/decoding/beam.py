@@ -58,6 +58,7 @@ class RunningBatch(Generic[State]):
         self._beams: Beams | None = None
         self._state: Any = None
         self._results: Finished = {}
+        self._wanted: dict[int, int] = {}  # hypotheses to return, by number
 
     def __len__(self) -> int:
         return 0 if self._beams is None else len(self._beams.sentences)
@@ -104,6 +105,7 @@ class RunningBatch(Generic[State]):
                 f"expected 1 to {self.rules.beam} (the beam) hypotheses, found n_best = "
                 f"{refused[0]}"
             )
+        self._wanted.update(zip(numbers, wanted, strict=True))
         beams = first_beams(numbers, limits.to(stepped[0].device), wanted, self.rules)
         new, state, done = self._advanced(beams, stepped)
         if new is not None and self._beams is not None:
@@ -141,6 +143,7 @@ class RunningBatch(Generic[State]):
         kept = ~torch.isin(self._beams.sentences, gone)
         for number in numbers:
             self._results.pop(number, None)
+            self._wanted.pop(number, None)
         if not kept.any():
             self._beams = self._state = None
         elif not kept.all():
@@ -164,7 +167,10 @@ class RunningBatch(Generic[State]):
 
     def _taken(self, done: Sequence[int]) -> Finished:
         """Return the hypotheses of finished sentences, and forget them."""
-        found = {number: best_first(self._results.pop(number, [])) for number in done}
+        found = {}
+        for number in done:
+            hypotheses = best_first(self._results.pop(number, []))
+            found[number] = hypotheses[: self._wanted.pop(number)]
         if not all(found.values()):
             raise not_finite()
         return found
@@ -227,7 +233,7 @@ def beam_search(
     found = batch.add(stepped, max_lengths, range(count), [n_best] * count)
     while len(batch):
         found.update(batch.take(model.step(batch.state, batch.last)))
-    return [found[number][:n_best] for number in range(count)]
+    return [found[number] for number in range(count)]
 
 
 def _is_identity(rows: Int[Tensor, " M"], count: int) -> bool:

@@ -220,6 +220,6 @@ def check_arrivals(model: SequenceModel, beam: int = 3, count: int = 10) -> None
     for number, hypotheses in found.items():
         given = model, sources[number][None], torch.tensor([limits[number]]), marks
         alone = beam_search(*given, beam, 0.6, 1 + number % beam)[0]
-        assert [h.tokens for h in hypotheses[: len(alone)]] == [h.tokens for h in alone]
-        for mine, other in zip(hypotheses, alone, strict=False):
+        assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
+        for mine, other in zip(hypotheses, alone, strict=True):
             assert mine.score == pytest.approx(other.score, abs=1e-9)
