@@ -12,7 +12,7 @@ import typer
 
 from crosshead.cli import training, translation, scoring, text, forecast, classify  # noqa: F401
 from crosshead.cli import synthetic, captions, inspection, studies, recipes  # noqa: F401
-from crosshead.cli import others, data_check  # noqa: F401
+from crosshead.cli import others, data_check, serving  # noqa: F401
 from crosshead.cli.app import app
 from crosshead.cli.terminal import INTERRUPTED, end_on, guarded
 

@@ -116,10 +116,10 @@ class _Batch:
 class Scheduler:
     """Worker threads that decode the sentences of all clients.
 
-    Each worker has one running batch per engine. Before every step it removes what is withdrawn or
-    late, and fills up its batches from the queue, in fair order, as far as the limits allow. A
-    sentence that does not fit yet waits, and nothing overtakes it. A sentence that is larger than
-    the whole budget is decoded alone.
+    Each worker has one running batch per engine, and computes with one CPU thread. Before every
+    step it removes what is withdrawn or late, and fills up its batches from the queue, in fair
+    order, as far as the limits allow. A sentence that does not fit yet waits, and nothing overtakes
+    it. A sentence that is larger than the whole budget is decoded alone.
 
     Args:
         workers: The number of threads.
@@ -201,6 +201,7 @@ class Scheduler:
                 _answer(self._queue.pop(), Failed("the server stops"))
 
     def _work(self) -> None:
+        torch.set_num_threads(1)  # a step is too small to be shared among threads
         batches: dict[Engine, _Batch] = {}
         with torch.inference_mode():
             while self._wait(batches):
