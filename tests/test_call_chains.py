@@ -1,4 +1,4 @@
-"""The calls from the command line to the kernel are the ones that ARCHITECTURE.md shows."""
+"""The calls from the command line to the backend are the ones that ARCHITECTURE.md shows."""
 
 import inspect
 import re
@@ -19,7 +19,7 @@ PACKAGE = str(ROOT / "crosshead")
 
 @pytest.fixture
 def chains(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, ...]]:
-    """The functions of the package that were active in each call of the kernel, outermost first."""
+    """The functions of the package that were active in each call of a backend, outermost first."""
     found: set[tuple[str, ...]] = set()
     kernel = attend.explicit
 
@@ -82,8 +82,13 @@ def test_from_train_and_translate_to_the_kernel(
 def test_threads_add_two_functions(
     corpus: list[str], chains: set[tuple[str, ...]], tmp_path: Path
 ) -> None:
-    sizes = ["--set", "tokenizer.kind=characters", "--max-updates", "2", "--threads", "2"]
-    assert run(["train", *corpus, "--out", str(tmp_path / "run"), *sizes]) == 0
+    settings = [
+        "tokenizer.kind=words", "d_model=16", "d_ff=16", "heads=2", "encoder_layers=1",
+        "decoder_layers=1", "max_extra=0", "decode.beam=1",
+    ]  # fmt: skip
+    sizes = ["--preset", "tiny", *(part for each in settings for part in ("--set", each))]
+    budget = ["--max-updates", "2", "--threads", "2"]
+    assert run(["train", *corpus, "--out", str(tmp_path / "run"), *sizes, *budget]) == 0
     # A thread begins with its own frame; `update` and the functions before it started the thread.
     begin = "training.updater.Updater._in_parallel.<locals>.compute"
     expected = documented("train")

@@ -57,7 +57,7 @@ def weighted_sum(
 
 @runtime_checkable
 class Backend(Protocol):
-    """A kernel that computes attention. `attend` never gives it a query without an allowed key.
+    """A function that computes attention. `attend` never gives it a query without an allowed key.
 
     `relative` holds the distances of all queries and keys. A block-sparse mask has its own
     distances for each layout.
@@ -94,7 +94,7 @@ class Backend(Protocol):
             Outputs, "B H Q Ev".
 
         Raises:
-            ValueError: If this kernel cannot compute this attention.
+            ValueError: If this backend cannot compute this attention.
         """
         ...
 
@@ -130,8 +130,9 @@ def attend(
             that depend on distances.
         dropout: Share of the weights to drop; 0 outside training.
         observe: Function that receives the weights as a matrix "B H Q K", before dropout.
-        backend: Kernel. The default is `sdpa` on a GPU if it can compute this attention, and
-            otherwise `explicit`, which on CPUs is no slower at the lengths of most sentences.
+        backend: The function that computes attention. The default is `sdpa` on a GPU if it can
+            compute this attention, and otherwise `explicit`, which on CPUs is no slower at the
+            lengths of most sentences.
 
     Returns:
         Outputs, "B H Q Ev". A query without any allowed key gets zeros and passes no gradient; a
@@ -271,7 +272,7 @@ def sdpa(
     dropout: float,
     observe: Observe | None,
 ) -> Float[Tensor, "B H Q Ev"]:
-    """Compute attention with PyTorch's fused kernel, `F.scaled_dot_product_attention`.
+    """Compute attention with PyTorch's `F.scaled_dot_product_attention`.
 
     This `Backend` computes scaled dot products only and shows no weights.
 
@@ -381,7 +382,7 @@ def _check_length(mask: BlockSparseMask, query: Tensor, key: Tensor, offset: int
 
 
 def _is_fusable(score: Score, combine: Combine, observe: Observe | None) -> bool:
-    """Return whether PyTorch's fused kernel can compute this attention."""
+    """Return whether `sdpa` can compute this attention."""
     return isinstance(score, ScaledDot) and combine is weighted_sum and observe is None
 
 
@@ -396,7 +397,7 @@ class Attention(nn.Module):
     Attributes:
         heads: Number of heads.
         observe: If set, receives the weights "B H Q K" of every call, before dropout.
-        backend: If set, the kernel to use instead of the one that `attend` would choose.
+        backend: If set, the backend to use instead of the one that `attend` would choose.
     """
 
     heads = 1

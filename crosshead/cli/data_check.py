@@ -59,8 +59,8 @@ def data_check(
         Files,
         typer.Option(
             metavar="F",
-            help="Source side of a validation or test set, to find pairs that are in both. Repeat "
-            "it for more sets.",
+            help="Source side of a validation or test set, to find training pairs that are also "
+            "in that set. Repeat it for more sets.",
         ),
     ] = None,
     valid_target: Annotated[
@@ -78,8 +78,8 @@ def data_check(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Kinds of pairs that are not looked for, separated by commas (default: none). "
-            "Use it to keep such pairs in the cleaned files.",
+            help="Checks to skip: kinds of pairs, separated by commas (default: none). Use it to "
+            "keep such pairs in the cleaned files.",
         ),
     ] = None,
     out: Annotated[

@@ -12,13 +12,16 @@ import typer
 
 from crosshead.cli import training, translation, scoring, text, forecast, classify  # noqa: F401
 from crosshead.cli import synthetic, captions, inspection, studies, recipes  # noqa: F401
-from crosshead.cli import others, data_check, serving  # noqa: F401
+from crosshead.cli import serving, exporting, others, data_check  # noqa: F401
 from crosshead.cli.app import app
 from crosshead.cli.terminal import INTERRUPTED, end_on, guarded
 
 
 def run_and_end() -> None:
     """Run the command line on the arguments of the process, and end it."""
+    # PyTorch's threads wait for each other by spinning. On a busy machine one of them is often not
+    # running, and the others then waste their time slices. OpenMP reads this before PyTorch starts.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGTERM, end_on)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
         signal.signal(signal.SIGHUP, end_on)

@@ -28,7 +28,11 @@ def recipe(
     ] = False,
     preset: Annotated[
         str | None,
-        typer.Option(metavar="P", help="Print the whole recipe of this preset, with comments."),
+        typer.Option(
+            metavar="P",
+            help="Print the whole recipe of this preset, with comments. The preset auto has none, "
+            "because it chooses its values from the data.",
+        ),
     ] = None,
     model: Annotated[
         str,

@@ -163,7 +163,7 @@ def run_report(summary: Summary) -> str:
     if summary.task:
         pipeline = summary.task.pipeline
         parts.append(
-            pipeline.usage.format(command=f"{program()} {pipeline.verb}", bundle=out) + "\n"
+            summary.usage.format(command=f"{program()} {pipeline.verb}", bundle=out) + "\n"
         )
     return "\n".join(parts)
 

@@ -48,7 +48,7 @@ ImagesOption = Annotated[
         metavar="PATH",
         help="Folder or zip archive of images. Without --captions and --pairs, a classifier is "
         "scored: the folder of an image is its class, and of a set with splits the folder test "
-        "counts.",
+        "is used.",
     ),
 ]
 StartOption = Annotated[
@@ -187,7 +187,8 @@ def evaluate(
     it and a horizon after it, and prints the errors beside those of two untrained forecasts.
 
     Give --images for a classifier of images. The command prints the accuracy with its 95 % interval
-    (Wilson 1927), and how often each class was taken for which.
+    (Wilson 1927), and a table of confusions: how many images of each class were given each other
+    class.
 
     Give --captions and --images for a captioner. The command writes a caption of each image, and
     compares it with all its captions in the files: BLEU, chrF and exact match.
@@ -330,8 +331,9 @@ def score(
 ) -> None:
     """Print the log-probability of each given translation.
 
-    The command prints one natural logarithm per line. It includes the end of the sentence. White
-    space around a line is ignored, as in translation.
+    The command prints the log-probability (natural logarithm) of each translation, end of sentence
+    included. A pair that is too long for the model gets `nan`. White space around a line is
+    ignored, as in translation.
     """
     from crosshead.cli import answers
     from crosshead.data.parallel.corpora import read_aligned

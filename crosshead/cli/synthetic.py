@@ -38,8 +38,8 @@ OutOption = Annotated[
     Path,
     typer.Option(
         metavar="DIR",
-        help="Directory of the new training set. If the command is stopped, the same command goes "
-        "on there.",
+        help="Directory of the new training set. If the command is stopped, the same command "
+        "continues from the last block of 1,024 lines.",
     ),
 ]
 
@@ -84,13 +84,13 @@ def distill(
 
     The command prints the command that trains a student on the new files.
     """
-    from crosshead.training.synthetic import distil
+    from crosshead.training.synthetic import distill as write_distilled
 
     flags = {"beam": beam, "length_penalty": length_penalty, "batch_tokens": batch_tokens}
     machine = device, threads, precision
     made = _made(
         bundles, source, out, False, flags, to, machine,
-        lambda translator, work, display: distil(translator, work, out, display, target),
+        lambda translator, work, display: write_distilled(translator, work, out, display, target),
     )  # fmt: skip
     put(_next_command("", made, ""))
 
@@ -171,7 +171,7 @@ def _made(
     from crosshead.pipelines.translator import Translator
     from crosshead.system.progress import choose_display, counted
     from crosshead.tasks.loading import load_as
-    from crosshead.training.synthetic import Synthesis
+    from crosshead.training.synthetic import BLOCK, Synthesis
 
     translator = into(load_as(Translator, bundles, *machine), to)
     decode = search_settings(translator.bundle.config.decode, sample, flags, None)
@@ -180,7 +180,10 @@ def _made(
         made = make(translator, Synthesis(bundles, text, decode), display)
     except KeyboardInterrupt:
         display.close()
-        note(f"stopped; to go on, give the same command again: {out} keeps the finished lines")
+        note(
+            f"stopped; to continue, give the same command again: {out} keeps the finished blocks "
+            f"of {BLOCK:,} lines"
+        )
         raise
     finally:
         display.close()

@@ -177,8 +177,8 @@ def train(
         Files,
         typer.Option(
             metavar="PATH",
-            help="Validation set for --images. Without one, the folder valid counts, or a tenth of "
-            "the training images of each class is held out.",
+            help="Validation set for --images. Without one, the folder valid is used, or a tenth "
+            "of the training images of each class is held out.",
         ),
     ] = None,
     valid_captions: Annotated[
@@ -206,8 +206,9 @@ def train(
         typer.Option(
             metavar="P",
             help="Size of the model and its training settings: tiny, small, base, big; or auto, "
-            "which chooses them for your data, budget and machine (default: auto; with --recipe: "
-            "tiny). `crosshead presets` lists them.",
+            "which chooses them for your data, budget and machine (default: auto for pairs of "
+            "texts; tiny with a RECIPE, with --from, and for other data and architectures). "
+            "`crosshead presets` lists them.",
         ),
     ] = None,
     start: Annotated[
@@ -223,8 +224,8 @@ def train(
         typer.Option(
             metavar="RUN",
             help="Mix in the training data of this earlier run, so that --from forgets less, and "
-            "report on its validation set too. data.old_ratio sets the share (default: as many "
-            "pairs as new ones).",
+            "report on its validation set too. data.old_ratio sets the number of old pairs for "
+            "each new pair (default: 1).",
         ),
     ] = None,
     resume: Annotated[
@@ -241,9 +242,9 @@ def train(
         bool,
         typer.Option(
             "--curve",
-            help="After this run, train on a half and a quarter of the pairs, each with "
-            "the same limits, and say what more data would likely bring. The runs stand in "
-            "DIR.curve.",
+            help="After this run, train on a half and a quarter of the pairs, each with the same "
+            "limits, and estimate the gain from twice the data. At least 400 training pairs are "
+            "needed. The runs stand in DIR.curve.",
         ),
     ] = False,
     folds: Annotated[
@@ -252,24 +253,25 @@ def train(
             metavar="K",
             min=2,
             max=20,
-            help="After this run, cross-validate: train K times on all but a K-th of the pairs and "
-            "validate on it, each with the same limits. For small sets. The runs stand in "
-            "DIR.K-folds.",
+            help="Cross-validate after this run: split the pairs into K folds, and train K models, "
+            "each validated on one fold instead of the validation files (2 to 20; default: "
+            "none). Use it if the set is small. The runs stand in DIR.K-folds.",
         ),
     ] = None,
     max_minutes: Annotated[
         float | None,
         typer.Option(
             metavar="M",
-            help="Limit the whole command to this many minutes, reading and final scoring included "
-            "(default: the recipe's, or no limit).",
+            help="Limit the run to this many minutes, reading and final scoring included (default: "
+            "the recipe's, or no limit). With --curve and --folds, each run has this limit.",
         ),
     ] = None,
     max_updates: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Stop training after this many updates (default: the recipe's or the preset's).",
+            help="Stop training after this many updates (default: the recipe's or the preset's; "
+            "no limit with auto).",
         ),
     ] = None,
     max_epochs: Annotated[
@@ -277,7 +279,7 @@ def train(
         typer.Option(
             metavar="N",
             help="Stop training after this many passes over the data (default: the recipe's, or no "
-            "limit).",
+            "limit; auto chooses a limit).",
         ),
     ] = None,
     seed: Annotated[
@@ -285,7 +287,7 @@ def train(
         typer.Option(
             metavar="S",
             help="Random seed (default: 1). The same seed, data and thread count give the same "
-            "model.",
+            "model, unless --max-minutes ends the run.",
         ),
     ] = None,
     device: Annotated[
@@ -321,12 +323,16 @@ def train(
         ),
     ] = None,
 ) -> None:
-    """Train a model on parallel text, on other text (--text), a series (--series) or --images.
+    """Train a model on parallel text, monolingual text, a time series or images.
+
+    Give parallel text as --source and --target or as --pairs, monolingual text as --text, a time
+    series as --series, and images as --images.
 
     The trained bundle is written to --out. Training ends when the first of --max-minutes,
-    --max-updates and --max-epochs is reached. Any of them replaces the preset's limit, except for
-    language models, whose learning rate depends on it. Later settings replace earlier ones in this
-    order: preset, recipe, options, --set. The resulting recipe is written to DIR/recipe.toml.
+    --max-updates and --max-epochs is reached. A limit that you give replaces the preset's limits.
+    One limit stays: the max_updates of a cosine schedule, unless you give --max-updates, because
+    the schedule ends there. Later settings replace earlier ones in this order: preset, recipe,
+    options, --set. The resulting recipe is written to DIR/recipe.toml.
 
     If you press Ctrl-C or the terminal closes, training finishes the current update, saves a
     checkpoint and exits. SIGTERM does the same. A second signal ends the program at once. Continue
@@ -342,6 +348,8 @@ def train(
     from crosshead.cli import reports
     from crosshead.cli.subsets import run_subsets
     from crosshead.system.progress import Display, choose_display
+    from crosshead.training.context import any_size
+    from crosshead.training.data_curve import check_pairs
     from crosshead.training.run import train as run_recipe
     from crosshead.training.settings import old_domain, typed_flags, without_unset
     from crosshead.training.subsets import Runs, check_subsets
@@ -390,6 +398,7 @@ def train(
                 command=command,
                 display=display(),
                 should_stop=request,
+                check_size=check_pairs if curve else any_size,
             )
             if summary.rank == 0:  # only the main process prints
                 report = reports.end_of_run(summary, *more)

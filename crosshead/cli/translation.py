@@ -150,9 +150,9 @@ def translate(
     tokenizers must be the same, and the first one gives the search settings. The last argument is
     the file, unless it is a directory or a packed bundle.
 
-
-    If a line is unlike the training data, or its translation repeats itself, copies the line or has
-    an unusual length, one warning at the end counts such lines. --jsonl lists the flags of a line.
+    At the end, one warning counts the odd lines: lines unlike the training data, and translations
+    that repeat themselves, copy the source or have an unusual length. --jsonl lists the flags of
+    each line.
 
     With --images, a line whose image cannot be read is named on standard error and gets an empty
     line, and the exit code is 2 at the end.

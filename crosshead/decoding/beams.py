@@ -145,7 +145,7 @@ def advance(
     done = _done(beams, rules)
     if not done.any():
         return beams, rows, []
-    _cut(results, beams, done, specials, rules.alpha)
+    _fill_up(results, beams, done, specials, rules.alpha)
     numbers = beams.sentences[done].tolist()
     beams, kept = keep_sentences(beams, ~done)
     return beams, rows[kept], numbers
@@ -256,7 +256,7 @@ def _add(
 def _pruned(
     beams: Beams, candidates: Candidates, ended: Bool[Tensor, "B C"], eos: int, rules: BeamRules
 ) -> tuple[Beams, Int[Tensor, " M"]]:
-    """Prune: return the beams one token later, and the old row that each new row continues."""
+    """Extend and prune: return the beams one token later, and the old row of each new row."""
     unfinished = candidates.log_probs.masked_fill(candidates.tokens == eos, -math.inf)
     log_probs, places = unfinished.topk(rules.beam)
     rows = candidates.rows.gather(1, places).flatten()
@@ -288,7 +288,7 @@ def _done(beams: Beams, rules: BeamRules) -> Bool[Tensor, " B"]:
     return done
 
 
-def _cut(
+def _fill_up(
     results: Finished, beams: Beams, done: Bool[Tensor, " B"], specials: Specials, alpha: float
 ) -> None:
     """Fill up the results of finished sentences with their unfinished hypotheses."""

@@ -1,6 +1,7 @@
 """The loss of two views of a batch: cross-entropy, and the divergence between their predictions.
 
-A view is a forward pass of the same tokens, with its own dropout or with some tokens cut.
+A view is a forward pass of the same tokens with its own dropout or, for SimCut, also with some
+tokens cut.
 `two_view_loss` is the definition. `fused_two_view_loss` computes the same numbers without all
 logits in memory, and is tested equal to it. Losses are sums, not means, as in
 `crosshead.layers.loss`.
@@ -102,7 +103,7 @@ def fused_two_view_loss(
         by: The weights of the terms.
 
     Returns:
-        The sums over the tokens. The gradient of the loss has no derivatives of its own.
+        The sums over the tokens. Second derivatives are not supported.
 
     Reference:
         Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"; Gao et al. 2022,
@@ -129,7 +130,7 @@ class _FusedTwoViewLoss(torch.autograd.Function):
         by: ViewWeights,
         with_gradients: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the sums, and compute the gradients of the first if anything needs them."""
+        """Return the sums, and compute the gradients of the loss, if an input needs them."""
         h, w = hidden.detach(), weight.detach()
         wide = torch.promote_types(w.dtype, torch.float32)
         needed = with_gradients and any(ctx.needs_input_grad)
@@ -170,9 +171,9 @@ class _FusedTwoViewLoss(torch.autograd.Function):
 def _terms(
     log_probs: Tensor, target: Tensor, smoothing: float, by: ViewWeights, needed: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the sums of a block, and their slopes by the logits if they are needed.
+    """Return the sums of a block, and gradients of the loss with respect to the logits if needed.
 
-    With P and Q the views' probabilities and z their logits, the slopes of the divergence are
+    With P and Q the views' probabilities and z their logits, the gradients of the divergences are
 
         d KL(P || Q) / d z_P = P (log P - log Q - KL(P || Q))   and   d KL(P || Q) / d z_Q = Q - P.
 
@@ -181,10 +182,10 @@ def _terms(
         target: Ids of the target tokens, "N".
         smoothing: The paper's eps.
         by: The weights of the terms.
-        needed: Whether the slopes are needed.
+        needed: True if the gradients are needed.
 
     Returns:
-        Loss, negative log-likelihood and divergence, "3", and slopes, "2 N V".
+        Loss, negative log-likelihood and divergence, "3", and the gradients, "2 N V".
     """
     places = target.expand(2, -1)[..., None]
     shares = log_probs.new_tensor([1 - by.second, by.second])

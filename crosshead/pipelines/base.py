@@ -42,6 +42,15 @@ class Pipeline(ABC):
     """A line on how to use the bundle. `{command}` stands for the program with this verb, and
     `{bundle}` for the bundle."""
 
+    @classmethod
+    def usage_of(cls, config: Any) -> str:
+        """Return `usage` with the options that a bundle needs.
+
+        Args:
+            config: The configuration of the bundle.
+        """
+        return cls.usage
+
     def __init__(self, bundle: Any) -> None:
         self.bundle: Bundle = bundle
 

@@ -46,7 +46,8 @@ class Translation:
         was_split: True if the line was too long for the model and was translated in parts.
         sentence_was_cut: True if even a single sentence was too long and was cut.
         was_passed_through: True if the line was not translated because it has more than
-            `LONGEST_STRETCH` characters without a space. `text` is then the line itself.
+            `LONGEST_STRETCH` characters without a space or punctuation. `text` is then the line
+            itself.
         flags: Signs that the line is unlike the training data, or that the translation is bad:
             names from `crosshead.data.text.profile.FLAGS`.
     """

@@ -46,6 +46,18 @@ class Translator(LineTranslator):
         if languages:
             self.tag = tag_of(languages[0]) if len(languages) == 1 else None
 
+    @classmethod
+    def usage_of(cls, config: TextBundleConfig) -> str:
+        """Return `usage`, with `--to` for a model of several directions.
+
+        Args:
+            config: The configuration of the bundle.
+        """
+        if len(config.target_languages) < 2:
+            return cls.usage
+        first, *others = config.target_languages
+        return f"{cls.usage} --to {first}  # or {', '.join(others)}"
+
     def into(self, language: str) -> Self:
         """Return this translator for a target language of a model of several directions.
 

@@ -18,8 +18,8 @@ class TrainConfig(Config):
 
     accumulate: int = Field(1, ge=1, le=100_000)
     """Gradient accumulation: the number of microbatches that a batch is split into. They are
-    computed one after the other, to use less memory. The update is the same as for the whole
-    batch."""
+    computed one after the other, to use less memory. Without dropout, the update is the same as
+    for the whole batch, apart from rounding."""
 
     recompute: bool = False
     """True keeps only the inputs of each layer and recomputes the rest for the gradients: less
@@ -37,8 +37,8 @@ class TrainConfig(Config):
     """Budget: training ends after this many passes over the data at the latest."""
 
     max_minutes: float | None = Field(None, gt=0, le=1e8)
-    """Budget: the whole command takes at most this many minutes. The first budget reached ends
-    training."""
+    """Budget: the run takes at most this many minutes, reading the data and scoring at the end
+    included. The first budget reached ends training."""
 
     schedule: Literal["paper", "inverse-sqrt", "cosine", "constant"] = "inverse-sqrt"
     """The learning-rate schedule. `paper` is Eq. 3 of Vaswani et al. 2017; `inverse-sqrt` has its

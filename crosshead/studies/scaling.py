@@ -33,7 +33,7 @@ TRAINED = (16, 64, 256)
 
 LENGTH, LETTERS, ENOUGH, BUDGET = 16, 8, 0.95, 1000
 """The task is to read a sequence backwards. Training ends when this share of its letters is right,
-or after so many updates."""
+or after BUDGET updates."""
 
 VARIANCE = "variance of q.k over d_k: furthest from 1"
 SPREAD = "scaled: entropy at the largest d_k over that at the smallest"

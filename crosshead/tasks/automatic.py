@@ -42,7 +42,11 @@ LARGEST_BATCH, LEAST_BATCH = 4096, 1024
 """The largest and the smallest size of a batch, in tokens."""
 
 ENOUGH_UPDATES = 1500
-"""The number of updates below which batches are halved."""
+"""The number of updates below which batches are halved, unless `max_updates` is stated."""
+
+LEAST_MEASURED = 100
+"""A run of fewer updates and without --max-minutes is not measured first, because the measurement
+would take as long."""
 
 DROPOUTS = ((15, 0.1), (40, 0.2), (math.inf, 0.3))
 """The dropout by the largest number of epochs that it is chosen for."""
@@ -54,8 +58,8 @@ VALIDATIONS = 10
 """The number of validations of a run."""
 
 USUAL_EPOCHS, USUAL_DATA = 80, 400_000
-"""A run without a budget has so many epochs of so many target tokens. With more data it has fewer:
-their number falls with the root of the data."""
+"""Without a budget, a run has USUAL_EPOCHS epochs if an epoch has USUAL_DATA target tokens. The
+number of epochs is proportional to 1/sqrt(target tokens)."""
 
 
 class Plan(NamedTuple):
@@ -99,7 +103,8 @@ def usual_epochs(tokens: int) -> int:
 def _with_budget(recipe: TextRecipe, tokens: int) -> TextRecipe:
     """Return the recipe with a largest number of epochs.
 
-    Without a budget it is the usual number. Otherwise it is twice that: more would only overfit.
+    Without a budget it is the usual number. With one it is twice that, unless the user states
+    `max_epochs`: more would only overfit.
     """
     budgets = ("max_updates", "max_epochs", "max_minutes")
     has_budget = any(f"train.{key}" not in recipe.open for key in budgets)
@@ -143,12 +148,14 @@ def _shape(size: Size) -> dict[str, int]:
 
 def _plan(recipe: TextRecipe, corpus: ParallelCorpus, speed: Speed) -> Plan:
     """Return the recipe with the length that its budgets give the run."""
-    train, seconds = recipe.train, speed.seconds_per_update(recipe)
+    train, seconds = recipe.train, None
     per_epoch = _updates_per_epoch(recipe, corpus)
     limits = [train.max_updates, train.max_epochs and train.max_epochs * per_epoch]
+    updates = min(limit for limit in limits if limit is not None)
+    if speed.seconds is not None or updates >= LEAST_MEASURED:
+        seconds = speed.seconds_per_update(recipe)
     if speed.seconds is not None and seconds is not None:
-        limits.append(int(speed.seconds / seconds))
-    updates = max(1, min(limit for limit in limits if limit is not None))
+        updates = max(1, min(updates, int(speed.seconds / seconds)))
     return Plan(recipe, updates, updates / per_epoch, seconds)
 
 

@@ -13,8 +13,9 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from crosshead.config import Config, OneOf, shown_number
+from crosshead.errors import ConfigError
 from crosshead.models.registry import CONFIGS
-from crosshead.recipe.presets import PRESETS, Sections
+from crosshead.recipe.presets import AUTO, DEFAULT, PRESETS, Sections
 from crosshead.recipe.recipe import Recipe
 from crosshead.recipe.toml import toml_value
 from crosshead.tasks.recipes import compose
@@ -146,8 +147,14 @@ def commented_recipe(preset: str, architecture: str) -> str:
         architecture: The name of the architecture.
 
     Raises:
-        ConfigError: If there is no such preset or architecture.
+        ConfigError: If there is no such preset or architecture, or the preset is `auto`.
     """
+    if preset == AUTO:
+        raise ConfigError(
+            f"the preset {AUTO} chooses its values from the data, so it has no recipe to print; "
+            f"print {DEFAULT}, whose values it begins with, or train with {AUTO} and read "
+            "recipe.toml in the run directory"
+        )
     recipe: Recipe = compose(preset, {"model": architecture})
     lines = [f"# The preset {preset} of {architecture}: every key, with its meaning.", ""]
     for section, values in recipe.model_dump().items():

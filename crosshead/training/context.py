@@ -17,6 +17,10 @@ def ignore(row: Mapping[str, Any]) -> None:
     """Do nothing with a row."""
 
 
+def any_size(size: int) -> None:
+    """Accept any number of training rows."""
+
+
 @dataclass
 class Context:
     """The processes, display, log and callbacks of a run."""
@@ -34,6 +38,8 @@ class Context:
     `gradient_norm`. The last is None if the gradients were not finite."""
     on_validation: Callback = ignore
     """Receives a row after each validation, with the values of its line in the log."""
+    check_size: Callable[[int], None] = any_size
+    """Gets the number of training rows before training, and may raise `UserError`."""
 
     began: float = field(default_factory=time.perf_counter)
     """The time when the command began."""

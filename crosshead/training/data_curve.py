@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from crosshead.caller import option
 from crosshead.errors import UserError
 from crosshead.evaluation.power_law import Gain, Measured, PowerLaw, fit_power_law, gain
 from crosshead.system.files import atomic_write
@@ -73,10 +74,26 @@ class DataCurve:
     metrics: list[MetricCurve]
 
 
+def check_pairs(pairs: int) -> None:
+    """Check that there are enough training pairs for a curve.
+
+    Args:
+        pairs: The number of training pairs.
+
+    Raises:
+        UserError: If there are fewer than `LEAST_PAIRS`.
+    """
+    if pairs < LEAST_PAIRS:
+        raise UserError(
+            f"{option('curve')}: {pairs:,} training pairs are too few; a curve needs at least "
+            f"{LEAST_PAIRS:,}: leave it out"
+        )
+
+
 def data_curve(out: Path, runs: Runs) -> DataCurve | None:
     """Train on halves of the pairs of a finished run, and fit a law through the scores.
 
-    The folder gets a table, and a picture if matplotlib is installed.
+    The folder gets a table. `draw_curve` draws the picture.
 
     Args:
         out: The finished run on all pairs.
@@ -89,11 +106,7 @@ def data_curve(out: Path, runs: Runs) -> DataCurve | None:
         UserError: If there are too few pairs, or a run cannot be trained.
     """
     whole, folder = outcome_of(out), subset_folder(out, "curve")
-    if whole.pairs < LEAST_PAIRS:
-        raise UserError(
-            f"{out}: {whole.pairs:,} training pairs are too few for a curve, which needs "
-            f"{LEAST_PAIRS:,}; the bundle is not affected"
-        )
+    check_pairs(whole.pairs)
     given = getattr(runs.recipe.data, "share", 1.0)
     subsets = [
         Subset(name, f"{given * share:g} of the pairs", {"share": given * share})

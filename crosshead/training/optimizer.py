@@ -10,6 +10,7 @@ from crosshead.attention.relative import ShawKeys, ShawValues, T5Buckets, Transf
 from crosshead.attention.scores import Cosine
 from crosshead.layers.embeddings import Embeddings, LearnedPositions
 from crosshead.recipe.train import TrainConfig
+from crosshead.training.adam import Adam
 from crosshead.training.distributed import full_tensor, gather, shard_like
 
 _SCALING, _AVERAGE = "loss_scale", "average"
@@ -64,14 +65,13 @@ class Optimizer:
         self._finite_in_a_row = 0
         matrices = decaying(model)
         rest = [name for name in self.masters if name not in set(matrices)]
-        self.adam = torch.optim.AdamW(
+        self.adam = Adam(
             [
-                {"params": [self.masters[name] for name in names], "weight_decay": decay}
+                ([self.masters[name] for name in names], decay)
                 for names, decay in ((matrices, config.weight_decay), (rest, 0.0))
             ],
             betas=(config.adam_beta1, config.adam_beta2),
             eps=config.adam_eps,
-            fused=True,
         )
 
     def backward(self, loss: Tensor) -> None:
@@ -109,9 +109,7 @@ class Optimizer:
         if finite:
             if self.clip_norm and norm > self.clip_norm:
                 clip_grads_with_norm_(self.masters.values(), self.clip_norm, total)
-            for group in self.adam.param_groups:
-                group["lr"] = learning_rate
-            self.adam.step()
+            self.adam.step(learning_rate)
             self._copy_to_model()
             self._move_averages()
         self.drop_gradients()
@@ -160,7 +158,7 @@ class Optimizer:
         moments = {
             f"{name}.{key}": value
             for name, master in self.masters.items()
-            for key, value in self.adam.state[master].items()
+            for key, value in self.adam.state.get(master, {}).items()
         }
         return {**gather({**moments, **self.averages_by_key()}), **self.scaling()}
 

@@ -72,6 +72,9 @@ class Progress:
     """The `max_minutes` that ended training; 0 if no time limit has ended it."""
     bundled: bool = False
     """True if the bundle of this update has been written."""
+    stated: list[str] = field(default_factory=list)
+    """The keys that the recipe stated although a run can choose them, such as
+    `tokenizer.vocab_size`. Empty in checkpoints of older versions."""
     tuned: bool = False
     """True if training started from the weights of a bundle."""
 

@@ -47,6 +47,8 @@ class Summary:
     """A short description of the search, or of the reading, behind the scores."""
     task: Task | None = None
     """The task of the model; None if no bundle was written."""
+    usage: str = ""
+    """A line on how to use the bundle: see `Pipeline.usage_of`. Empty if no bundle was written."""
     validated: Mapping[str, float] = field(default_factory=dict)
     """The metrics of the weights, as validation during training measures them."""
     domains: Sequence[Sequence[str]] = ()
@@ -201,6 +203,7 @@ def _say_if_late(setup: Setup) -> None:
 
 
 def _summary(setup: Setup, out: Path, end: End, result: _Result, faults: Sequence[str]) -> Summary:
+    config = setup.corpus.bundle_config(setup.recipe, setup.progress.longest_input)
     return Summary(
         out,
         end,
@@ -210,6 +213,7 @@ def _summary(setup: Setup, out: Path, end: End, result: _Result, faults: Sequenc
         result.findings.scores,
         result.search,
         task=setup.task,
+        usage=setup.task.pipeline.usage_of(config),
         validated=result.choice.validated,
         domains=(
             domain_rows(out / LOG, setup.task.metrics)

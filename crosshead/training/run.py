@@ -21,7 +21,7 @@ from crosshead.tasks.validation import Validation, Validator
 from crosshead.training.budget import STOPPED, End, Overhead
 from crosshead.training.checkpoint import list_checkpoints
 from crosshead.training.choice import update_of
-from crosshead.training.context import Callback, Context, ignore
+from crosshead.training.context import Callback, Context, any_size, ignore
 from crosshead.training.directory import (
     check_directory,
     check_utf8,
@@ -64,6 +64,7 @@ def train(
     should_stop: Callable[[], bool] = lambda: False,
     on_update: Callback = ignore,
     on_validation: Callback = ignore,
+    check_size: Callable[[int], None] = any_size,
 ) -> Summary:
     """Train the model of a recipe, and write its bundle.
 
@@ -80,6 +81,7 @@ def train(
         should_stop: Asked after each update whether to stop. A checkpoint is saved then.
         on_update: Receives a row after each update: see `Context`.
         on_validation: Receives a row after each validation: see `Context`.
+        check_size: Gets the number of training rows before training. It may raise `UserError`.
 
     Returns:
         The end of the run.
@@ -103,6 +105,7 @@ def train(
             interrupt,
             on_update=interrupt.guarded(on_update),
             on_validation=interrupt.guarded(on_validation),
+            check_size=check_size,
             began=began,
         )
         if not world.is_first:

@@ -119,12 +119,15 @@ def prepare_new(recipe: Recipe, start: Path | None, context: Context) -> Setup:
     for line in lines:
         context.say(line)
     corpus = task.read(recipe, base, None, context.say, context.should_stop)
+    context.check_size(corpus.size)
+    stated = _stated(recipe)
     recipe = _settled(corpus.completed(_on_machine(recipe, machine)), corpus, machine, context)
     setup = _set_up(recipe, machine, corpus, context)
     if base is not None:
         setup.optimizer.set_weights(weights_of(base.model))
         setup.progress.validated, setup.progress.tuned = -1, True
     progress = setup.progress
+    progress.stated = stated
     progress.longest_input = max(
         corpus.longest_input, base.longest_input if base is not None else 0
     )
@@ -157,6 +160,7 @@ def prepare_resumed(recipe: Recipe, out: Path, context: Context) -> Setup:
     _check_own_files(out)
     machine = _machine(recipe, context)
     corpus = task_of(recipe).read(recipe, None, out, context.say, context.should_stop)
+    context.check_size(corpus.size)
     setup = _set_up(_on_machine(recipe, machine), machine, corpus, context)
     progress, passed_over = load_newest(out / CHECKPOINTS, setup.optimizer)
     _check_data(progress, corpus, out)
@@ -211,6 +215,16 @@ def prepare_worker(out: Path, start: Path | None, resume: bool, context: Context
         setup.optimizer.set_weights(weights_of(load_bundle(start).model))
         setup.progress.validated = -1
     return setup
+
+
+def _stated(recipe: Recipe) -> list[str]:
+    """Return the keys that a recipe states although the run could choose them."""
+    return [
+        f"{section}.{key}"
+        for section, keys in recipe.left_open.items()
+        for key, is_open in keys.items()
+        if getattr(getattr(recipe, section), key) != is_open
+    ]
 
 
 def _settled(recipe: Recipe, corpus: Corpus, machine: Machine, context: Context) -> Recipe:

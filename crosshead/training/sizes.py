@@ -49,7 +49,7 @@ def seconds_for_updates(minutes: float, before: float) -> float:
     An eighth of the time is left for validation and scoring.
 
     Args:
-        minutes: The budget of the whole command.
+        minutes: The budget of the whole run, `max_minutes`.
         before: Seconds of the command before the first update.
     """
     return max(0.0, 60 * minutes - before) * 7 / 8

@@ -15,13 +15,13 @@ from crosshead.training.progress import Progress
 from crosshead.training.updater import RowTooLarge, Updater
 
 _SECONDS, _UPDATES = 1.5, 10
-"""A measurement ends after so many seconds, or so many updates."""
+"""The seconds and the number of updates after which a measurement ends."""
 
 _SLOW = 10.0
-"""A batch of so many seconds is not computed in full."""
+"""If a whole batch would take more seconds, only a share of it is computed."""
 
 _SHARE = 8
-"""The first measured update has one row in so many of its batch."""
+"""The first measured updates have one row out of this number of rows of a batch."""
 
 
 def measured_seconds(recipe: Recipe, corpus: Corpus, machine: Machine) -> float | None:

@@ -85,7 +85,8 @@ def check_subsets(recipe: Recipe, flag: str, start: Path | None) -> None:
         start: The bundle to fine-tune, or None.
 
     Raises:
-        UserError: If the data are not pairs of texts, or the run begins with a bundle.
+        UserError: If the data are not pairs of texts, the run begins with a bundle, or there are
+            several processes.
     """
     if not hasattr(recipe.data, "fold") or recipe.model.task != "translation":
         raise UserError(
@@ -107,8 +108,8 @@ def check_subsets(recipe: Recipe, flag: str, start: Path | None) -> None:
 def planned_recipe(out: Path, folder: Path, given: Recipe, *, resume: bool) -> Recipe:
     """Return the recipe of the runs on subsets, and store it in their folder.
 
-    It is the recipe of the run on all pairs, with all that this run has chosen. Only a vocabulary
-    that the user left open is open again, because small subsets cannot have a large one.
+    It is the recipe of the run on all pairs, with the values that this run chose. Only a vocabulary
+    size that the user did not state is open again, because small subsets cannot have a large one.
 
     Args:
         out: The run on all pairs.
@@ -125,8 +126,9 @@ def planned_recipe(out: Path, folder: Path, given: Recipe, *, resume: bool) -> R
     if resume and (folder / RECIPE).is_file():
         recipe = stored_recipe(folder)
     else:
-        size = None if resume else given.tokenizer.vocab_size  # type: ignore[attr-defined]
-        recipe = _with(stored_recipe(out), "tokenizer", {"vocab_size": size})
+        recipe = stored_recipe(out)
+        if newest is None or "tokenizer.vocab_size" not in newest[1].stated:
+            recipe = _with(recipe, "tokenizer", {"vocab_size": None})
     if resume:
         recipe = _with(recipe, "train", {key: getattr(given.train, key) for key in _BUDGET})
     make_directory(folder)

@@ -1,7 +1,7 @@
 """Training pairs whose one side a model has written: distillation and back-translation.
 
 A model translates a text, block by block, into a file with one translation per line. A stopped
-command goes on after the last whole block. A block is always translated as one call, so a resumed
+command continues from the last whole block. A block is always translated as one call, so a resumed
 file equals an uninterrupted one.
 """
 
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from crosshead.bundle.places import CONFIG
 from crosshead.caller import option
 from crosshead.config import validate
+from crosshead.data.parallel.languages import suffix_language
 from crosshead.data.text.tokenizers import TokenizerConfig
 from crosshead.decoding.search import DecodeConfig
 from crosshead.errors import DataError, UserError
@@ -82,10 +83,10 @@ class SyntheticPairs(NamedTuple):
     """The number of pairs that were left out, by reason."""
 
 
-def distil(
+def distill(
     translator: Translator, work: Synthesis, out: Path, display: Display, original: Path | None
 ) -> SyntheticPairs:
-    """Write the sources of a training set with the translations of a teacher.
+    """Translate the sources of a training set with a teacher, and write both as a new set.
 
     The student learns from the teacher's best translations: sequence-level knowledge distillation.
 
@@ -111,7 +112,7 @@ def distil(
         human: Iterator[tuple[str, str]] = iter(())
         if original is not None:
             human = zip(iter_lines(work.text), iter_lines(original), strict=True)
-        return _write(out, translator, chain(human, written), reverse=False)
+        return _write(out, translator, work.text, chain(human, written), reverse=False)
 
 
 def back_translate(
@@ -142,7 +143,7 @@ def back_translate(
         before = "" if tag is None else f"{tag} "
         pairs = zip(iter_lines(out / TRANSLATIONS), iter_lines(work.text), strict=True)
         tagged = ((f"{before}{source}" if source.strip() else "", text) for source, text in pairs)
-        return _write(out, translator, tagged, reverse=True)
+        return _write(out, translator, work.text, tagged, reverse=True)
 
 
 def _count(text: Path, original: Path | None) -> int:
@@ -179,7 +180,7 @@ def _translate(
     with explain_os_errors(path), path.open("ab", buffering=0) as file:
         done = _whole_blocks(path, file, lines)
         if 0 < done < lines:
-            display.say(f"{out}: goes on after {done:,} of {lines:,} lines")
+            display.say(f"{out}: continues after {done:,} of {lines:,} lines")
         began = time.monotonic()
         rest = islice(iter_lines(work.text), done, None)
         for first in range(done, lines, BLOCK):
@@ -225,7 +226,7 @@ def _check_settings(work: Synthesis, out: Path, tag: str | None) -> None:
             other = before.get(key) if isinstance(before, dict) else None
             raise UserError(
                 f"{out}: holds translations with decode.{key} {other!r}, not {value!r}; search in "
-                "the same way to go on, or give another --out"
+                "the same way to continue, or give another --out"
             )
 
 
@@ -244,13 +245,21 @@ def _whole_blocks(path: Path, file: io.FileIO, lines: int) -> int:
 
 
 def _write(
-    out: Path, translator: Translator, pairs: Iterator[tuple[str, str]], *, reverse: bool
+    out: Path,
+    translator: Translator,
+    text: Path,
+    pairs: Iterator[tuple[str, str]],
+    *,
+    reverse: bool,
 ) -> SyntheticPairs:
     """Write pairs as two aligned files, without empty sides and repeated pairs.
 
-    The suffixes are the languages of the model, if they are known. `reverse` exchanges them.
+    The suffixes are the languages of the model, if they are known. `reverse` exchanges them. A
+    model of several directions has no single source language; the suffix of `text` names it then.
     """
-    found = [translator.bundle.config.source_language, translator.target_language]
+    read, written = translator.bundle.config.source_language, translator.target_language
+    read = read or suffix_language(text.name)
+    found = [read if read != written else None, written]
     languages = found[::-1] if reverse else found
     suffixes = zip(languages, ("source", "target"), strict=True)
     source, target = (out / f"train.{language or side}" for language, side in suffixes)

@@ -382,13 +382,14 @@ from crosshead.models.registry import build_image_text_model, build_model
 from crosshead.models.vision_transformer import ClassifierConfig
 from crosshead.models.language import LanguageConfig
 from crosshead.models.recurrent import RecurrentConfig
+from crosshead.models.series_decoders import SeriesRecurrentConfig
 variants = [LanguageConfig(positions=p) for p in ("learned", "shaw", "t5", "alibi", "none")]
 variants += [LanguageConfig(score=s, positions="none") for s in ("additive", "general", "cosine")]
 variants += [RecurrentConfig(attention=a) for a in ("none", "bahdanau", "luong-location")]
 plain = [config() for config in CONFIGS.values() if config.__name__ != "ConvolutionalConfig"]
 # Weights that are normalised have lengths, and these are computed: they come last. Before them
 # come recurrent layers, for which PyTorch 2.9 and 2.10 import the compiler.
-late = (RecurrentConfig, ConvolutionalConfig)
+late = (RecurrentConfig, SeriesRecurrentConfig, ConvolutionalConfig)
 imports = late if torch.__version__.startswith(("2.9.", "2.10.")) else (ConvolutionalConfig,)
 found = sorted([*variants, *plain, ConvolutionalConfig()], key=lambda each: type(each) in late)
 for config in found:

@@ -23,11 +23,28 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Put the signal handlers of this process back."""
     monkeypatch.setattr("atexit.register", lambda *arguments: None)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
     before = {number: signal.getsignal(number) for number in numbers}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals")
+@pytest.mark.parametrize(("chosen", "used"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_wait_without_spinning_unless_the_user_chose_so(
+    chosen: str | None,
+    used: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    if chosen is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    monkeypatch.setattr(sys, "argv", ["crosshead", "--version"])
+    with pytest.raises(SystemExit):
+        program.run_and_end()
+    assert os.environ["OMP_WAIT_POLICY"] == used
 
 
 def test_verbs_are_listed_from_training_to_data(capfd: pytest.CaptureFixture[str]) -> None:

@@ -25,5 +25,7 @@ def test_the_command_explains_and_prints(capfd: pytest.CaptureFixture[str]) -> N
     assert 'architecture = "language"' in capfd.readouterr().out
     assert run(["recipe", "heads"]) == 0
     assert capfd.readouterr().out.startswith("model.heads = 8\n")
+    assert run(["recipe", "--preset", "auto"]) == 2
+    assert "auto chooses its values from the data" in capfd.readouterr().err
     with pytest.raises(ConfigError, match="unknown preset 'base' of language"):
         commented_recipe("base", "language")

@@ -31,14 +31,13 @@ def test_folds_are_trained_once_and_added_to_a_finished_run(
     assert said.err.count(": finished in ") == 2 and "BLEU over 2 folds: " in said.out
 
 
-def test_a_curve_of_too_few_pairs_is_refused_after_the_run(
-    tmp_path: Path, corpus: list[object], capfd: pytest.CaptureFixture[str]
+def test_a_curve_of_too_few_pairs_is_refused_before_training(
+    tmp_path: Path, corpus: list[object], refused: Refused
 ) -> None:
     out = tmp_path / "run"
-    assert run([str(each) for each in ("train", *corpus, "--out", out, *FAST, "--curve")]) == 2
-    said = capfd.readouterr()
-    assert "Translate with: " in said.out
-    assert "27 training pairs are too few for a curve" in said.err.splitlines()[-1]
+    said = refused("train", *corpus, "--out", out, *FAST, "--curve")
+    assert "--curve: 27 training pairs are too few; a curve needs at least 400" in said
+    assert not out.exists()
 
 
 def test_subsets_of_other_data_are_refused_before_training(

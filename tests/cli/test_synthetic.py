@@ -65,7 +65,10 @@ def test_a_stop_says_how_to_go_on(
     out = tmp_path / "set"
     assert run(["distill", str(BUNDLE), "--source", str(text), "--out", str(out)]) == 130
     said = capfd.readouterr().err
-    assert f"stopped; to go on, give the same command again: {out} keeps the finished lines" in said
+    assert (
+        f"stopped; to continue, give the same command again: {out} keeps the finished blocks"
+        in said
+    )
 
 
 def test_wrong_input_is_one_line(tmp_path: Path, text: Path, refused: Refused) -> None:
@@ -90,7 +93,8 @@ def test_one_model_translates_in_both_directions(
     english.write_text(text.read_text())
     german.write_text(text.read_text().upper())
     files = ["--source", english, "--target", german, "--set", "directions=both"]
-    output_of(["train", *files, "--out", out, *TINY, "--max-updates", 2], capfd)
+    report = output_of(["train", *files, "--out", out, *TINY, "--max-updates", 2], capfd)
+    assert report.endswith(f" translate {out} FILE --to de  # or en\n")
     for command in (
         ["translate", out, english],
         ["evaluate", out, "--source", english, "--reference", german],

@@ -106,6 +106,18 @@ def test_updates_and_epochs_are_budgets_too() -> None:
     assert by_epochs.batch_tokens < 4096
 
 
+def test_a_few_updates_are_not_measured_first() -> None:
+    def never(recipe: TextRecipe) -> float | None:
+        raise AssertionError("measured")
+
+    corpus, few = FakeCorpus(300), compose("auto", assignments=["train.max_updates=99"])
+    recipe, _ = settle(few, corpus, Speed(never, None))  # type: ignore[arg-type]
+    assert recipe.train.max_updates == 99
+    more = compose("auto", assignments=["train.max_updates=100"])
+    with pytest.raises(AssertionError, match="measured"):
+        settle(more, corpus, Speed(never, None))  # type: ignore[arg-type]
+
+
 def test_short_runs_have_less_dropout_and_smaller_batches() -> None:
     short, long = (settled(29_000, minutes=minutes) for minutes in (5, 120))
     assert short.model.dropout < long.model.dropout

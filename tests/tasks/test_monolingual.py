@@ -30,7 +30,7 @@ def test_samples_of_text_stand_beside_the_text(
     found = validator.findings(weights(validator, 1))
     text = " ".join(WRITTEN.replace(" and ", " and then they said ").split())
     assert found.samples
-    for given, made, wanted in found.samples:
+    for given, made, wanted, _ in found.samples:
         assert " ".join(wanted.split()) in text
         if architecture == "encoder":
             assert given.count("[MASK]") == 1 and "[MASK]" not in made

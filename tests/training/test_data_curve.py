@@ -73,5 +73,5 @@ def test_the_picture_has_an_axis_for_each_metric(curve: DataCurve) -> None:
 
 
 def test_too_few_pairs_are_refused(text: Path, finished: Path) -> None:
-    with pytest.raises(UserError, match=r"training pairs are too few for a curve, .* 400; the bun"):
+    with pytest.raises(UserError, match=r"--curve: .* pairs are too few; a curve needs .* 400: l"):
         data_curve(finished, Runs(recipe_for(text)))

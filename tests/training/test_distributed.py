@@ -516,6 +516,7 @@ def test_a_process_that_reads_another_text_says_so(text: Path, tmp_path: Path) -
     assert said.count("\n") == 1 and all(name in said for name in names)
 
 
+@pytest.mark.slow
 def test_a_signal_to_torchrun_saves_a_checkpoint(text: Path, tmp_path: Path) -> None:
     settings = ["max_updates=100000", "valid_every=0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

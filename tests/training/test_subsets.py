@@ -8,8 +8,10 @@ import pytest
 from crosshead.bundle.places import CONFIG, RECIPE
 from crosshead.caller import PYTHON, calling_from
 from crosshead.errors import BundleError, ConfigError, UserError
+from crosshead.recipe.text_recipe import TextRecipe
 from crosshead.tasks.recipes import compose
 from crosshead.training.log import LOG
+from crosshead.training.run import train
 from crosshead.training.settings import stored_recipe
 from crosshead.training.subsets import (
     Outcome,
@@ -92,21 +94,24 @@ def test_a_stopped_run_goes_on(trained: tuple[Runs, Path, list[Outcome]], tmp_pa
     assert losses[0] == losses[1]
 
 
-def test_the_recipe_of_the_subsets_is_that_of_the_run_with_the_stated_vocabulary(
-    text: Path, finished: Path, tmp_path: Path
+@pytest.mark.parametrize("resume", [False, True])
+def test_the_recipe_of_the_subsets_keeps_a_stated_vocabulary_and_opens_a_chosen_one(
+    text: Path, finished: Path, tmp_path: Path, resume: bool
 ) -> None:
-    given = recipe_for(text, "tokenizer.vocab_size=50")
-    new = planned_recipe(finished, tmp_path / "new", given, resume=False)
-    assert new.tokenizer.vocab_size == 50  # type: ignore[attr-defined]
-    assert new.train == stored_recipe(finished).train
-    assert (tmp_path / "new" / RECIPE).is_file()
-    later = recipe_for(text, "max_updates=99")
-    resumed = planned_recipe(finished, tmp_path / "new", later, resume=True)
-    assert resumed.tokenizer.vocab_size == 50  # type: ignore[attr-defined]
-    assert resumed.train.max_updates == 99
-    added = planned_recipe(finished, tmp_path / "added", later, resume=True)
-    assert added.tokenizer.vocab_size is None  # type: ignore[attr-defined]
-    assert added.model == stored_recipe(finished).model
+    chosen, later = tmp_path / "chosen", recipe_for(text, "max_updates=99")
+    begun = recipe_for(text, *SHORT, "max_updates=1")
+    assert isinstance(begun, TextRecipe)
+    unstated = begun.tokenizer.model_copy(update={"vocab_size": None})
+    train(begun.model_copy(update={"tokenizer": unstated}), chosen)
+    for out, size in ((finished, 100), (chosen, None)):
+        folder = tmp_path / out.name / "folder"
+        planned = planned_recipe(out, folder, later, resume=resume)
+        assert planned.tokenizer.vocab_size == size  # type: ignore[attr-defined]
+        assert planned.model == stored_recipe(out).model
+        assert planned.train.max_updates == (99 if resume else stored_recipe(out).train.max_updates)
+        again = planned_recipe(out, folder, later, resume=True)
+        assert again.tokenizer == planned.tokenizer  # type: ignore[attr-defined]
+        assert (folder / RECIPE).is_file()
 
 
 def test_the_folder_stands_beside_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

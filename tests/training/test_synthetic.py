@@ -11,7 +11,7 @@ from crosshead.pipelines.translator import Translator
 from crosshead.system.progress import Silent
 from crosshead.tasks.loading import load
 from crosshead.training import synthetic
-from crosshead.training.synthetic import Synthesis, back_translate, distil
+from crosshead.training.synthetic import Synthesis, back_translate, distill
 from tests.pipelines.translators import STORED
 
 WORDS = ["one", "two", "", "three", "seven", "one", "ten", "x" * 10_001, "nine", "four"]
@@ -66,8 +66,8 @@ def test_a_teacher_writes_the_targets_after_the_human_ones(
     human = tmp_path / "human.txt"
     human.write_text("".join(f"{word}!\n" if word else "\n" for word in WORDS))
     work = Synthesis([STORED], text, GREEDY)
-    both = distil(translator, work, tmp_path / "both", Silent(), human)
-    alone = distil(translator, work, tmp_path / "alone", Silent(), None)
+    both = distill(translator, work, tmp_path / "both", Silent(), human)
+    alone = distill(translator, work, tmp_path / "alone", Silent(), None)
     translated = translator.translate(WORDS, decode=GREEDY)
     best = {w: found[0].text for w, found in zip(WORDS, translated, strict=True)}
     kept = [word for word in dict.fromkeys(WORDS) if word and len(word) < 100]
@@ -86,7 +86,9 @@ def test_what_a_teacher_repeats_of_the_human_pairs_is_written_once(
     source, human = tmp_path / "source", tmp_path / "human"
     source.write_text("One two.\nSeven.\n")
     human.write_text("Eins zwei.\nAcht.\n")
-    found = distil(translator, Synthesis([STORED], source, GREEDY), tmp_path / "o", Silent(), human)
+    found = distill(
+        translator, Synthesis([STORED], source, GREEDY), tmp_path / "o", Silent(), human
+    )
     assert lines(found.target) == ["Eins zwei.", "Acht.", "Sieben."]
     assert found.left_out["repeated"] == 1
 
@@ -120,6 +122,12 @@ def test_files_have_the_names_of_sides_if_the_languages_are_unknown(
         unnamed, Synthesis([STORED], text, GREEDY), tmp_path / "o", Silent(), None
     )
     assert (found.source.name, found.target.name) == ("train.de", "train.target")
+    for suffix, name in (("en", "train.en"), ("de", "train.target")):
+        named = tmp_path / f"more.{suffix}"
+        named.write_bytes(text.read_bytes())
+        work = Synthesis([STORED], named, GREEDY)
+        found = back_translate(unnamed, work, tmp_path / f"o-{suffix}", Silent(), None)
+        assert (found.source.name, found.target.name) == ("train.de", name)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 7, 25, -1])
@@ -153,25 +161,25 @@ def test_it_goes_on_after_whole_blocks_and_says_so(
 
     monkeypatch.setattr(Translator, "translate", stops)
     with pytest.raises(KeyboardInterrupt):
-        distil(translator, work, out, Silent(), None)
+        distill(translator, work, out, Silent(), None)
     assert sorted(contents(out)) == [synthetic.SETTINGS, synthetic.TRANSLATIONS]
     display = Noting()
-    distil(translator, work, out, display, None)
-    assert display.said[0] == f"{out}: goes on after 6 of 10 lines"
+    distill(translator, work, out, display, None)
+    assert display.said[0] == f"{out}: continues after 6 of 10 lines"
     assert display.said[-1] == "100% 10 of 10 lines"
     assert calls == [3, 3, 3, 3, 1]
-    distil(translator, work, out, display, None)  # complete: nothing is translated again
+    distill(translator, work, out, display, None)  # complete: nothing is translated again
     assert calls == [3, 3, 3, 3, 1]
 
 
 def test_other_work_is_not_mixed_in(translator: Translator, text: Path, tmp_path: Path) -> None:
     work, out = Synthesis([STORED], text, GREEDY), tmp_path / "out"
-    distil(translator, work, out, Silent(), None)
+    distill(translator, work, out, Silent(), None)
     before = contents(out)
 
     def refused(other: Synthesis, place: Path = out) -> str:
         with pytest.raises(UserError) as caught:
-            distil(translator, other, place, Silent(), None)
+            distill(translator, other, place, Silent(), None)
         return str(caught.value)
 
     said = refused(replace(work, decode=DecodeConfig(beam=2)))
@@ -197,12 +205,12 @@ def test_a_text_that_cannot_be_used_is_refused_before_anything_is_written(
         (text, empty, "has 10 lines but .*empty 0; each source line needs a target line"),
     ]:
         with pytest.raises(DataError, match=words):
-            distil(translator, Synthesis([STORED], source, GREEDY), out, Silent(), target)
+            distill(translator, Synthesis([STORED], source, GREEDY), out, Silent(), target)
     assert not out.exists()
 
 
 def test_the_settings_are_plain_json(translator: Translator, text: Path, tmp_path: Path) -> None:
-    distil(translator, Synthesis([STORED], text, GREEDY), tmp_path / "out", Silent(), None)
+    distill(translator, Synthesis([STORED], text, GREEDY), tmp_path / "out", Silent(), None)
     found = json.loads((tmp_path / "out" / synthetic.SETTINGS).read_text())
     assert found["decode"] == GREEDY.model_dump()
     assert len(found["models"]) == 1 and len(found["text"]) == 64

@@ -2,9 +2,11 @@
 
 A lexicon scores every pair, and the same sources with the targets of other rows. The scores of such
 random pairs are those of misaligned pairs. So the distribution of all scores is a mixture of a
-known part, the misaligned pairs, and of the aligned pairs. Expectation maximisation finds the share
-of the misaligned pairs, and a logistic regression the odds of each pair. A hidden Markov model then
-takes neighbours into account, because a line that is missing on one side shifts all lines after it.
+known part, the misaligned pairs, and of the aligned pairs. A logistic regression gives each pair
+one value. The share of misaligned pairs is twice the fraction of pairs above the median of the
+random pairs. The odds come from the ratio of both distributions, made monotone. A hidden Markov
+model then takes neighbours into account, because a line that is missing on one side shifts all
+lines after it.
 """
 
 from collections.abc import Sequence
@@ -36,7 +38,7 @@ _LEAST_SHARE = 1e-3
 _LARGEST_ODDS = 8.0
 """The largest log-odds that one row contributes, because no model of a row is perfect."""
 _BEGIN, _STAY = 1e-4, 0.98
-"""The probabilities that a stretch of misaligned pairs begins at a row, and that it goes on."""
+"""The probabilities that a stretch of misaligned pairs begins at a row, and that it continues."""
 _SHIFTS = (0, -1, 1, -2, 2, -3, 3)
 _SHORTEST_STRETCH, _GAP = 4, 3
 """The smallest number of rows of a stretch, and the largest distance between two of them."""
@@ -76,10 +78,10 @@ def misaligned(source: Sequence[str], target: Sequence[str], rows: np.ndarray) -
     Args:
         source: All sources.
         target: All targets.
-        rows: The sorted rows to compare. Other pairs have another fault.
+        rows: The sorted rows to compare. Other rows were already reported by other checks.
 
     Returns:
-        The suspect pairs. None if there are fewer than `LEAST_ROWS` rows to compare.
+        The suspect pairs. The list is empty if there are fewer than `LEAST_ROWS` rows to compare.
     """
     if len(rows) < LEAST_ROWS:
         return []

@@ -14,8 +14,8 @@ from crosshead.data.checks.forms import (
     empty_or_identical,
     mark_up,
 )
-from crosshead.data.checks.language import foreign
-from crosshead.data.checks.lengths import odd_lengths
+from crosshead.data.checks.language import LEAST_LINES, LEAST_NGRAMS, foreign
+from crosshead.data.checks.lengths import LEAST_PAIRS, odd_lengths
 from crosshead.data.checks.repeats import repeated
 from crosshead.data.checks.scripts import wrong_script
 from crosshead.data.checks.suspects import KINDS, REPAIRED, Suspect
@@ -107,13 +107,12 @@ def check_pairs(
     """
     check_kinds(skip)
     source, target = sides
-    found = _of_lines(sides, skip)
+    found, notes = _of_lines(sides, skip)
     if not {"empty", "identical"} <= set(skip):
         found += empty_or_identical(source, target)
     if "mark-up" not in skip:
         found += mark_up(source, target)
     explained = {each.row for each in found if each.kind in _EXPLAINED}
-    notes = []
     if "misaligned" not in skip:
         rows = _others(len(source), explained)
         found += (apart := misaligned(source, target, rows))
@@ -124,7 +123,13 @@ def check_pairs(
                 f"translations from, at least {LEAST_ROWS} are needed"
             )
     if "length" not in skip:
-        found += odd_lengths(source, target, _others(len(source), explained))
+        rows = _others(len(source), explained)
+        found += odd_lengths(source, target, rows)
+        if len(rows) < LEAST_PAIRS:
+            notes.append(
+                f"odd lengths were not looked for: {counted(len(rows), 'pair')} to learn the usual "
+                f"ratio from, at least {LEAST_PAIRS} are needed"
+            )
     if not set(REPEATS) <= set(skip):
 
         def place(row: int) -> str:
@@ -142,9 +147,10 @@ def _others(count: int, rows: Collection[int]) -> np.ndarray:
     return np.array([row for row in range(count) if row not in rows], np.int64)
 
 
-def _of_lines(sides: Sides, skip: Collection[str]) -> list[Suspect]:
-    """Return the suspect lines of each side: by their characters, script and language."""
+def _of_lines(sides: Sides, skip: Collection[str]) -> tuple[list[Suspect], list[str]]:
+    """Return the suspect lines of each side by their characters, script and language, and notes."""
     found: list[Suspect] = []
+    notes = []
     names = ("source", "target")
     for lines, name in zip(sides, names, strict=True):
         for kind, check in (
@@ -155,6 +161,13 @@ def _of_lines(sides: Sides, skip: Collection[str]) -> list[Suspect]:
             if kind not in skip:
                 found += check(lines, name)
     if "language" not in skip:
-        found += foreign(*sides, names[0]) + foreign(*sides[::-1], names[1])
+        for pair, name in ((sides, names[0]), (sides[::-1], names[1])):
+            others = foreign(*pair, name)
+            found += others or []
+            if others is None:
+                notes.append(
+                    f"{name}s in another language were not looked for: at least {LEAST_LINES} "
+                    f"different {name}s of {LEAST_NGRAMS} or more character n-grams are needed"
+                )
     # A pair is counted once for each kind, though both its sides may have the fault.
-    return list({(each.row, each.kind): each for each in found[::-1]}.values())
+    return list({(each.row, each.kind): each for each in found[::-1]}.values()), notes

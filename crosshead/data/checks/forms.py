@@ -25,7 +25,7 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>|&(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);|\{\{|
 """A tag of HTML or XML, a character reference, or brackets of wiki text."""
 
 _MOST_MARK_UP = 0.3
-"""The largest share of a side's characters in tags."""
+"""The largest share of a side's characters in tags that is not suspect."""
 
 
 def empty_or_identical(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
@@ -127,7 +127,7 @@ def decomposed(lines: Sequence[str], side: str) -> list[Suspect]:
 
 
 def mark_up(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
-    """Return the pairs that are mostly mark-up, and the pairs with tags on one side only.
+    """Return the pairs with tags on one side only, or in more than 30 % of a side's characters.
 
     The score is the share of the characters in tags, or 1 for tags on one side only.
 
@@ -146,5 +146,6 @@ def mark_up(source: Sequence[str], target: Sequence[str]) -> list[Suspect]:
             side = "source" if found[0] else "target"
             suspects.append(Suspect(row, "mark-up", 1.0, f"only the {side} has {first!r}"))
         elif share > _MOST_MARK_UP:
-            suspects.append(Suspect(row, "mark-up", share, f"mostly mark-up such as {first!r}"))
+            reason = f"{share:.0%} of a side is mark-up such as {first!r}"
+            suspects.append(Suspect(row, "mark-up", share, reason))
     return suspects

@@ -18,7 +18,7 @@ _BLOCKS = 3
 _LEAST, _LEAST_SHARE = 5, 0.005
 """The smallest number and share of pairs of a kind that are worth a warning."""
 _SAID_ELSEWHERE = ("empty", "identical", "duplicate", "near-duplicate")
-"""Kinds that training reports itself, or that a model may be trained on on purpose."""
+"""Kinds that training reports itself, or that may be intended."""
 
 
 def glance(text: Text, data: DataConfig, valid: ParallelText | None) -> list[str]:

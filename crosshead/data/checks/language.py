@@ -14,15 +14,17 @@ import numpy as np
 
 from crosshead.data.checks.suspects import Suspect
 
+LEAST_NGRAMS = 10
+"""The smallest number of n-grams of a line that is judged."""
+
+LEAST_LINES = 100
+"""The smallest number of different lines to judge in a side."""
+
 _ORDER = 3
 _BITS = 16
 """N-grams are counted by this number of bits of their hash."""
 _FACTOR = 0x9E3779B97F4A7C15
 """An odd factor that spreads numbers over 64 bits (Knuth's multiplicative hashing)."""
-_LEAST_NGRAMS = 10
-"""Lines with fewer n-grams are not judged."""
-_LEAST_LINES = 100
-"""Sides with fewer lines to judge are not judged."""
 _LEAST_GROUP = 5
 """The smallest number of lines in the second group. Fewer lines are odd by chance."""
 _SMOOTHING = 0.01
@@ -78,7 +80,7 @@ def ngrams(lines: Sequence[str]) -> NGrams:
     return NGrams([hashes for hashes, _ in blocks], [counts for _, counts in blocks])
 
 
-def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect]:
+def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Suspect] | None:
     """Return the lines of a side that are in another language than most of its lines.
 
     The score approaches 1 with the mean log-odds of the line's n-grams.
@@ -87,15 +89,18 @@ def foreign(lines: Sequence[str], others: Sequence[str], side: str) -> list[Susp
         lines: All lines of the side.
         others: All lines of the other side.
         side: The name of the side, for the reason.
+
+    Returns:
+        The suspect lines, or None if there are too few lines to learn the language of the side.
     """
     # Each line counts once, whatever its digits and punctuation: otherwise the copies of an odd
     # line would confirm one another.
     letters = list(map(_letters, lines))
     unique = list(dict.fromkeys(letters))
     own = ngrams(unique)
-    judged = own.lengths >= _LEAST_NGRAMS
-    if judged.sum() < _LEAST_LINES:
-        return []
+    judged = own.lengths >= LEAST_NGRAMS
+    if judged.sum() < LEAST_LINES:
+        return None
     second, odds = _second_group(own, judged)
     theirs = ngrams(list(dict.fromkeys(map(_letters, others)))).histogram()
     across = own.means(_log_share(theirs) - _log_share(own.histogram(~second), 1))

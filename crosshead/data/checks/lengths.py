@@ -1,8 +1,9 @@
 """Pairs whose lengths do not fit together.
 
-The distance of a pair is that of its ratio of lengths from the usual ratio, in logarithms, divided
-by a scale that depends on the length, because short sentences vary more. The tail of the distances
-is fitted by an exponential distribution, so that freer translations need larger distances.
+The distance of a pair is |log(ratio) - log(usual ratio)|, divided by a scale that depends on the
+length, because short sentences vary more. The ratio is that of the lengths of both sides. The tail
+of the distances is fitted by an exponential distribution, so that freer translations need larger
+distances.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,9 @@ import numpy as np
 
 from crosshead.data.checks.suspects import Suspect
 
-_LEAST_ROWS = 100
+LEAST_PAIRS = 100
+"""The smallest number of pairs that the usual ratio of lengths is fitted to."""
+
 _BULK, _TAIL = 0.25, 0.05
 """The shares of pairs beyond the two distances that the tail is fitted through."""
 _RARE = 1e-3
@@ -28,9 +31,12 @@ def odd_lengths(source: Sequence[str], target: Sequence[str], rows: np.ndarray) 
     Args:
         source: All sources.
         target: All targets.
-        rows: The rows to judge. Other pairs have another fault.
+        rows: The rows to judge. Other rows were already reported by other checks.
+
+    Returns:
+        The suspect pairs. The list is empty if there are fewer than `LEAST_PAIRS` rows to judge.
     """
-    if len(rows) < _LEAST_ROWS:
+    if len(rows) < LEAST_PAIRS:
         return []
     left, right = (
         np.array([max(len(side[row].strip()), 1) for row in rows.tolist()])

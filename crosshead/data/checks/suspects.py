@@ -7,7 +7,7 @@ KINDS = {
     "identical": "both sides are the same text",
     "encoding": "characters damaged by a wrong encoding",
     "unicode": "characters in an unusual Unicode form",
-    "mark-up": "HTML, or tags on one side only",
+    "mark-up": "tags on one side only, or much mark-up",
     "script": "letters of another script",
     "language": "another language than the rest of the side",
     "length": "lengths that do not fit together",

@@ -61,7 +61,7 @@ class Usual(Config):
 
     @classmethod
     def of(cls, amounts: Sequence[int], sizes: Sequence[int], least: float) -> Self:
-        """Return the range that holds at least 99.8 % of the given texts.
+        """Return the range between the 0.1 % and the 99.9 % quantile, and at least +-`least`.
 
         Args:
             amounts: The amount of each text.
@@ -76,7 +76,7 @@ class Usual(Config):
         return cls(rate=rate, low=round(low, _DIGITS), high=round(high, _DIGITS))
 
     def deviation(self, amount: int, size: int) -> float:
-        """Return the deviation of an amount from the usual one, in units of the limits.
+        """Return the deviation from the usual amount, divided by the square root of the size.
 
         Args:
             amount: The amount of a text.

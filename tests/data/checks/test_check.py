@@ -74,9 +74,18 @@ def test_too_few_pairs_bring_a_note() -> None:
     source, target = pairs(40)
     notes = check_pairs((source, target), lambda row: Origin("f", row + 1)).notes
     assert notes == [
+        "sources in another language were not looked for: at least 100 different sources of 10 or "
+        "more character n-grams are needed",
+        "targets in another language were not looked for: at least 100 different targets of 10 or "
+        "more character n-grams are needed",
         "misaligned pairs were not looked for: 40 pairs to learn word translations from, at least "
-        "500 are needed"
+        "500 are needed",
+        "odd lengths were not looked for: 40 pairs to learn the usual ratio from, at least 100 are "
+        "needed",
     ]
+    skipped = ("language", "misaligned", "length")
+    found = check_pairs((source, target), lambda row: Origin("f", row + 1), skip=skipped)
+    assert found.notes == []
 
 
 def test_an_empty_text_has_no_suspects() -> None:

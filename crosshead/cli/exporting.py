@@ -1,0 +1,109 @@
+"""The verb `export`, which writes a model in the format of another library."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crosshead.cli.app import app
+from crosshead.cli.options import BundleArgument
+from crosshead.cli.terminal import put, table
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  crosshead export runs/en-de --to ctranslate2 --out en-de-ct2\n"
+    "  crosshead export runs/en-de --to ctranslate2 --type int8 --out en-de-int8 \\\n"
+    "    --valid-source val.en --valid-target val.de"
+)
+def export(
+    bundle: BundleArgument,
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="Format to write: ctranslate2.")],
+    out: Annotated[
+        Path, typer.Option(metavar="PATH", help="Directory to write. It must not exist yet.")
+    ],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--type",
+            metavar="T",
+            help="Number format of the weights: float32, int8, int8_float32, int16, float16 or "
+            "bfloat16 for ctranslate2 (default: float32). int8 is the smallest and fastest.",
+        ),
+    ] = None,
+    valid_source: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="F",
+            help="Source lines on which the export is compared with the model (default: lines made "
+            "up from the vocabulary). The first 200 are used.",
+        ),
+    ] = None,
+    valid_target: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="F",
+            help="Translations of these lines. With them, the length penalty nearest to the "
+            "model's is chosen, because other libraries define it differently.",
+        ),
+    ] = None,
+    no_verify: Annotated[
+        bool,
+        typer.Option(
+            "--no-verify",
+            help="Write the export without loading it with its library and without comparing it.",
+        ),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an earlier export at PATH.")
+    ] = False,
+) -> None:
+    """Write a model in the format of another library, such as CTranslate2.
+
+    The command loads the export with that library and compares it with the model: the
+    log-probability of every token, and the translations. An export that differs is an error,
+    and nothing is written. What a format cannot express is refused before anything is written.
+    """
+    from crosshead.interop.export import export as export_bundle
+    from crosshead.tasks.registry import load_bundle
+
+    sources, references = _read_validation(valid_source, valid_target)
+    done = export_bundle(
+        load_bundle(bundle),
+        to,
+        out,
+        kind=kind,
+        sources=sources,
+        references=references,
+        verify=not no_verify,
+        force=force,
+    )
+    rows = [
+        ["export", f"{done.path}, {done.form} {done.kind}, {done.size / 1e6:.1f} MB"],
+        ["search", str(done.search)],
+        ["verified", "no" if done.comparison is None else str(done.comparison)],
+    ]
+    put(table(rows))
+
+
+def _read_validation(
+    source: Path | None, target: Path | None
+) -> tuple[list[str] | None, list[str] | None]:
+    """Return the validation lines and their translations; None for what is not given."""
+    from crosshead.errors import ConfigError, DataError
+    from crosshead.system.lines import read_lines
+
+    if source is None:
+        if target is not None:
+            raise ConfigError(f"--valid-target {target} has no --valid-source; give both")
+        return None, None
+    sources = read_lines(source)
+    if target is None:
+        return sources, None
+    references = read_lines(target)
+    if len(sources) != len(references):
+        raise DataError(
+            f"{source} has {len(sources)} lines and {target} has {len(references)}; expected a "
+            "translation for each line"
+        )
+    return sources, references

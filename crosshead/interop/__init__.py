@@ -1,0 +1,1 @@
+"""Formats of other libraries: trained models are exported to them, one module a format."""

@@ -1,0 +1,115 @@
+"""The interface of foreign formats, and how each expresses the options of a model.
+
+The registry of formats is in `crosshead.interop.formats`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.data.batching import Example
+
+Status = Literal["exact", "rewritten", "refused"]
+
+
+class Cell(NamedTuple):
+    """How a format expresses an option of a model."""
+
+    status: Status
+    """"exact": the format has the option. "rewritten": other weights give the same output.
+    "refused": the format cannot express it."""
+    note: str = ""
+    """The rewriting, or what works instead: a clause in the imperative, such as `train with
+    positions = rotary`."""
+
+
+EXACT = Cell("exact")
+
+
+@dataclass(frozen=True)
+class ForeignSearch:
+    """The settings of beam search that travel with an export.
+
+    Attributes:
+        beam: The number of hypotheses; 1 is greedy search.
+        length_penalty: The exponent p in score = log P / length^p, the form of CTranslate2 and
+            Hugging Face. `DecodeConfig` has another form.
+        max_length: The largest number of tokens of an output, end included.
+    """
+
+    beam: int
+    length_penalty: float
+    max_length: int
+
+
+class Foreign(Protocol):
+    """An exported model as its own library loads it, for verification."""
+
+    def translate(self, lines: Sequence[str], search: ForeignSearch) -> list[str]:
+        """Return the translation of each line as a user of the library gets it.
+
+        Args:
+            lines: The lines. None is so long that crosshead would split it.
+            search: The settings of the search.
+        """
+        ...
+
+    def log_probs(self, examples: Sequence[Example]) -> list[list[float]]:
+        """Return the log-probability of each target token and of the end, under teacher forcing.
+
+        Only the tokens that search may produce count: their probabilities add up to 1.
+
+        Args:
+            examples: Source and target of each pair, as the bundle's token ids without the end.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The differences from crosshead that an export may have.
+
+    Attributes:
+        log_prob: The largest difference of the log-probability of a token, in nats.
+        identical: The smallest share of identical translations.
+    """
+
+    log_prob: float
+    identical: float
+
+
+@dataclass(frozen=True)
+class Format:
+    """A foreign format.
+
+    Attributes:
+        name: The value of `--to`.
+        extra: The extra of crosshead that installs `modules`.
+        modules: The modules that `load` imports, and `write` too if `writes_alone` is False.
+        cells: How the format expresses each option of `crosshead.interop.options.OPTIONS`, by name.
+        types: The tolerance of each number format of the weights, by name; the first is the
+            default.
+        write: Writes the model, without search settings, into an empty directory. It receives the
+            bundle, the number format and the directory.
+        write_search: Adds the search settings to a written export. It receives the bundle, the
+            settings and the directory.
+        load: Loads what `write` has written with the foreign library.
+        usage: Lines of Python that load the export and translate. `{path}` stands for its path.
+        writes_alone: True if `write` does not need `modules`.
+        suffix: The suffix of an export that is one file, which is then the only file that `write`
+            leaves in the directory; empty for a directory.
+    """
+
+    name: str
+    extra: str
+    modules: tuple[str, ...]
+    cells: Mapping[str, Cell]
+    types: Mapping[str, Tolerance]
+    write: Callable[[TextBundle, str, Path], None]
+    write_search: Callable[[TextBundle, ForeignSearch, Path], None]
+    load: Callable[[TextBundle, Path], Foreign]
+    usage: str
+    writes_alone: bool = False
+    suffix: str = ""

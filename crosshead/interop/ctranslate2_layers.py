@@ -1,0 +1,263 @@
+"""The layers of a Transformer as CTranslate2's specification of them.
+
+Axes: `H` heads, `E` width of a head in CTranslate2, `N` positions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from crosshead.attention.multihead import MultiHeadAttention
+from crosshead.attention.relative import ALiBi, Biased, ShawKeys, ShawValues, T5Buckets
+from crosshead.attention.scores import General
+from crosshead.layers.embeddings import Embeddings, LearnedPositions
+from crosshead.layers.layer_stack import LayerStack
+from crosshead.models.stack import StackConfig
+
+POSITIONS_WRITTEN = 1024
+"""The positions that a written table covers: CTranslate2's default limit of inputs."""
+
+_FAR = 4 * POSITIONS_WRITTEN
+"""The distance beyond which CTranslate2 puts all distances into one bucket."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of attention in CTranslate2.
+
+    Attributes:
+        heads: Number of heads.
+        kv_heads: Heads of keys and values.
+        d_key: Width of a head's queries and keys in the model.
+        d_value: Width of a head's values in the model.
+    """
+
+    heads: int
+    kv_heads: int
+    d_key: int
+    d_value: int
+
+    @classmethod
+    def of(cls, config: StackConfig) -> Self:
+        """Return the shape of a configuration."""
+        kv_heads = config.kv_heads or config.heads
+        return cls(config.heads, kv_heads, config.key_width, config.value_width)
+
+    @property
+    def width(self) -> int:
+        """The width of a head's queries, keys and values in CTranslate2, E."""
+        return max(self.d_key, self.d_value)
+
+
+def specs(config: StackConfig, layers: tuple[int, int]) -> tuple[Any, Any]:
+    """Return empty specifications of an encoder and of a decoder that attends to it.
+
+    Args:
+        config: The shape.
+        layers: The number of layers of each.
+    """
+    from ctranslate2.specs import transformer_spec
+
+    settings = _settings(config)
+    encoder = transformer_spec.TransformerEncoderSpec(layers[0], config.heads, **settings)
+    decoder = transformer_spec.TransformerDecoderSpec(
+        layers[1], config.heads, alignment_heads=config.heads, **settings
+    )
+    return encoder, decoder
+
+
+def _settings(config: StackConfig) -> dict[str, Any]:
+    """Return the settings that the specifications of encoder and decoder share."""
+    from ctranslate2.specs.common_spec import Activation
+
+    shape = Shape.of(config)
+    activations = {
+        "relu": Activation.RELU,
+        "gelu": Activation.GELU,
+        "gelu-tanh": Activation.GELUTanh,
+        "swish": Activation.SWISH,
+    }
+    return {
+        "pre_norm": config.norm == "pre",
+        "activation": activations[config.activation],
+        "relative_position": config.positions == "shaw",
+        "relative_attention_bias": config.positions in ("t5", "alibi"),
+        "rotary_dim": shape.d_key if config.positions == "rotary" else None,
+        "rotary_interleave": False,
+        "num_heads_kv": None if shape.kv_heads == shape.heads else shape.kv_heads,
+        "head_dim": None if shape.width * shape.heads == config.d_model else shape.width,
+    }
+
+
+def fill_encoder(spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shape: Shape) -> None:
+    """Fill the specification of an encoder.
+
+    Args:
+        spec: The specification.
+        stack: The layers.
+        embeddings: The source embeddings.
+        shape: The shape of attention.
+    """
+    _fill_ends(spec, spec.embeddings[0], stack, embeddings)
+    for layer, mine in zip(spec.layer, stack.layers, strict=True):
+        fill_self_attention(layer.self_attention, mine.attention, shape, causal=False)
+        _fill_norm(layer.self_attention.layer_norm, mine.add_norm_attention.norm)
+        _fill_feedforward(layer.ffn, mine)
+
+
+def fill_decoder(spec: Any, stack: LayerStack[Any], embeddings: Embeddings, shape: Shape) -> None:
+    """Fill the specification of a decoder, without its output projection.
+
+    Args:
+        spec: The specification.
+        stack: The layers.
+        embeddings: The target embeddings.
+        shape: The shape of attention.
+    """
+    _fill_ends(spec, spec.embeddings, stack, embeddings)
+    for layer, mine in zip(spec.layer, stack.layers, strict=True):
+        fill_self_attention(layer.self_attention, mine.self_attention, shape, causal=True)
+        _fill_norm(layer.self_attention.layer_norm, mine.add_norm_self.norm)
+        _fill_cross_attention(layer.attention, mine.cross_attention, shape)
+        _fill_norm(layer.attention.layer_norm, mine.add_norm_cross.norm)
+        _fill_feedforward(layer.ffn, mine)
+
+
+def _fill_ends(
+    spec: Any, embedding_spec: Any, stack: LayerStack[Any], embeddings: Embeddings
+) -> None:
+    """Fill what stands before and after the layers: embeddings, positions and the final norm."""
+    embedding_spec.weight = numbers(embeddings.weight)
+    spec.scale_embeddings = True
+    if hasattr(spec, "position_encodings"):
+        spec.position_encodings.encodings = _positions(embeddings)
+    if isinstance(stack.norm, nn.LayerNorm):
+        _fill_norm(spec.layer_norm, stack.norm)
+
+
+def _positions(embeddings: Embeddings) -> np.ndarray:
+    """Return the table of added positions, "N D"; zeros if there are none."""
+    positions, width = embeddings.positions, embeddings.weight.shape[1]
+    if positions is None:
+        return np.zeros((POSITIONS_WRITTEN, width), np.float32)
+    if isinstance(positions, LearnedPositions):
+        return numbers(positions.table)
+    return numbers(positions(0, POSITIONS_WRITTEN))
+
+
+def fill_self_attention(spec: Any, mine: MultiHeadAttention, shape: Shape, *, causal: bool) -> None:
+    """Fill the specification of a self-attention.
+
+    Args:
+        spec: The specification.
+        mine: The attention.
+        shape: Its shape.
+        causal: Whether the attention belongs to a decoder.
+    """
+    query, keys_and_values = _queries(mine, shape), _keys_and_values(mine, shape)
+    for name in ("weight", "bias"):
+        both = [part[name] for part in (query, keys_and_values)]
+        setattr(spec.linear[0], name, np.concatenate(both))
+    _fill_output(spec.linear[1], mine, shape)
+    _fill_score(spec, mine, shape)
+    score = mine.score
+    if isinstance(score, ShawKeys):
+        assert isinstance(mine.combine, ShawValues)
+        spec.relative_position_keys = _widened(score.vectors.table, 1, shape.width)
+        spec.relative_position_values = _widened(mine.combine.vectors.table, 1, shape.width)
+    elif isinstance(score, Biased):
+        table, furthest = _bias_table(score.bias, causal=causal)
+        spec.relative_attention_bias = table
+        spec.relative_attention_max_distance = np.dtype("int32").type(furthest)
+
+
+def _bias_table(bias: Any, *, causal: bool) -> tuple[np.ndarray, int]:
+    """Return T5's table of biases, "buckets H", and the distance of its last bucket."""
+    if isinstance(bias, T5Buckets):
+        return numbers(bias.table.T), bias.furthest
+    assert isinstance(bias, ALiBi)
+    # T5 gives half of its buckets one distance each, so that this table needs twice as many.
+    distances = torch.arange(2 * POSITIONS_WRITTEN).clamp(max=POSITIONS_WRITTEN)
+    one_side = bias(distances).T
+    return numbers(one_side if causal else torch.cat((one_side, one_side))), _FAR
+
+
+def _fill_cross_attention(spec: Any, mine: MultiHeadAttention, shape: Shape) -> None:
+    parts = (_queries(mine, shape), _keys_and_values(mine, shape))
+    for linear, part in zip(spec.linear, parts, strict=False):
+        linear.weight, linear.bias = part["weight"], part["bias"]
+    _fill_output(spec.linear[2], mine, shape)
+    _fill_score(spec, mine, shape)
+
+
+def _fill_score(spec: Any, mine: MultiHeadAttention, shape: Shape) -> None:
+    """Set the factor of the products of queries and keys."""
+    score = mine.score.score if isinstance(mine.score, Biased) else mine.score
+    scale = 1.0 if isinstance(score, General) else getattr(score, "scale", None)
+    spec.queries_scale = np.float32(shape.d_key**-0.5 if scale is None else scale)
+
+
+def _queries(mine: MultiHeadAttention, shape: Shape) -> dict[str, np.ndarray]:
+    """Return weight and bias of the queries; the matrix of the score `general` is folded in."""
+    score = mine.score.score if isinstance(mine.score, Biased) else mine.score
+
+    def heads(x: Tensor) -> Tensor:
+        x = x.unflatten(0, (shape.heads, shape.d_key))
+        if isinstance(score, General):
+            x = torch.einsum("hea,he...->ha...", score.weight.double(), x.double()).float()
+        return x
+
+    return _linear(mine.query, lambda x: _widened(heads(x), 1, shape.width))
+
+
+def _keys_and_values(mine: MultiHeadAttention, shape: Shape) -> dict[str, np.ndarray]:
+    """Return weight and bias of the keys, followed by those of the values."""
+
+    def heads(x: Tensor) -> np.ndarray:
+        keys, values = x.split((shape.kv_heads * shape.d_key, shape.kv_heads * shape.d_value))
+        split = (keys.unflatten(0, (-1, shape.d_key)), values.unflatten(0, (-1, shape.d_value)))
+        return np.concatenate([_widened(part, 1, shape.width) for part in split])
+
+    return _linear(mine.key_value, heads)
+
+
+def _linear(mine: nn.Linear, heads: Callable[[Tensor], np.ndarray]) -> dict[str, np.ndarray]:
+    """Return weight and bias after a function that gives them an axis of heads: "H E ..."."""
+    found = {"weight": heads(mine.weight.detach()), "bias": heads(mine.bias.detach())}
+    return {name: each.reshape(-1, *each.shape[2:]) for name, each in found.items()}
+
+
+def _fill_output(spec: Any, mine: MultiHeadAttention, shape: Shape) -> None:
+    weight = mine.output.weight.detach().unflatten(1, (shape.heads, shape.d_value))
+    spec.weight = _widened(weight, 2, shape.width).reshape(len(weight), -1)
+    spec.bias = numbers(mine.output.bias)
+
+
+def _fill_feedforward(spec: Any, layer: Any) -> None:
+    _fill_linear(spec.linear_0, layer.feedforward.inner)
+    _fill_linear(spec.linear_1, layer.feedforward.outer)
+    _fill_norm(spec.layer_norm, layer.add_norm_feedforward.norm)
+
+
+def _fill_linear(spec: Any, mine: nn.Linear) -> None:
+    spec.weight, spec.bias = numbers(mine.weight), numbers(mine.bias)
+
+
+def _fill_norm(spec: Any, mine: nn.LayerNorm) -> None:
+    spec.gamma, spec.beta = numbers(mine.weight), numbers(mine.bias)
+
+
+def _widened(x: Tensor, axis: int, width: int) -> np.ndarray:
+    """Return numbers with zeros at the end of an axis, so that it has this width."""
+    missing = width - x.shape[axis]
+    padding = [(0, missing if each == axis else 0) for each in range(x.dim())]
+    return np.pad(numbers(x), padding)
+
+
+def numbers(x: Tensor) -> np.ndarray:
+    """Return a copy of a tensor in float32; CTranslate2 quantises weights in place."""
+    return np.array(x.detach().float().numpy(), order="C")

@@ -1,0 +1,139 @@
+"""The options of a model that a foreign format may be unable to express.
+
+The table in docs/export.md has a row for each option, and the tests export a small model of each.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crosshead.bundle.base import Bundle
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.models.attention_kinds import POSITIONS, SCORES
+from crosshead.models.registry import CONFIGS
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a model: a key of its configuration with a value.
+
+    Attributes:
+        name: The name in messages and in the table, such as `model.positions = alibi`.
+        holds: Returns whether a bundle has the option.
+        model: Settings of a small model that has it, for the tests.
+        tokenizer: Settings of its tokenizer, for the tests.
+    """
+
+    name: str
+    holds: Callable[[Bundle], bool]
+    model: Mapping[str, Any] = field(default_factory=dict)
+    tokenizer: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _has(key: str, value: object, **others: object) -> Option:
+    """Return the option that a key of the model has a value."""
+    return Option(
+        f"model.{key} = {str(value).lower()}",
+        lambda bundle: getattr(bundle.config.model, key, None) == value,
+        {key: value, **others},
+    )
+
+
+def _architecture(name: str) -> Option:
+    return Option(
+        f"model.architecture = {name}",
+        lambda bundle: bundle.config.model.architecture == name,
+        {"architecture": name},
+    )
+
+
+def _tokenizer(kind: str) -> Option:
+    def holds(bundle: Bundle) -> bool:
+        return isinstance(bundle, TextBundle) and kind in (
+            bundle.source_tokenizer.kind,
+            bundle.target_tokenizer.kind,
+        )
+
+    return Option(f"tokenizer.kind = {kind}", holds, tokenizer={"kind": kind})
+
+
+def _few_heads(bundle: Bundle) -> bool:
+    model = bundle.config.model
+    return getattr(model, "kv_heads", None) not in (None, getattr(model, "heads", None))
+
+
+def _other_width(bundle: Bundle) -> bool:
+    """Return whether all heads together are wider or narrower than the model."""
+    model = bundle.config.model
+    width = getattr(model, "key_width", None)
+    return width is not None and width * model.heads != model.d_model  # type: ignore[attr-defined]
+
+
+def _unequal_widths(bundle: Bundle) -> bool:
+    model = bundle.config.model
+    return getattr(model, "key_width", None) != getattr(model, "value_width", None)
+
+
+def _separate(bundle: Bundle) -> bool:
+    return isinstance(bundle, TextBundle) and not bundle.config.joint_tokenizer
+
+
+def _tagged(bundle: Bundle) -> bool:
+    return isinstance(bundle, TextBundle) and bool(bundle.config.target_languages)
+
+
+def _samples(bundle: Bundle) -> bool:
+    return isinstance(bundle, TextBundle) and bundle.config.decode.sample
+
+
+def _registered(key: str, shipped: frozenset[str]) -> Option:
+    """Return the option that a score or positions are not among the package's own."""
+    return Option(
+        f"model.{key} = (registered by a program)",
+        lambda bundle: getattr(bundle.config.model, key, None) not in {None, *shipped},
+    )
+
+
+_PATTERNS: dict[str, dict[str, int]] = {
+    "window": {"radius": 2},
+    "dilated": {"radius": 2, "dilation": 2},
+    "strided": {"stride": 3},
+    "fixed": {"stride": 3, "columns": 1},
+}
+
+_POSITIONS = frozenset(POSITIONS)
+_SCORES = frozenset(SCORES)
+
+_ALL = (
+    *(_architecture(name) for name in CONFIGS),
+    *(_has("norm", value) for value in ("post", "pre")),
+    Option(
+        "model.norm_eps other than 1e-5",
+        lambda bundle: getattr(bundle.config.model, "norm_eps", 1e-5) != 1e-5,
+        {"norm_eps": 1e-3},
+    ),
+    *(_has("activation", value) for value in ("relu", "gelu", "gelu-tanh", "swish")),
+    *(_has("score", value) for value in SCORES),
+    _registered("score", _SCORES),
+    *(_has("positions", value) for value in POSITIONS),
+    _registered("positions", _POSITIONS),
+    *(_has("pattern", value, **_PATTERNS[value]) for value in _PATTERNS),
+    Option("model.kv_heads below model.heads", _few_heads, {"kv_heads": 2}),
+    Option("model.d_key other than d_model / heads", _other_width, {"d_key": 6, "d_value": 6}),
+    Option("model.d_key other than model.d_value", _unequal_widths, {"d_key": 6, "d_value": 4}),
+    Option(
+        "an odd model.d_model",
+        lambda bundle: bundle.config.model.d_model % 2 == 1,
+        {"d_model": 15, "heads": 3},
+    ),
+    *(_has("tie", value) for value in ("three-way", "two-way", "none")),
+    _has("output_bias", True),
+    *(_has("start", value) for value in ("bos", "pad")),
+    *(_tokenizer(kind) for kind in ("bpe", "unigram", "words", "characters", "bytes")),
+    Option("tokenizer.joint = false", _separate, {"tie": "none"}, {"joint": False}),
+    Option("several target languages", _tagged, {}, {"special": ["<2de>", "<2fr>"]}),
+    Option("decode.sample = true", _samples),
+)
+
+OPTIONS: dict[str, Option] = {option.name: option for option in _ALL}
+"""The options by name."""

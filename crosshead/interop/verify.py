@@ -1,0 +1,284 @@
+"""Verification of an export: the foreign library computes the same as crosshead.
+
+Two things are compared: the log-probability of every token of given translations, and the texts
+that both searches find without a length penalty, which both define in the same way.
+"""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from crosshead.bundle.text_bundle import TextBundle
+from crosshead.data.batching import Example, collate, example_lengths, plan_in_order
+from crosshead.data.parallel.directions import tag_of, with_tag
+from crosshead.data.text.tokenizers import token_ids
+from crosshead.decoding.search import DecodeConfig, Hypothesis
+from crosshead.errors import UserError
+from crosshead.interop.base import Foreign, ForeignSearch, Tolerance
+from crosshead.models.base import SequenceModel, decodable
+from crosshead.pipelines.batched_search import TokenInputs, search_all
+from crosshead.system.files import atomic_write
+
+MOST_LINES = 200
+"""The largest number of lines that are translated for a comparison."""
+
+MADE_UP_LINES, MADE_UP_TOKENS = 40, 12
+"""The number of lines that are made up if none are given, and the most tokens of one."""
+
+COVERED_TOKENS = 24
+"""The tokens of each of the pairs that together contain every piece of both vocabularies."""
+
+
+class ExportError(UserError):
+    """An export that does not compute the same as the model."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The differences between an export and its model.
+
+    Attributes:
+        lines: The number of translated lines.
+        made_up: True if the lines were made up from the vocabulary.
+        tokens: The number of compared log-probabilities.
+        largest_difference: The largest difference of the log-probability of a token, in nats.
+        mean_difference: The mean difference, in nats.
+        identical: The share of lines with the same translation; None if no translation ended.
+        beam: The beam of both searches.
+    """
+
+    lines: int
+    made_up: bool
+    tokens: int
+    largest_difference: float
+    mean_difference: float
+    identical: float | None
+    beam: int
+
+    def __str__(self) -> str:
+        """Return the comparison as a clause."""
+        same = "no translation ended" if self.identical is None else f"{self.identical:.1%}"
+        return (
+            f"largest difference of a log-probability {self.largest_difference:.2g} "
+            f"({self.tokens:,} tokens), identical translations {same} ({self.lines} lines)"
+        )
+
+
+def lines_to_compare(bundle: TextBundle, lines: Sequence[str] | None) -> list[str]:
+    """Return the lines that both sides translate: given ones, or ones made up from the vocabulary.
+
+    Args:
+        bundle: The bundle.
+        lines: The given lines. Blank lines and lines that crosshead would split are left out.
+
+    Raises:
+        ExportError: If no given line is left.
+    """
+    if lines is None:
+        return _made_up(bundle)
+    longest = bundle.config.longest_source
+    found = [
+        line
+        for line, ids in zip(lines, source_ids(bundle, lines), strict=True)
+        if line.strip() and len(ids) <= longest
+    ][:MOST_LINES]
+    if not found:
+        raise ExportError(
+            f"none of the {len(lines)} validation lines has 1 to {longest} tokens; give other lines"
+        )
+    return found
+
+
+def source_ids(bundle: TextBundle, lines: Sequence[str]) -> list[list[int]]:
+    """Return the token ids of sources, with the tag of the first target language if there is one.
+
+    Args:
+        bundle: The bundle.
+        lines: The sources.
+    """
+    languages = bundle.config.target_languages
+    tagged = with_tag(tag_of(languages[0]), lines) if languages else list(lines)
+    return token_ids(bundle.source_tokenizer, tagged)
+
+
+def compare_export(
+    bundle: TextBundle, foreign: Foreign, lines: Sequence[str] | None, *, every_piece: bool
+) -> Comparison:
+    """Compare an export with its model.
+
+    Args:
+        bundle: The bundle, with the model on a CPU.
+        foreign: The export.
+        lines: Validation lines, or None to make some up.
+        every_piece: Whether pairs that contain every piece of both vocabularies are scored, too.
+
+    Returns:
+        The differences.
+    """
+    chosen = lines_to_compare(bundle, lines)
+    sources = source_ids(bundle, chosen)
+    search = ForeignSearch(bundle.config.decode.beam, 0.0, longest_output(bundle))
+    own = _own_search(bundle, sources, search)
+    examples: list[Example] = [
+        (source, best.tokens) for source, best in zip(sources, own, strict=True)
+    ]
+    if every_piece:
+        examples += _covering(bundle)
+    differences = torch.tensor(
+        [
+            abs(theirs - ours)
+            for row, expected in zip(
+                foreign.log_probs(examples), own_log_probs(bundle, examples), strict=True
+            )
+            for theirs, ours in zip(row, expected, strict=True)
+        ]
+    )
+    ended = [row for row, best in enumerate(own) if best.finished]
+    texts = foreign.translate([chosen[row] for row in ended], search) if ended else []
+    decode = bundle.target_tokenizer.decode
+    same = sum(text == decode(own[row].tokens) for row, text in zip(ended, texts, strict=True))
+    return Comparison(
+        lines=len(chosen),
+        made_up=lines is None,
+        tokens=len(differences),
+        largest_difference=float(differences.max()),
+        mean_difference=float(differences.mean()),
+        identical=same / len(ended) if ended else None,
+        beam=search.beam,
+    )
+
+
+def check_comparison(found: Comparison, tolerance: Tolerance, name: str) -> None:
+    """Check that the differences of an export are small.
+
+    Args:
+        found: The differences.
+        tolerance: The largest ones that are allowed.
+        name: The format and the number format, for the message.
+
+    Raises:
+        ExportError: If one is too large.
+    """
+    identical = 1.0 if found.identical is None else found.identical
+    # Not `>`: a difference may be NaN.
+    if found.largest_difference <= tolerance.log_prob and identical >= tolerance.identical:
+        return
+    raise ExportError(
+        f"{name}: the export differs from the model: {found}; expected at most "
+        f"{tolerance.log_prob:g} and at least {tolerance.identical:.0%}; nothing was written: "
+        "try another number format, or report the model's configuration"
+    )
+
+
+def write_comparison(found: Comparison, path: Path, **more: object) -> None:
+    """Write the differences of an export as JSON.
+
+    Args:
+        found: The differences.
+        path: The file.
+        more: Further values of the file.
+    """
+    text = json.dumps({**more, **asdict(found)}, indent=1) + "\n"
+    atomic_write(path, text.encode())
+
+
+def longest_output(bundle: TextBundle) -> int:
+    """Return the largest number of tokens of an output, end included.
+
+    Args:
+        bundle: The bundle.
+    """
+    longest = bundle.config.longest_source + 1 + bundle.config.decode.max_extra
+    return min(longest, bundle.config.model.most_positions or longest)
+
+
+def own_log_probs(bundle: TextBundle, examples: Sequence[Example]) -> list[list[float]]:
+    """Return the model's log-probability of each target token and of the end.
+
+    Only the tokens that search may produce count.
+
+    Args:
+        bundle: The bundle.
+        examples: Source and target of each pair, as token ids.
+    """
+    model = decodable(bundle.model)
+    rows = plan_in_order(example_lengths(examples), 4096)
+    found: dict[int, list[float]] = {}
+    with torch.inference_mode():
+        for batch in rows:
+            numbers = batch.tolist()
+            for row, values in zip(
+                numbers, _of_batch(model, bundle, examples, numbers), strict=True
+            ):
+                found[row] = values[: len(examples[row][1]) + 1]
+    return [found[row] for row in range(len(examples))]
+
+
+def _of_batch(
+    model: SequenceModel, bundle: TextBundle, examples: Sequence[Example], rows: list[int]
+) -> list[list[float]]:
+    batch = collate(examples, rows, bundle.specials.start)
+    logits = model(batch.source, batch.target_input).float()
+    logits[..., list(bundle.forbidden)] = float("-inf")
+    expected = batch.target_output[..., None]
+    values: list[list[float]] = logits.log_softmax(-1).gather(-1, expected)[..., 0].tolist()
+    return values
+
+
+def _own_search(
+    bundle: TextBundle, sources: Sequence[Sequence[int]], search: ForeignSearch
+) -> list[Hypothesis]:
+    """Return the best hypothesis of each source, with the length limit of the foreign search."""
+    decode = DecodeConfig(
+        beam=search.beam,
+        length_penalty=0.0,
+        max_extra=1000,
+        batch_tokens=bundle.config.decode.batch_tokens,
+    )
+    found = search_all(
+        decodable(bundle.model),
+        TokenInputs(sources),
+        bundle.specials,
+        decode,
+        most=search.max_length,
+    )
+    return [hypotheses[0] for hypotheses in found]
+
+
+def _made_up(bundle: TextBundle) -> list[str]:
+    """Return lines of random pieces of the source vocabulary."""
+    rng = random.Random(1)
+    tokenizer = bundle.source_tokenizer
+    tags = set(tokenizer.special)
+    pieces = [
+        index
+        for index in range(4, tokenizer.vocab_size)
+        if index not in tokenizer.line_breaks and tokenizer.pieces([index])[0] not in tags
+    ]
+    most = min(MADE_UP_TOKENS, bundle.config.longest_source)
+    lines: list[str] = []
+    while len(lines) < MADE_UP_LINES:
+        line = tokenizer.decode(rng.choices(pieces, k=rng.randint(1, most))).strip()
+        [ids] = source_ids(bundle, [line])
+        # Bytes that are no text are decoded as another character, which takes more tokens.
+        if line and len(ids) <= bundle.config.longest_source:
+            lines.append(line)
+    return lines
+
+
+def _covering(bundle: TextBundle) -> list[Example]:
+    """Return pairs that together contain every ordinary piece of both vocabularies."""
+    sides = []
+    for size, without in (
+        (bundle.config.source_vocabulary, set()),
+        (bundle.config.target_vocabulary, set(bundle.forbidden)),
+    ):
+        ids = [index for index in range(3, size) if index not in without]
+        sides.append([ids[i : i + COVERED_TOKENS] for i in range(0, len(ids), COVERED_TOKENS)])
+    sources, targets = sides
+    count = max(len(sources), len(targets))
+    return [(sources[i % len(sources)], targets[i % len(targets)]) for i in range(count)]

@@ -1,0 +1,48 @@
+"""The verb `export`, as a user types it."""
+
+from pathlib import Path
+
+import pytest
+
+from crosshead.bundle.io import save_bundle
+from tests.cli.tools import Refused, output_of
+from tests.interop.small_bundles import TEXT, small_bundle
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    save_bundle(tmp_path / "bundle", small_bundle(beam=2), "A card.\n")
+    return tmp_path / "bundle"
+
+
+def test_a_model_is_exported_and_verified(
+    bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "val.en").write_text("".join(f"{line}\n" for line in TEXT["source"]))
+    (tmp_path / "val.de").write_text("".join(f"{line}\n" for line in TEXT["target"]))
+    out = tmp_path / "out"
+    start = ["export", bundle, "--to", "ctranslate2", "--out", out]
+    pairs = ["--valid-source", tmp_path / "val.en", "--valid-target", tmp_path / "val.de"]
+    said = output_of([*start, "--type", "int16", *pairs], capfd)
+    assert f"{out}, ctranslate2 int16" in said
+    assert "length penalty" in said and "identical translations" in said
+    assert (out / "model.bin").is_file()
+    said = output_of([*start, "--force", "--no-verify"], capfd)
+    assert said.splitlines()[-1].split() == ["verified", "no"]
+
+
+def test_wrong_input_is_refused_in_a_line(bundle: Path, tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "val.en").write_text("a\nb\n")
+    (tmp_path / "val.de").write_text("a\n")
+    start = ["export", bundle, "--out", tmp_path / "out"]
+    assert "unknown format 'onyx'" in refused(*start, "--to", "onyx")
+    start += ["--to", "ctranslate2"]
+    said = refused(*start, "--valid-target", tmp_path / "val.de")
+    assert "--valid-target" in said and "has no --valid-source; give both" in said
+    said = refused(
+        *start, "--valid-source", tmp_path / "val.en", "--valid-target", tmp_path / "val.de"
+    )
+    assert "val.en has 2 lines and" in said and "val.de has 1; expected a translation" in said
+    assert "no such file" in refused(*start, "--valid-source", tmp_path / "none")
+    assert "not a bundle" in refused("export", tmp_path, "--to", "ctranslate2", "--out", "x")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,116 @@
+"""Small random bundles of translation models with any option, to export them."""
+
+from collections.abc import Mapping
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import nn
+
+from crosshead.bundle.text_bundle import TextBundle, TextBundleConfig
+from crosshead.data.text.tokenizers import Tokenizer, TokenizerConfig, train_tokenizer
+from crosshead.decoding.search import DecodeConfig, greedy_search
+from crosshead.interop.options import Option
+from crosshead.models.base import TokenModelConfig
+from crosshead.models.registry import CONFIGS
+from crosshead.models.transformer import Transformer
+from crosshead.vocabulary import EOS
+
+TEXT = {
+    "source": ["a dog runs over the green grass", "two men sit on a bench", "the dog sleeps"] * 5,
+    "target": ["ein Hund rennt im Gras", "zwei Männer sitzen", "der Hund schläft"] * 5,
+}
+SMALL = {
+    "transformer": {
+        "encoder_layers": 2,
+        "decoder_layers": 3,
+        "d_model": 16,
+        "d_ff": 24,
+        "heads": 4,
+    },
+    "language": {"layers": 2, "d_model": 16, "d_ff": 24, "heads": 4},
+    "encoder": {"layers": 2, "d_model": 16, "d_ff": 24, "heads": 4},
+    "transformer-xl": {"layers": 2, "d_model": 16, "d_ff": 24, "heads": 4},
+    "recurrent": {"d_model": 16},
+    "convolutional": {"d_model": 16},
+}
+
+
+@cache
+def _tokenizers(kind: str, joint: bool, special: tuple[str, ...]) -> tuple[Tokenizer, Tokenizer]:
+    size = {"bpe": 300, "unigram": 290}.get(kind)
+    config = TokenizerConfig(kind=kind, vocab_size=size, special=list(special))
+    if joint:
+        both = train_tokenizer(config, [*TEXT["source"], *TEXT["target"]])
+        return both, both
+    return train_tokenizer(config, TEXT["source"]), train_tokenizer(config, TEXT["target"])
+
+
+def small_bundle(
+    model: Mapping[str, Any] | None = None,
+    tokenizer: Mapping[str, Any] | None = None,
+    *,
+    languages: bool = False,
+    beam: int = 1,
+    seed: int = 0,
+    ends: bool = True,
+) -> TextBundle:
+    """A bundle with random weights, biases and norms included; half of its translations end."""
+    torch.manual_seed(seed)
+    settings = {"architecture": "transformer", **(model or {})}
+    name = settings["architecture"]
+    config = CONFIGS[name].model_validate({**SMALL[name], **settings})
+    assert isinstance(config, TokenModelConfig)
+    wanted = {"kind": "bpe", "joint": True, "special": [], **(tokenizer or {})}
+    source, target = _tokenizers(wanted["kind"], wanted["joint"], tuple(wanted["special"]))
+    bundle_config = TextBundleConfig(
+        task=config.task,
+        model=config,
+        joint_tokenizer=wanted["joint"],
+        source_vocabulary=source.vocab_size,
+        target_vocabulary=target.vocab_size,
+        longest_source=30,
+        decode=DecodeConfig(beam=beam, max_extra=10),
+        target_languages=["de", "fr"] if languages else [],
+    )
+    built = TextBundle.build(bundle_config).eval().requires_grad_(False)
+    for parameter_name, parameter in built.named_parameters():
+        if parameter.dim() == 1 or "score" in parameter_name:
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    bundle = TextBundle(bundle_config, built, source, target)
+    if isinstance(built, Transformer) and ends:
+        _let_it_end(bundle)
+    return bundle
+
+
+def _let_it_end(bundle: TextBundle) -> None:
+    """Turn the output row of the end towards the mean hidden state, until half of all lines end."""
+    model = bundle.model
+    assert isinstance(model, Transformer)
+    norm = model.decoder.norm
+    if not isinstance(norm, nn.LayerNorm):
+        norm = model.decoder.layers[-1].add_norm_feedforward.norm
+    towards = norm.bias / norm.bias.square().sum()
+    sources = nn.utils.rnn.pad_sequence(
+        [
+            4 + torch.arange(7 * i, 4 + 9 * i) % (bundle.config.source_vocabulary - 4)
+            for i in range(6)
+        ],
+        batch_first=True,
+    )
+    for strength in (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0):
+        model.projection.weight[EOS] = strength * towards
+        found = greedy_search(model, sources, torch.full((6,), 20), bundle.specials, 0.0)
+        if sum(each.finished for [each] in found) >= 3:
+            return
+
+
+def bundle_with(option: Option) -> Any:
+    """A small bundle that has an option, or only its configuration if its model reads no text."""
+    architecture = option.model.get("architecture", "transformer")
+    if architecture not in SMALL:
+        return SimpleNamespace(config=SimpleNamespace(model=CONFIGS[architecture]()))
+    bundle = small_bundle(option.model, option.tokenizer, languages="languages" in option.name)
+    assert option.holds(bundle), option.name
+    return bundle
