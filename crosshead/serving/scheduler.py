@@ -171,7 +171,7 @@ class Scheduler:
             sentences: The sentences.
 
         Raises:
-            Refused: If too many sentences wait, or so many that the first deadline would pass.
+            Refused: If too many sentences wait.
             Failed: If the scheduler stops.
         """
         with self._changed:

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from crosshead.errors import UserError
 from crosshead.serving.app import make_app
-from crosshead.serving.directory import Directory, ServeError, load_directory
+from crosshead.serving.directory import ServeError, load_directory
 from crosshead.serving.keys import Keys, Rates
 from crosshead.serving.metrics import Metrics
 from crosshead.serving.requests import Settings, State
@@ -167,11 +167,10 @@ class _Process:
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         serving = asyncio.create_task(self.server.serve([listening]))
         try:
-            directory = await asyncio.to_thread(self._load)
-            self.state.service = Service(self.scheduler, directory)
+            service = self.state.service = await asyncio.to_thread(self._load)
             host, port = listening.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            pairs = ", ".join(f"{source}-{target}" for source, target in directory.routes)
+            pairs = ", ".join(f"{source}-{target}" for source, target in service.directory.routes)
             self.say(f"ready on http://{shown}:{port} ({pairs})")
         except UserError:
             self.server.should_exit = True
@@ -179,8 +178,9 @@ class _Process:
             raise
         await serving
 
-    def _load(self) -> Directory:
-        return load_directory(self.config.places, self.say, self.config.device)
+    def _load(self) -> Service:
+        directory = load_directory(self.config.places, self.say, self.config.device)
+        return Service(self.scheduler, directory)
 
     def _end(self) -> None:
         if not self.server.should_exit:
@@ -193,11 +193,10 @@ class _Process:
 
     async def _load_again(self) -> None:
         try:
-            directory = await asyncio.to_thread(self._load)
+            self.state.service = await asyncio.to_thread(self._load)
         except UserError as error:
             self.say(f"the bundles stay as they were: {error}")
             return
-        self.state.service = Service(self.scheduler, directory)
         self.say("the bundles are loaded again")
 
 
