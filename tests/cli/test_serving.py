@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
 from crosshead.cli import run, serving
 from tests.conftest import ROOT
 

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
 from crosshead.serving import server as server_module
 from crosshead.serving.directory import Directory
 from crosshead.serving.keys import Key, Keys
 from crosshead.serving.requests import Settings
 from crosshead.serving.scheduler import Limits
-from tests.serving.conftest import Client, running
+from tests.serving.loopback import Client, running
 
 PAIR = {"source": "en", "target": "de"}
 KEYS = Keys({hashlib.sha256(b"secret").hexdigest(): Key("friend", 60)})

@@ -1,5 +1,7 @@
 import pytest
 
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
 from crosshead.serving.languages import Detector, matching, name_of
 
 

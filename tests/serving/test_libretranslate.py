@@ -5,13 +5,16 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
 from libretranslatepy import LibreTranslateAPI
 
 from crosshead.pipelines.translator import Translator
 from crosshead.serving.directory import Directory
 from crosshead.serving.requests import Settings
 from crosshead.serving.stores import Suggestions
-from tests.serving.conftest import Client, running
+from tests.serving.loopback import Client, running
 
 PAIR = {"source": "en", "target": "de"}
 TEXTS = ["A dog runs.", "Two men are walking down a street.", "A girl."]

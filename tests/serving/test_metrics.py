@@ -2,10 +2,14 @@
 
 import re
 
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
 from crosshead.serving.directory import Directory
 from crosshead.serving.metrics import Metrics
 from crosshead.serving.scheduler import Scheduler
-from tests.serving.conftest import running
+from tests.serving.loopback import running
 
 PAIR = {"source": "en", "target": "de"}
 

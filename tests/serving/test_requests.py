@@ -4,7 +4,9 @@ import urllib.parse
 
 import pytest
 
-from tests.serving.conftest import Client
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
+from tests.serving.loopback import Client
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 

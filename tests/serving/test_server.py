@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
 from crosshead.cli import run
 from crosshead.serving.server import bound_socket
 from tests.bundle.text_bundles import bundle_of

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
 from crosshead.data.documents.parts import plain_parts
 from crosshead.serving.directory import Directory
 from crosshead.serving.scheduler import Late, Limits, Refused, Scheduler

@@ -2,10 +2,12 @@
 
 import pytest
 
+pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+
 from crosshead.pipelines.translator import Translator
 from crosshead.serving.directory import Directory
 from crosshead.serving.requests import Settings
-from tests.serving.conftest import Client, running
+from tests.serving.loopback import Client, running
 
 PAIR = {"source": "en", "target": "de"}
 
