@@ -22,12 +22,20 @@ HostOption = Annotated[
     str,
     typer.Option(
         metavar="H",
-        help="Address to listen on. 0.0.0.0 is every address of this machine: use it behind a "
-        "firewall or a reverse proxy.",
+        show_default=False,
+        help="Address to listen on (default: 127.0.0.1, this machine alone). 0.0.0.0 is every "
+        "address of this machine: use it behind a firewall or a reverse proxy.",
     ),
 ]
 PortOption = Annotated[
-    int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=65535,
+        show_default=False,
+        help="Port to listen on (default: 5000); 0 takes a free one.",
+    ),
 ]
 WorkersOption = Annotated[
     int | None,
@@ -45,8 +53,9 @@ BatchOption = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="Largest number of sentences in a running batch. Lower it for quicker answers under "
-        "load, raise it for more sentences a second.",
+        show_default=False,
+        help="Largest number of sentences in a running batch (default: 32). Lower it for quicker "
+        "answers under load, raise it for more sentences a second.",
     ),
 ]
 MemoryOption = Annotated[
@@ -54,8 +63,9 @@ MemoryOption = Annotated[
     typer.Option(
         metavar="MIB",
         min=1,
-        help="Memory of each worker for keys, values and encoded sources, in MiB. A sentence waits "
-        "until it fits.",
+        show_default=False,
+        help="Memory of each worker for keys, values and encoded sources, in MiB (default: 256). A "
+        "sentence waits until it fits.",
     ),
 ]
 WaitingOption = Annotated[
@@ -63,25 +73,37 @@ WaitingOption = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="Largest number of sentences that wait. Beyond it the server answers 503 with "
-        "Retry-After, and 429 to a client that has half of them.",
+        show_default=False,
+        help="Largest number of sentences that wait (default: 10000). Beyond it the server answers "
+        "503 with Retry-After, and 429 to a client that has half of them.",
     ),
 ]
 TimeoutOption = Annotated[
     float,
     typer.Option(
-        metavar="S", min=0.1, help="Seconds until the deadline of a request, which then gets 503."
+        metavar="S",
+        min=0.1,
+        show_default=False,
+        help="Seconds until the deadline of a request, which then gets 503 (default: 60.0).",
     ),
 ]
 CharactersOption = Annotated[
     int,
     typer.Option(
-        metavar="N", min=0, help="Largest number of characters of a request; 0 is no limit."
+        metavar="N",
+        min=0,
+        show_default=False,
+        help="Largest number of characters of a request (default: 0, no limit).",
     ),
 ]
 TextsOption = Annotated[
     int,
-    typer.Option(metavar="N", min=0, help="Largest number of texts in a request; 0 is no limit."),
+    typer.Option(
+        metavar="N",
+        min=0,
+        show_default=False,
+        help="Largest number of texts in a request (default: 0, no limit).",
+    ),
 ]
 AlternativesOption = Annotated[
     int,
@@ -89,18 +111,27 @@ AlternativesOption = Annotated[
         metavar="N",
         min=0,
         max=99,
-        help="Largest number of alternatives that a request may ask for.",
+        show_default=False,
+        help="Largest number of alternatives that a request may ask for (default: 9).",
     ),
 ]
 BodyOption = Annotated[
-    int, typer.Option(metavar="MIB", min=1, help="Largest body of a request in MiB.")
+    int,
+    typer.Option(
+        metavar="MIB",
+        min=1,
+        show_default=False,
+        help="Largest body of a request in MiB (default: 10).",
+    ),
 ]
 RateOption = Annotated[
     int,
     typer.Option(
         metavar="N",
         min=0,
-        help="Largest number of requests a minute of each address, or of each key; 0 is no limit.",
+        show_default=False,
+        help="Largest number of requests a minute of each address, or of each key (default: 0, no "
+        "limit).",
     ),
 ]
 KeysOption = Annotated[
