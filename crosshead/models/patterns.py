@@ -2,6 +2,7 @@
 
 import torch
 
+from crosshead.attention.kv_cache import DecodingCache
 from crosshead.attention.masks import EvaluatedMask, Mask, causal
 from crosshead.models.stack import PATTERNS, StackConfig
 
@@ -40,6 +41,31 @@ def causal_mask(
         return None
     mask = self_mask(config, causal)
     return mask.evaluate(new, before + new, offset=before, device=device)
+
+
+def decoding_mask(
+    config: StackConfig, new: int, cache: DecodingCache, device: torch.device
+) -> EvaluatedMask | None:
+    """Return the causal self-attention mask of new positions after a cache.
+
+    Args:
+        config: The shape, with its pattern.
+        new: Number of new positions.
+        cache: The cache of a layer. Its rows may begin with padding, which nothing attends to.
+        device: Device of the mask.
+
+    Returns:
+        The evaluated mask, as from `causal_mask`.
+    """
+    before, padding = cache.visible, cache.padding
+    if padding is None:
+        return causal_mask(config, new, before, device)
+    # Positions count from the first of each row, as the pattern "fixed" needs.
+    first = padding.view(-1, 1, 1, 1)
+    query = torch.arange(before, before + new, device=device).view(1, 1, -1, 1) - first
+    key = torch.arange(before + new, device=device).view(1, 1, 1, -1) - first
+    batch, head = torch.zeros_like(first), torch.zeros_like(first[:1])
+    return self_mask(config, causal)(batch, head, query, key) & (key >= 0)
 
 
 def cache_window(config: StackConfig) -> int | None:

@@ -19,6 +19,7 @@ from crosshead.models.patterns import cache_window, causal_mask, self_mask
 from crosshead.models.transformer import Transformer, TransformerConfig
 from tests.attention.cache_memory import held_bytes
 from tests.learning import SEEDS, learns
+from tests.models.decodable import JoiningTests
 from tests.models.small_language_models import model_of as language_model_of
 from tests.models.small_language_models import nothing
 from tests.models.small_transformers import TINY, model_of, padded, shifted, tokens
@@ -39,6 +40,12 @@ def with_pattern(name: str, config: TransformerConfig = TINY) -> TransformerConf
 def language_config(pattern: str) -> LanguageConfig:
     shape = {"layers": 1, "d_model": 16, "d_ff": 16, "heads": 2, "dropout": 0.0}
     return LanguageConfig.model_validate({**shape, "pattern": pattern, **PATTERNS.get(pattern, {})})
+
+
+class TestJoining(JoiningTests):
+    @pytest.fixture(params=PATTERNS)
+    def model(self, request: pytest.FixtureRequest) -> Transformer:
+        return model_of(with_pattern(request.param))
 
 
 @pytest.fixture
